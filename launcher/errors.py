@@ -1,0 +1,102 @@
+"""The exceptions of launcher. Each knows its exit code, and may carry a hint.
+
+::
+
+    LauncherError                1   anything that went wrong and has a message for the user
+    ├── UsageError              64   the command line is wrong
+    ├── JobFileError             6   a job file is wrong; carries the diagnostics
+    ├── BlockedError             3   approval is needed, or a policy forbids the step
+    ├── StaleError               4   the world is not what the plan was made for
+    ├── LockTimeoutError         7   another apply held the lock for too long
+    ├── StateError               1   LAUNCHER_HOME cannot be read or written
+    ├── CommandError             1   an external command failed
+    └── SchedulerError           1   an engine refused or failed
+        ├── StartError           1   a replica could not be started; names role and argv
+        └── ReservedError        1   the app id is taken; says by whom
+
+The exceptions that users of the Python API catch by name (`InvalidRunConfigException`,
+`UnknownAppException`, …) live in `launcher.specs` and derive from LauncherError too.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` costs milliseconds at start-up and is not needed at run time here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class LauncherError(Exception):
+    """Something went wrong that a user should read.
+
+    Args:
+        message: what is wrong, in one or more lines, without a trailing full stop.
+        hint: what would be right, or what to do next.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class UsageError(LauncherError):
+    """The command line is wrong."""
+
+    exit_code = 64
+
+
+class JobFileError(LauncherError):
+    """Job files are wrong and the user can fix them.
+
+    Attributes:
+        diagnostics: every problem found, in file order (`launcher.jobfile.diagnostics.Diagnostic`).
+    """
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, diagnostics: Sequence[Any] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.diagnostics = tuple(diagnostics)
+
+
+class BlockedError(LauncherError):
+    """A step needs approval, or a policy of the job forbids it."""
+
+    exit_code = 3
+
+
+class StaleError(LauncherError):
+    """The world is not the one that the plan was made for."""
+
+    exit_code = 4
+
+
+class LockTimeoutError(LauncherError):
+    """Another apply held the lock for longer than we were told to wait."""
+
+    exit_code = 7
+
+
+class StateError(LauncherError):
+    """LAUNCHER_HOME cannot be used: unwritable, full, or written by a newer version."""
+
+
+class CommandError(LauncherError):
+    """An external command failed. The message shows argv, exit code, stdout and stderr."""
+
+
+class SchedulerError(LauncherError):
+    """An engine refused what it was asked for, or failed."""
+
+
+class StartError(SchedulerError):
+    """A replica could not be started; the whole attempt was taken back."""
+
+
+class ReservedError(SchedulerError):
+    """The app id is taken by somebody else."""

@@ -1,0 +1,80 @@
+"""An attempt: one submission of a job, as engines and the ledger remember it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from launcher.specs.launch import JobKey
+
+AttemptState = Literal["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
+
+PENDING_STATES: frozenset[str] = frozenset({"reserved", "created"})
+LIVE_STATES: frozenset[str] = frozenset({"reserved", "created", "running"})
+ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "lost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What is known of one attempt. An engine stores it with the live objects, the ledger keeps it after them.
+
+    Fields up to `created_at` are fixed when the attempt is reserved; the rest is what was observed.
+
+    Attributes:
+        number: 1, 2, … per job key.
+        document, digest: the normal form and its digest (`launcher.specs.canonical`).
+        metadata: the AppDef's metadata, which is outside the digest.
+        origin, path: where the job file lives: git remote or absolute root, and its path below that root.
+        commit: git commit of the job file, with `-dirty` when the tree was; "" where there is no git.
+        actor: user@host that applied it.
+        action: the plan's action that made it (create, replace, rerun).
+        plan_digest: of the plan that made it; the plan can resume it after a kill.
+        plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
+        created_at, started_at, ended_at: seconds since the epoch.
+        owner: who is still busy submitting a reserved or created attempt ("pid 17 on host"); "" when nobody is.
+        message: why it ended so, in a short sentence.
+        exit_code: of the replica that decided a failure; None when nothing says.
+    """
+
+    key: JobKey
+    number: int
+    app_id: str
+    scheduler: str
+    digest: str
+    document: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""
+    path: str = ""
+    commit: str = ""
+    actor: str = ""
+    action: str = "create"
+    plan_digest: str = ""
+    plan_id: str = ""
+    created_at: float = 0.0
+
+    state: AttemptState = "reserved"
+    started_at: float | None = None
+    ended_at: float | None = None
+    owner: str = ""
+    message: str = ""
+    exit_code: int | None = None
+
+    @property
+    def handle(self) -> str:
+        return f"{self.scheduler}://{self.key.session}/{self.app_id}"
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE_STATES
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `from_json` gives the attempt back."""
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**out, "key": list(self.key), "document": dict(self.document), "metadata": dict(self.metadata)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Attempt:
+        """Unknown fields, written by a later version, are left out."""
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        return cls(**{**known, "key": JobKey(*data["key"])})

@@ -1,0 +1,84 @@
+"""A launch: one job of a job file, compiled. What plan and apply speak about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from launcher.specs.app import AppDef
+
+DEFAULT_PROJECT = "default"
+DEFAULT_TARGET = "default"
+
+OnChange = Literal["replace", "hold"]
+OnEnd = Literal["hold", "rerun"]
+
+
+class JobKey(NamedTuple):
+    """The identity of a job: who it is, whatever it runs."""
+
+    project: str
+    target: str
+    job: str
+
+    @property
+    def session(self) -> str:
+        """The session in the job's app handles: the project, with `.target` unless it is the default one."""
+        return self.project if self.target == DEFAULT_TARGET else f"{self.project}.{self.target}"
+
+    def __str__(self) -> str:
+        return f"{self.session}/{self.job}"
+
+
+def attempt_id(key: JobKey, number: int) -> str:
+    """The app id of an attempt: `<job>-<number>-<h>`, the same on every machine.
+
+    `h` is 5 characters of lower-case base32 (RFC 4648) of the SHA-256 of project and target, so that
+    equally named jobs of two projects do not meet in an engine's flat name space.
+    """
+    from base64 import b32encode
+    from hashlib import sha256
+
+    digest = sha256(f"{key.project}\0{key.target}".encode()).digest()
+    return f"{key.job}-{number}-{b32encode(digest)[:5].decode().lower()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """Policies of a job (`lifecycle:`). Outside the digest: editing one never re-runs anything by itself.
+
+    `on_change` is None where the file does not say: then a live attempt is replaced, but only with approval.
+    `max_attempts` bounds automatic re-runs per digest.
+    """
+
+    on_change: OnChange | None = None
+    on_failed: OnEnd = "hold"
+    on_cancelled: OnEnd = "hold"
+    on_lost: OnEnd = "hold"
+    max_attempts: int | None = None
+    protect: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One job, compiled: an AppDef with everything that is needed to run it.
+
+    `app` keeps what only binding can know as text: `$<app_id>` and the other run macros, `$<job.dir>`,
+    `~`, relative mount sources. `cfg` holds the scheduler options that differ from their defaults.
+    `root` is the absolute folder that `file` (the job file, with forward slashes) is relative to: the
+    git work tree that holds it, else the folder of its launcher.toml, else its own folder.
+    """
+
+    key: JobKey
+    app: AppDef
+    scheduler: str
+    cfg: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: int | None = None
+    lifecycle: Lifecycle = Lifecycle()
+    enabled: bool = True
+    description: str = ""
+    root: str
+    file: str
+    origin: str
+    """Normalised git remote (`host/path`), else the absolute root: whose job this is."""
