@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from launcher.specs.launch import JobKey
+from launcher.specs.jobkey import JobKey
 
 AttemptState = Literal["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
 
@@ -17,7 +17,7 @@ ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What is known of one attempt. An engine stores it with the live objects, the ledger keeps it after them.
+    """What is known of one attempt. An engine stores it with live objects, the ledger keeps it after them.
 
     Fields up to `created_at` are fixed when the attempt is reserved; the rest is what was observed.
 
@@ -32,7 +32,7 @@ class Attempt:
         plan_digest: of the plan that made it; the plan can resume it after a kill.
         plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
         created_at, started_at, ended_at: seconds since the epoch.
-        owner: who is still busy submitting a reserved or created attempt ("pid 17 on host"); "" when nobody is.
+        owner: who is still submitting a reserved or created attempt ("pid 17 on host"); "" when nobody is.
         message: why it ended so, in a short sentence.
         exit_code: of the replica that decided a failure; None when nothing says.
     """
@@ -71,7 +71,12 @@ class Attempt:
     def to_json(self) -> dict[str, Any]:
         """A JSON object; `from_json` gives the attempt back."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**out, "key": list(self.key), "document": dict(self.document), "metadata": dict(self.metadata)}
+        return {
+            **out,
+            "key": list(self.key),
+            "document": dict(self.document),
+            "metadata": dict(self.metadata),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Attempt:

@@ -4,44 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from launcher.specs.app import AppDef
+from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
 
-DEFAULT_PROJECT = "default"
-DEFAULT_TARGET = "default"
+__all__ = [
+    "DEFAULT_PROJECT",
+    "DEFAULT_TARGET",
+    "JobKey",
+    "Launch",
+    "Lifecycle",
+    "OnChange",
+    "OnEnd",
+    "attempt_id",
+]
 
 OnChange = Literal["replace", "hold"]
 OnEnd = Literal["hold", "rerun"]
-
-
-class JobKey(NamedTuple):
-    """The identity of a job: who it is, whatever it runs."""
-
-    project: str
-    target: str
-    job: str
-
-    @property
-    def session(self) -> str:
-        """The session in the job's app handles: the project, with `.target` unless it is the default one."""
-        return self.project if self.target == DEFAULT_TARGET else f"{self.project}.{self.target}"
-
-    def __str__(self) -> str:
-        return f"{self.session}/{self.job}"
-
-
-def attempt_id(key: JobKey, number: int) -> str:
-    """The app id of an attempt: `<job>-<number>-<h>`, the same on every machine.
-
-    `h` is 5 characters of lower-case base32 (RFC 4648) of the SHA-256 of project and target, so that
-    equally named jobs of two projects do not meet in an engine's flat name space.
-    """
-    from base64 import b32encode
-    from hashlib import sha256
-
-    digest = sha256(f"{key.project}\0{key.target}".encode()).digest()
-    return f"{key.job}-{number}-{b32encode(digest)[:5].decode().lower()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

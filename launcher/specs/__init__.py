@@ -1,0 +1,181 @@
+"""What a user wants and what schedulers report: plain data and pure functions on it, no I/O.
+
+Every public name is imported from here, and loaded on first use, so that `import launcher.specs` costs
+nothing: `from launcher.specs import AppDef, Role, macros, runopts`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.specs.app import (
+        ALL,
+        MISSING,
+        NONE,
+        NULL_RESOURCE,
+        AppDef,
+        CfgVal,
+        GiB,
+        Resource,
+        RetryPolicy,
+        Role,
+    )
+    from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
+    from launcher.specs.attempt import ENDED_STATES, LIVE_STATES, PENDING_STATES, Attempt, AttemptState
+    from launcher.specs.binding import bind, bind_cfg
+    from launcher.specs.canonical import app_from_document, digest, document, renormalise
+    from launcher.specs.check import Problem, check_app
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.handle import (
+        AppHandle,
+        MalformedAppHandleException,
+        ParsedAppHandle,
+        UnknownAppException,
+        UnknownSchedulerException,
+        make_app_handle,
+        parse_app_handle,
+    )
+    from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
+    from launcher.specs.launch import Launch, Lifecycle, OnChange, OnEnd
+    from launcher.specs.macros import (
+        RUN_MACROS,
+        SYMBOLIC_APP_ID,
+        find_macros,
+        macros,
+        substitute,
+        substitute_partial,
+    )
+    from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount, parse_mounts
+    from launcher.specs.option import get_type_name, runopt
+    from launcher.specs.resources import (
+        UnknownResourceException,
+        get_named_resources,
+        named_resources,
+        resource,
+    )
+    from launcher.specs.resources_aws import instance_type_from_resource
+    from launcher.specs.runopts import InvalidRunConfigException, runopts
+    from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus, roll_up
+
+__all__ = [
+    "ALL",
+    "DEFAULT_PROJECT",
+    "DEFAULT_TARGET",
+    "ENDED_STATES",
+    "LIVE_STATES",
+    "MISSING",
+    "NONE",
+    "NULL_RESOURCE",
+    "PENDING_STATES",
+    "RUN_MACROS",
+    "SYMBOLIC_APP_ID",
+    "AppDef",
+    "AppDryRunInfo",
+    "AppHandle",
+    "AppState",
+    "AppStatus",
+    "AppStatusError",
+    "Attempt",
+    "AttemptState",
+    "BindMount",
+    "CfgVal",
+    "DeviceMount",
+    "GiB",
+    "InvalidRunConfigException",
+    "JobKey",
+    "Launch",
+    "Lifecycle",
+    "MalformedAppHandleException",
+    "MountType",
+    "OnChange",
+    "OnEnd",
+    "ParsedAppHandle",
+    "Problem",
+    "ReplicaState",
+    "ReplicaStatus",
+    "Resource",
+    "RetryPolicy",
+    "Role",
+    "RoleStatus",
+    "UnknownAppException",
+    "UnknownResourceException",
+    "UnknownSchedulerException",
+    "VolumeMount",
+    "app_from_document",
+    "attempt_id",
+    "bind",
+    "bind_cfg",
+    "check_app",
+    "digest",
+    "document",
+    "find_macros",
+    "get_named_resources",
+    "get_type_name",
+    "instance_type_from_resource",
+    "is_started",
+    "is_terminal",
+    "macros",
+    "make_app_handle",
+    "named_resources",
+    "parse_app_handle",
+    "parse_mounts",
+    "renormalise",
+    "resource",
+    "roll_up",
+    "runopt",
+    "runopts",
+    "substitute",
+    "substitute_partial",
+]
+
+_NAMES_OF = {
+    "app": "ALL MISSING NONE NULL_RESOURCE AppDef CfgVal GiB Resource RetryPolicy Role",
+    "appstate": "AppState ReplicaState is_started is_terminal",
+    "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
+    "binding": "bind bind_cfg",
+    "canonical": "app_from_document digest document renormalise",
+    "check": "Problem check_app",
+    "dryrun": "AppDryRunInfo",
+    "handle": "AppHandle MalformedAppHandleException ParsedAppHandle UnknownAppException "
+    "UnknownSchedulerException make_app_handle parse_app_handle",
+    "jobkey": "DEFAULT_PROJECT DEFAULT_TARGET JobKey attempt_id",
+    "launch": "Launch Lifecycle OnChange OnEnd",
+    "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
+    "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
+    "option": "get_type_name runopt",
+    "resources": "UnknownResourceException get_named_resources named_resources resource",
+    "resources_aws": "instance_type_from_resource",
+    "runopts": "InvalidRunConfigException runopts",
+    "status": "AppStatus AppStatusError ReplicaStatus RoleStatus roll_up",
+}
+_HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
+
+
+class _Package(type(sys)):  # type: ignore[misc]
+    """`launcher.specs.macros` and `.runopts` are classes of public API and the files that define them.
+
+    Importing such a file would put the module in the place of the class; the class stays.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, type(sys))):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'launcher.specs' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"launcher.specs.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

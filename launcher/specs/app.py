@@ -1,0 +1,104 @@
+"""AppDef, Role and Resource: what the user wants to run.
+
+These are the plain dataclasses that component functions fill in. Our own code treats them as values: it
+copies with `dataclasses.replace` and never edits one that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+
+MISSING = "<MISSING>"
+NONE = "<NONE>"
+ALL = "all"
+GiB = 1024
+"""MiB in a GiB: `Resource(cpu=1, gpu=0, memMB=4 * GiB)`."""
+
+CfgVal = str | int | float | bool | list[str] | dict[str, str] | None
+"""What a scheduler option may hold."""
+
+Info = TypeVar("Info")
+
+
+@dataclass
+class Resource:
+    """What one replica needs.
+
+    `cpu` counts cores and may be a fraction, `memMB` is in MiB. A value of -1 leaves that part to the
+    scheduler. `capabilities` constrain the machine, `devices` counts special devices by name, `tags` are
+    for whoever reads them. Nothing is checked here (`launcher.specs.check` does).
+    """
+
+    cpu: float
+    gpu: int
+    memMB: int
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    devices: dict[str, int] = field(default_factory=dict)
+    tags: dict[str, object] = field(default_factory=dict)
+
+    @staticmethod
+    def copy(original: Resource, **capabilities: Any) -> Resource:
+        """A new resource with `capabilities` added; a keyword wins over what `original` has."""
+        made = deepcopy(original)
+        made.capabilities.update(capabilities)
+        return made
+
+
+NULL_RESOURCE = Resource(cpu=-1, gpu=-1, memMB=-1)
+"""No wish: the default of every Role. One shared instance, never to be edited."""
+
+
+class RetryPolicy(str, Enum):
+    """What restarts when a replica fails: that replica, its role, or the whole app."""
+
+    REPLICA = "REPLICA"
+    APPLICATION = "APPLICATION"
+    ROLE = "ROLE"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass
+class Role:
+    """One kind of replica: `num_replicas` processes or containers with one command line.
+
+    `entrypoint`, `args`, the values of `env`, `metadata` and the sources of `mounts` may hold macros
+    (`launcher.specs.macros`). `min_replicas` informs schedulers that can do with less. `base_image` is
+    deprecated and kept for its place among the positional arguments.
+    """
+
+    name: str
+    image: str
+    min_replicas: int | None = None
+    base_image: str | None = None
+    entrypoint: str = MISSING
+    args: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    num_replicas: int = 1
+    max_retries: int = 0
+    retry_policy: RetryPolicy = RetryPolicy.APPLICATION
+    resource: Resource = field(default_factory=lambda: NULL_RESOURCE)
+    port_map: dict[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list)
+
+    def pre_proc(self, scheduler: str, dryrun_info: Info) -> Info:
+        """Hook for subclasses: a dry run hands its info to each role in order and takes what comes back."""
+        return dryrun_info
+
+
+@dataclass
+class AppDef:
+    """An app: roles that run together. `metadata` is for people and tools, no part of what runs."""
+
+    name: str
+    roles: list[Role] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,117 @@
+"""Binding: a launch as one checkout and one user have it. Paths become absolute; nothing else changes.
+
+A launch keeps `$<job.dir>`, `~` and relative paths as written, so that two checkouts give one digest.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.specs.app import AppDef, Role
+from launcher.specs.macros import escape, find_macros, map_role, map_text, substitute, substitute_partial
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.runopts import InvalidRunConfigException, runopts
+
+_JOB_DIR = "$<job.dir>"
+_ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})
+"""Macros that stand for an absolute folder."""
+
+_PATH_OPTIONS = ("cwd", "log_dir")
+"""Scheduler options that are folders, relative to the job file's."""
+
+
+def bind(app: AppDef, *, directory: str, home: str) -> AppDef:
+    """A new AppDef for a job file in `directory`, run by the user whose home is `home` (both absolute).
+
+    `$<job.dir>` becomes `directory` everywhere; run macros stay, with their escapes, where they may stand.
+    Sources of bind mounts become absolute.
+    """
+    values = {"job.dir": directory}
+
+    def open_text(text: str) -> str:
+        return substitute_partial(text, values)
+
+    def fixed_text(text: str) -> str:
+        return substitute(text, values)
+
+    return replace(
+        app,
+        roles=[_bind_role(role, open_text, fixed_text, home) for role in app.roles],
+        metadata=map_text(app.metadata, fixed_text),
+    )
+
+
+def _bind_role(
+    role: Role, open_text: Callable[[str], str], fixed_text: Callable[[str], str], home: str
+) -> Role:
+    rooted = [
+        replace(mount, src_path=_rooted(mount.src_path, home)) if isinstance(mount, BindMount) else mount
+        for mount in role.mounts
+    ]
+    bound = map_role(replace(role, mounts=rooted), open_text)
+    return replace(
+        bound,
+        image=fixed_text(role.image),
+        mounts=[_settled(mount, fixed_text) for mount in bound.mounts],
+    )
+
+
+def _rooted(source: str, home: str) -> str:
+    """A bind source with `~` replaced, and with `$<job.dir>` in front when it is relative."""
+    if source == "~" or source.startswith("~/"):
+        return escape(home) + source[1:]
+    if source.startswith("/") or any(
+        start == 0 and name in _ROOTED for name, start, _ in find_macros(source)
+    ):
+        return source
+    return f"{_JOB_DIR}/{source}"
+
+
+def _settled(
+    mount: BindMount | VolumeMount | DeviceMount, fixed_text: Callable[[str], str]
+) -> BindMount | VolumeMount | DeviceMount:
+    mount = replace(mount, dst_path=fixed_text(mount.dst_path))
+    # `$<img_root>/..` is only known at the run, so a path that starts with a macro is left as it is.
+    if isinstance(mount, BindMount) and mount.src_path.startswith("/"):
+        return replace(mount, src_path=posixpath.normpath(mount.src_path))
+    return mount
+
+
+def bind_cfg(
+    cfg: Mapping[str, Any], *, opts: runopts, timeout_s: int | None, directory: str, home: str | None = None
+) -> dict[str, Any]:
+    """`cfg` as the scheduler with these options gets it: with `timeout_s` and `cwd`, folders absolute.
+
+    `cwd` is the job file's `directory` unless the options say otherwise. `home` replaces a leading `~`.
+    Raises InvalidRunConfigException for a timeout that the scheduler cannot keep, or that is given twice.
+    """
+    bound: dict[str, Any] = map_text(dict(cfg), lambda text: substitute(text, {"job.dir": directory}))
+    if opts.get("cwd") is not None and bound.get("cwd") is None:
+        bound["cwd"] = directory
+    for name in _PATH_OPTIONS:
+        if opts.get(name) is not None and isinstance(bound.get(name), str):
+            bound[name] = _absolute(bound[name], directory, home)
+    if timeout_s is not None:
+        bound["timeout_s"] = _timeout(bound, opts, timeout_s)
+    return bound
+
+
+def _timeout(cfg: Mapping[str, Any], opts: runopts, timeout_s: int) -> int:
+    if opts.get("timeout_s") is None:
+        raise InvalidRunConfigException(
+            "this scheduler has no timeout", "timeout_s", cfg, hint="remove `timeout`, or choose another one"
+        )
+    if cfg.get("timeout_s") not in (None, timeout_s):
+        raise InvalidRunConfigException(
+            f"the timeout is given twice: {timeout_s} s and {cfg['timeout_s']} s", "timeout_s", cfg
+        )
+    return timeout_s
+
+
+def _absolute(path: str, directory: str, home: str | None) -> str:
+    if home is not None and (path == "~" or path.startswith("~/")):
+        path = home + path[1:]
+    return posixpath.normpath(posixpath.join(directory, path))

@@ -1,0 +1,208 @@
+"""The normal form "lr1" of a launch: what it means, free of engine, file, host and formatting; its digest.
+
+A document is a JSON object. It has no nulls, no empty containers and no defaults of ours; amounts are
+integers (bytes, millicores); lists keep their order where order means something, mounts are sorted by
+destination. What is inside metadata and options is the user's and stays as given.
+Always there: scheduler, roles[].name, roles[].entrypoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import LauncherError
+from launcher.specs.app import NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+
+if TYPE_CHECKING:
+    from launcher.specs.launch import Launch
+    from launcher.specs.mounts import Mount
+
+VERSION = "lr1"
+
+_MIB = 2**20
+_DEFAULTS: dict[str, Any] = {
+    "image": "",
+    "num_replicas": 1,
+    "max_retries": 0,
+    "retry_policy": RetryPolicy.APPLICATION.value,
+    "read_only": False,
+    "permissions": "rwm",
+}
+_FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s"})
+_ROLE_FIELDS = frozenset(
+    {"name", "entrypoint", "args", "env", "image", "base_image", "resource", "mounts", "port_map"}
+    | {"num_replicas", "min_replicas", "max_retries", "retry_policy", "metadata"}
+)
+
+
+class UnstorableValueError(LauncherError, TypeError):
+    """A value has no JSON form, so it can be neither compared nor stored."""
+
+
+def document(launch: Launch) -> dict[str, Any]:
+    """The normal form of a launch. Raises UnstorableValueError for metadata that JSON cannot hold."""
+    return _normal(launch.app, launch.scheduler, launch.cfg, launch.timeout_s)
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """ "lr1:sha256:<hex>" of a document."""
+    from hashlib import sha256
+    from json import dumps
+
+    text = dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return f"{VERSION}:sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def app_from_document(document: Mapping[str, Any], name: str, metadata: Mapping[str, Any]) -> AppDef:
+    """The AppDef that a document was made from; its name and metadata are no part of a document."""
+    return AppDef(name=name, roles=[_to_role(role) for role in document["roles"]], metadata=dict(metadata))
+
+
+def renormalise(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of an earlier version in the present form. What a later version added is kept as it is."""
+    app = app_from_document(document, "", {})
+    made = _normal(app, document["scheduler"], document.get("cfg", {}), document.get("timeout_s"))
+    for role, stored in zip(made["roles"], document["roles"], strict=True):
+        role.update({key: value for key, value in stored.items() if key not in _ROLE_FIELDS})
+    extra = {key: value for key, value in document.items() if key not in _FIELDS}
+    return {**made, **extra}
+
+
+def _normal(app: AppDef, scheduler: str, cfg: Mapping[str, Any], timeout_s: int | None) -> dict[str, Any]:
+    options = {key: _option(value) for key, value in cfg.items() if value is not None}
+    return {
+        "scheduler": scheduler,
+        "roles": [_from_role(role) for role in app.roles],
+        **_compact({"cfg": _plain(options, "cfg"), "timeout_s": timeout_s}),
+    }
+
+
+def _option(value: Any) -> Any:
+    """10 and 10.0 are one value of an option; whoever resolves it knows which of the two it takes."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Without nulls, empty containers and defaults."""
+    empty: tuple[Any, ...] = (None, {}, [])
+    return {
+        key: value
+        for key, value in fields.items()
+        if value not in empty and not (key in _DEFAULTS and value == _DEFAULTS[key])
+    }
+
+
+def _from_role(role: Role) -> dict[str, Any]:
+    return {"name": role.name, "entrypoint": role.entrypoint} | _compact(
+        {
+            "args": list(role.args),
+            "env": dict(role.env),
+            "image": role.image,
+            "base_image": role.base_image,
+            "resource": _from_resource(role.resource),
+            "mounts": _from_mounts(role.mounts),
+            "port_map": dict(role.port_map),
+            "num_replicas": role.num_replicas,
+            "min_replicas": role.min_replicas,
+            "max_retries": role.max_retries,
+            "retry_policy": str(role.retry_policy),
+            "metadata": _plain(role.metadata, f"roles.{role.name}.metadata"),
+        }
+    )
+
+
+def _to_role(fields: Mapping[str, Any]) -> Role:
+    return Role(
+        name=fields["name"],
+        image=fields.get("image", ""),
+        min_replicas=fields.get("min_replicas"),
+        base_image=fields.get("base_image"),
+        entrypoint=fields["entrypoint"],
+        args=list(fields.get("args", ())),
+        env=dict(fields.get("env", {})),
+        num_replicas=fields.get("num_replicas", 1),
+        max_retries=fields.get("max_retries", 0),
+        retry_policy=RetryPolicy(fields.get("retry_policy", RetryPolicy.APPLICATION)),
+        resource=_to_resource(fields.get("resource")),
+        port_map=dict(fields.get("port_map", {})),
+        metadata=_plain(fields.get("metadata", {}), "metadata"),
+        mounts=[_to_mount(mount) for mount in fields.get("mounts", ())],
+    )
+
+
+def _from_resource(resource: Resource) -> dict[str, Any]:
+    """-1 means "not said", so it has no place in a document."""
+    return _compact(
+        {
+            "cpu_millis": None if resource.cpu == -1 else round(resource.cpu * 1000),
+            "gpu": None if resource.gpu == -1 else resource.gpu,
+            "memory_bytes": None if resource.memMB == -1 else round(resource.memMB * _MIB),
+            "capabilities": _plain(resource.capabilities, "resource.capabilities"),
+            "devices": dict(resource.devices),
+            "tags": _plain(resource.tags, "resource.tags"),
+        }
+    )
+
+
+def _to_resource(fields: Mapping[str, Any] | None) -> Resource:
+    if not fields:
+        return NULL_RESOURCE
+    return Resource(
+        cpu=_in_units(fields.get("cpu_millis"), 1000),
+        gpu=fields.get("gpu", -1),
+        memMB=_in_units(fields.get("memory_bytes"), _MIB),  # type: ignore[arg-type]  # whole unless asked for
+        capabilities=_plain(fields.get("capabilities", {}), "resource.capabilities"),
+        devices=dict(fields.get("devices", {})),
+        tags=_plain(fields.get("tags", {}), "resource.tags"),
+    )
+
+
+def _in_units(amount: int | None, unit: int) -> float:
+    """An int where the amount is whole."""
+    if amount is None:
+        return -1
+    return amount / unit if amount % unit else amount // unit
+
+
+def _from_mounts(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+    return sorted((_from_mount(mount) for mount in mounts), key=lambda mount: str(mount["dst"]))
+
+
+def _from_mount(mount: Mount) -> dict[str, Any]:
+    if isinstance(mount, DeviceMount):
+        fields: dict[str, Any] = {"type": "device", "src": mount.src_path, "permissions": mount.permissions}
+    elif isinstance(mount, VolumeMount):
+        fields = {"type": "volume", "src": mount.src, "read_only": mount.read_only}
+    else:
+        fields = {"type": "bind", "src": mount.src_path, "read_only": mount.read_only}
+    return _compact({**fields, "dst": mount.dst_path})
+
+
+def _to_mount(fields: Mapping[str, Any]) -> Mount:
+    src, dst = fields["src"], fields["dst"]
+    if fields["type"] == "device":
+        return DeviceMount(src, dst, fields.get("permissions", "rwm"))
+    if fields["type"] == "volume":
+        return VolumeMount(src, dst, fields.get("read_only", False))
+    return BindMount(src, dst, fields.get("read_only", False))
+
+
+def _plain(value: Any, path: str) -> Any:
+    """A copy as JSON would give it back: lists for tuples.
+
+    Raises UnstorableValueError for what JSON cannot hold.
+    """
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise UnstorableValueError(f"{path}: every key must be text, got {sorted(map(repr, value))}")
+        return {key: _plain(inner, f"{path}.{key}") for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner, f"{path}[{index}]") for index, inner in enumerate(value)]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise UnstorableValueError(f"{path}: want text, numbers, lists and mappings, got {value!r}")

@@ -1,0 +1,208 @@
+"""Rules over several fields of an app, the same for job files and for Python. All problems, not the first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.macros import RUN_MACROS, find_macros
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.text import did_you_mean
+
+if TYPE_CHECKING:
+    from launcher.specs.mounts import Mount
+
+Path = tuple[str | int, ...]
+
+JOB_DIR = "job.dir"
+_RUN_NAMES = frozenset(RUN_MACROS)
+_KNOWN_NAMES = (*RUN_MACROS, JOB_DIR)
+
+
+class Problem(NamedTuple):
+    """What is wrong, and where: ("roles", "trainer", "min_replicas"). `code` is a stable kebab-case word."""
+
+    path: Path
+    code: str
+    message: str
+
+
+def check_app(app: AppDef) -> list[Problem]:
+    """Every problem of the app, in the order of its fields. An app without any can be run."""
+    found = [*_check_name(("name",), app.name)]
+    if not app.roles:
+        found.append(Problem(("roles",), "missing-field", "an app needs at least one role"))
+    counts = Counter(role.name for role in app.roles)
+    for name, count in counts.items():
+        if count > 1:
+            found.append(Problem(("roles", name), "duplicate-role", f"{count} roles are named `{name}`"))
+    for role in app.roles:
+        found += _check_role(role)
+    return found
+
+
+def _check_role(role: Role) -> Iterator[Problem]:
+    at: Path = ("roles", role.name)
+    yield from _check_name((*at, "name"), role.name)
+    misshapen = list(_check_shapes(at, role))
+    yield from misshapen
+    if misshapen:  # what is no list or mapping at all cannot be looked into
+        return
+    yield from _check_command(at, role)
+    yield from _check_counts(at, role)
+    yield from _check_resource(at, role)
+    for name, port in role.port_map.items():
+        if not _is_int(port) or not 1 <= port <= 65535:
+            message = f"a port is an integer from 1 to 65535, got {port!r}"
+            yield Problem((*at, "port_map", name), "out-of-range", message)
+    yield from _check_mounts(at, role.mounts)
+    yield from _check_metadata((*at, "metadata"), role.metadata)
+
+
+def _check_shapes(at: Path, role: Role) -> Iterator[Problem]:
+    """`args="--lr 1"` would pass for a list of one-letter arguments."""
+    shapes: dict[str, tuple[type, ...]] = {
+        "args": (list, tuple),
+        "env": (Mapping,),
+        "port_map": (Mapping,),
+        "mounts": (list, tuple),
+        "metadata": (Mapping,),
+        "resource": (Resource,),
+    }
+    for name, types in shapes.items():
+        value = getattr(role, name)
+        if not isinstance(value, types):
+            want = "list" if list in types else types[0].__name__.lower()
+            yield Problem((*at, name), "wrong-type", f"{name} is a {want}, got {value!r}")
+
+
+def _check_name(path: Path, name: object) -> Iterator[Problem]:
+    """Names stand in paths, handles and selectors (`job/role/0`)."""
+    if not isinstance(name, str):
+        yield Problem(path, "wrong-type", f"a name is text, got {name!r}")
+    elif not any(c.isascii() and c.isalnum() for c in name):
+        yield Problem(path, "unusable-name", f"a name needs a letter or a digit, got `{name}`")
+    elif "/" in name or not name.isprintable() or name.startswith("."):
+        message = f"`{name}` cannot be a name: no slash, no leading dot, no control characters"
+        yield Problem(path, "unusable-name", message)
+
+
+def _check_command(at: Path, role: Role) -> Iterator[Problem]:
+    entrypoint = (*at, "entrypoint")
+    if role.entrypoint in ("", MISSING):
+        yield Problem(entrypoint, "missing-field", "the role has no entrypoint: name the command to run")
+    else:
+        yield from _check_text(entrypoint, role.entrypoint)
+    for index, arg in enumerate(role.args):
+        yield from _check_text((*at, "args", index), arg)
+    for name, value in role.env.items():
+        path = (*at, "env", name)
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            message = f"{name!r} cannot name an environment variable"
+            yield Problem(path, "unusable-name", message)
+        yield from _check_text(path, value)
+    yield from _check_fixed((*at, "image"), role.image)
+
+
+def _check_counts(at: Path, role: Role) -> Iterator[Problem]:
+    replicas = role.num_replicas
+    if not _is_int(replicas) or replicas < 1:
+        message = f"num_replicas is an integer of 1 or more, got {replicas!r}"
+        yield Problem((*at, "num_replicas"), "out-of-range", message)
+    least = role.min_replicas
+    if least is not None:
+        if not _is_int(least) or least < 0:
+            message = f"min_replicas is an integer of 0 or more, got {least!r}"
+            yield Problem((*at, "min_replicas"), "out-of-range", message)
+        elif _is_int(replicas) and least > replicas:
+            message = f"min_replicas is {least}, more than num_replicas, which is {replicas}"
+            yield Problem((*at, "min_replicas"), "out-of-range", message)
+    if not _is_int(role.max_retries) or role.max_retries < 0:
+        message = f"max_retries is an integer of 0 or more, got {role.max_retries!r}"
+        yield Problem((*at, "max_retries"), "out-of-range", message)
+    if role.retry_policy not in list(RetryPolicy):
+        message = f"retry_policy is one of {', '.join(RetryPolicy.__members__)}, got {role.retry_policy!r}"
+        yield Problem((*at, "retry_policy"), "unknown-variant", message)
+
+
+def _check_resource(at: Path, role: Role) -> Iterator[Problem]:
+    if role.resource == NULL_RESOURCE:
+        return
+    for name in ("cpu", "gpu", "memMB"):
+        amount = getattr(role.resource, name)
+        if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not _is_amount(amount):
+            message = f"{name} is a number of 0 or more, or -1 to leave it open; got {amount!r}"
+            yield Problem((*at, "resource", name), "out-of-range", message)
+
+
+def _is_amount(amount: float) -> bool:
+    return amount == -1 or 0 <= amount < float("inf")
+
+
+def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
+    first_at: dict[str, int] = {}
+    for index, mount in enumerate(mounts):
+        path = (*at, "mounts", index)
+        if not isinstance(mount, (BindMount, VolumeMount, DeviceMount)):
+            yield Problem(path, "wrong-type", f"want a BindMount, VolumeMount or DeviceMount, got {mount!r}")
+            continue
+        source = mount.src if isinstance(mount, VolumeMount) else mount.src_path
+        yield from _check_text(path, source)
+        yield from _check_fixed(path, mount.dst_path)
+        if not source or not mount.dst_path:
+            yield Problem(path, "missing-field", "a mount needs a source and a destination")
+        elif source.startswith("~") and source[:2] not in ("~", "~/"):
+            message = f"`{source}`: another user's home is not looked up; write the absolute path"
+            yield Problem(path, "unusable-path", message)
+        if isinstance(mount, DeviceMount) and (not mount.permissions or set(mount.permissions) - set("rwm")):
+            message = f"permissions are made of r, w and m, got `{mount.permissions}`"
+            yield Problem(path, "unknown-variant", message)
+        taken = first_at.setdefault(mount.dst_path, index)
+        if taken != index:
+            message = f"mounts {taken} and {index} have one destination, `{mount.dst_path}`"
+            yield Problem(path, "duplicate-destination", message)
+
+
+def _check_metadata(path: Path, value: object) -> Iterator[Problem]:
+    if isinstance(value, str):
+        yield from _check_text(path, value)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _check_metadata((*path, str(key)), inner)
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            yield from _check_metadata((*path, index), inner)
+
+
+def _check_text(path: Path, text: object) -> Iterator[Problem]:
+    """Text that takes macros: none that nobody fills in."""
+    if not isinstance(text, str):
+        yield Problem(path, "wrong-type", f"want text, got {text!r} ({type(text).__name__})")
+        return
+    if "\0" in text:
+        yield Problem(path, "unusable-text", "text for a process cannot hold a NUL character")
+    for name, start, end in find_macros(text):
+        if name not in _KNOWN_NAMES:
+            hint = did_you_mean(name, _KNOWN_NAMES)
+            message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
+            yield Problem(path, "unknown-reference", message)
+
+
+def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
+    """Text that is fixed before the run: no run macro may stand there."""
+    yield from _check_text(path, text)
+    if not isinstance(text, str):
+        return
+    for name, start, end in find_macros(text):
+        if name in _RUN_NAMES:
+            message = (
+                f"`{text[start:end]}` cannot stand here: it may stand in entrypoint, args, env, metadata "
+                "and the sources of mounts"
+            )
+            yield Problem(path, "reference-phase", message)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

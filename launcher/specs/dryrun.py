@@ -1,0 +1,29 @@
+"""AppDryRunInfo: what a scheduler would be sent, before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from launcher.specs.app import AppDef, CfgVal
+
+T = TypeVar("T")
+
+
+class AppDryRunInfo(Generic[T]):
+    """The request of a scheduler with the function that prints it.
+
+    `Scheduler.submit_dryrun` sets `_app`, `_cfg` and `_scheduler` to what the request was made from. The
+    request carries the symbolic app id, so one info may be scheduled more than once.
+    """
+
+    def __init__(self, request: T, fmt: Callable[[T], str]) -> None:
+        self.request = request
+        self._fmt = fmt
+        self._app: AppDef | None = None
+        self._cfg: Mapping[str, CfgVal] = {}
+        self._scheduler: Any = None
+
+    def __repr__(self) -> str:
+        return self._fmt(self.request)

@@ -1,0 +1,202 @@
+"""Macros: what only the run knows (`$<app_id>`), written into text and filled in when it is known.
+
+Grammar, read from left to right, each place once:
+
+- `$<name>`: a macro. `${name}` is one too for the five established names. Names that nobody fills are
+  left as they are, and so is every other `$`: `$HOME`, `${HOME:-x}`, `$$`, `$(date)`.
+- A `$` straight before `$<name>` or `${` is an escape: it goes, and what follows is text. `$$<app_id>`
+  writes `$<app_id>`, `$${` writes `${`.
+
+Text is filled either in one go (`substitute`) or in phases: `substitute_partial` for all phases but the
+last. Both ways give the same result; what a value contains is never read as a macro.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import LauncherError
+from launcher.specs.app import Role
+
+if TYPE_CHECKING:
+    from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+
+SYMBOLIC_APP_ID = "$<app_id>"
+"""The app id of a dry run."""
+
+ESTABLISHED = ("img_root", "app_id", "replica_id", "rank0_env", "base_img_root")
+"""The names that `${name}` is read for."""
+
+RUN_MACROS = (*ESTABLISHED, "role", "num_replicas")
+"""The names that `macros.Values.apply` fills."""
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
+_FIVE = "|".join(ESTABLISHED)
+_TOKEN = re.compile(
+    rf"(?P<escape>\$\$(?:\{{|<{_NAME}>))|\$<(?P<name>{_NAME})>|\$\{{(?P<established>{_FIVE})\}}"
+)
+# Text that reads as a macro gets one more `$`. So does what already reads as an escape, `$${`; a lone `${` of
+# the shell is no macro and stays.
+_NEEDS_ESCAPE = re.compile(rf"\$(?=<{_NAME}>|\{{(?:{_FIVE})\}})|(?<!\$)\$(?=\$+\{{(?!(?:{_FIVE})\}}))")
+
+
+class MacroError(LauncherError, ValueError):
+    """A text cannot be written with macros still open in it."""
+
+
+def find_macros(text: str) -> Iterator[tuple[str, int, int]]:
+    """The macros of `text` as (name, start, end), known or not; escaped ones are none."""
+    if "$" not in text:
+        return
+    for token in _TOKEN.finditer(text):
+        name = token["name"] or token["established"]
+        if name:
+            yield name, token.start(), token.end()
+
+
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """`text` with the macros named in `values` filled in and escapes resolved: the last phase."""
+    if "$" not in text:
+        return text
+
+    def fill(token: re.Match[str]) -> str:
+        if token["escape"]:
+            return token[0][1:]
+        return values.get(token["name"] or token["established"], token[0])
+
+    return _TOKEN.sub(fill, text)
+
+
+def substitute_partial(text: str, values: Mapping[str, str]) -> str:
+    """`text` with only the macros named in `values` filled in, for a later phase to fill the rest.
+
+    Escapes stay, and what the values contain is escaped where the later phase would read it as a macro.
+    Raises MacroError for a value that ends in `$` straight before a macro which stays: that has no spelling.
+    """
+    if not any(name in values for name, _, _ in find_macros(text)):
+        return text
+    return "".join(_respelt(text, values))
+
+
+def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
+    """`text` in pieces: runs of what is text for the later phase, and the macros that stay."""
+    run = raw = ""  # the run as it will read, and as it was written
+    filled = False
+    at = 0
+    for token in _TOKEN.finditer(text):
+        run += text[at : token.start()]
+        raw += text[at : token.start()]
+        at = token.end()
+        name = token["name"] or token["established"]
+        if token["escape"]:
+            run += token[0][1:]
+            raw += token[0]
+        elif name in values:
+            run += values[name]
+            filled = True
+        else:
+            if filled and run.endswith("$"):
+                raise MacroError(f"a value that ends in `$` cannot stand straight before a macro: {text}")
+            yield escape(run) if filled else raw
+            yield token[0]
+            run = raw = ""
+            filled = False
+    yield escape(run + text[at:]) if filled else raw + text[at:]
+
+
+def escape(text: str) -> str:
+    """The spelling of `text` that no later phase reads as a macro."""
+    return _NEEDS_ESCAPE.sub("$$", text) if "$" in text else text
+
+
+def map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of plain data with every string in it changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_text(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        changed = [map_text(inner, change) for inner in value]
+        return changed if isinstance(value, list) else tuple(changed)
+    return deepcopy(value)
+
+
+def map_role(role: Role, change: Callable[[str], str]) -> Role:
+    """A new role with every string in it changed that takes macros. Nothing mutable is shared."""
+    return replace(
+        role,
+        entrypoint=change(role.entrypoint),
+        args=[change(arg) for arg in role.args],
+        env={name: change(value) for name, value in role.env.items()},
+        metadata=map_text(role.metadata, change),
+        mounts=[_map_source(mount, change) for mount in role.mounts],
+        resource=deepcopy(role.resource),
+        port_map=dict(role.port_map),
+    )
+
+
+def _map_source(
+    mount: BindMount | VolumeMount | DeviceMount, change: Callable[[str], str]
+) -> BindMount | VolumeMount | DeviceMount:
+    from launcher.specs.mounts import VolumeMount
+
+    if isinstance(mount, VolumeMount):
+        return replace(mount, src=change(mount.src))
+    return replace(mount, src_path=change(mount.src_path))
+
+
+class macros:
+    """The text to put into an AppDef: `args=["--run", macros.app_id]`.
+
+    - `img_root`: folder of the image's files (local schedulers)
+    - `app_id`: id of the app, the same for all its replicas
+    - `replica_id`: 0, 1, … within the role
+    - `rank0_env`: name of the environment variable with the host of replica 0
+    - `base_img_root`: deprecated
+    """
+
+    img_root = "${img_root}"
+    app_id = "${app_id}"
+    replica_id = "${replica_id}"
+    rank0_env = "${rank0_env}"
+    base_img_root = "${base_img_root}"
+
+    @dataclass
+    class Values:
+        """What the macros stand for in one replica."""
+
+        img_root: str
+        app_id: str
+        replica_id: str
+        rank0_env: str
+        base_img_root: str = "DEPRECATED"
+
+        def substitute(self, text: str) -> str:
+            """`text` with the five macros filled in and escapes resolved.
+
+            Raises TypeError for anything but text.
+            """
+            if not isinstance(text, str):
+                raise TypeError(f"want text to substitute macros in, got {type(text).__name__}")
+            return substitute(text, self.to_dict())
+
+        def apply(self, role: Role, *, partial: Collection[str] = ()) -> Role:
+            """A new role with the macros filled in, `$<role>` and `$<num_replicas>` too.
+
+            In: entrypoint, args, values of env, sources of mounts, and metadata at any depth.
+            With `partial={"app_id"}` these names stay open and escapes stay as they are, for a later
+            `substitute` (see `substitute_partial`).
+            """
+            values = {**self.to_dict(), "role": role.name, "num_replicas": str(role.num_replicas)}
+            if not partial:
+                return map_role(role, lambda text: substitute(text, values))
+            known = {name: value for name, value in values.items() if name not in partial}
+            return map_role(role, lambda text: substitute_partial(text, known))
+
+        def to_dict(self) -> dict[str, str]:
+            """Macro name to value."""
+            return {name: getattr(self, name) for name in ESTABLISHED}

@@ -1,0 +1,89 @@
+"""runopt: one option of a scheduler, and reading text as its type."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+if TYPE_CHECKING:
+    from launcher.specs.app import CfgVal
+
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+@dataclass
+class runopt:
+    """One option: default, type (`str`, `int`, `float`, `bool`, `list[str]`, `dict[str, str]`) and help."""
+
+    default: CfgVal
+    opt_type: Any
+    is_required: bool
+    help: str
+
+    @property
+    def is_type_list_of_str(self) -> bool:
+        return get_origin(self.opt_type) is list and get_args(self.opt_type) == (str,)
+
+    @property
+    def is_type_dict_of_str(self) -> bool:
+        return get_origin(self.opt_type) is dict and get_args(self.opt_type) == (str, str)
+
+    def cast_to_type(self, value: str) -> CfgVal:
+        """Read text as this option's type: "a,b" as a list, "k:v,l:w" as a mapping, "yes" as true.
+
+        Raises ValueError, with a message for the user, when it cannot be read so.
+        """
+        if self.opt_type is None:
+            raise ValueError("the option has no type")
+        if self.opt_type is bool:
+            return _to_bool(value)
+        if self.is_type_list_of_str:
+            return _split(value)
+        if self.is_type_dict_of_str:
+            return dict(_to_pair(entry) for entry in _split(value))
+        if self.opt_type in (int, float):
+            return _to_number(value, self.opt_type)
+        if (get_origin(self.opt_type) or self.opt_type) in (list, dict, tuple, set):
+            raise ValueError(f"{get_type_name(self.opt_type)} cannot be read from text")
+        cast: CfgVal = self.opt_type(value)
+        return cast
+
+
+def _to_bool(value: str) -> bool:
+    try:
+        return _BOOLEANS[value.strip().lower()]
+    except KeyError:
+        raise ValueError(f"want true or false, got `{value}`") from None
+
+
+def _to_number(value: str, tp: type[int] | type[float]) -> int | float:
+    try:
+        number = tp(value)
+    except ValueError:
+        raise ValueError(f"want a number ({tp.__name__}), got `{value}`") from None
+    if not math.isfinite(number):
+        raise ValueError(f"want a finite number, got `{value}`")
+    return number
+
+
+def _split(value: str) -> list[str]:
+    parts = (part.strip() for part in value.replace(";", ",").split(","))
+    return [part for part in parts if part]
+
+
+def _to_pair(entry: str) -> tuple[str, str]:
+    key, colon, value = entry.partition(":")
+    if not colon:
+        raise ValueError(f"want key:value, got `{entry}`")
+    return key.strip(), value.strip()
+
+
+def get_type_name(tp: Any) -> str:
+    """The name of a type as users write it: `int`, `list[str]`, `typing.List[str]`."""
+    if get_origin(tp) is not None or getattr(tp, "__module__", "") == "typing":
+        return str(tp)
+    return str(getattr(tp, "__name__", tp))

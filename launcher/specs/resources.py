@@ -1,0 +1,104 @@
+"""Named resources: `gpu.small`, `aws_p3.2xlarge`, and what plug-ins add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+
+from launcher.errors import LauncherError
+from launcher.specs.app import NULL_RESOURCE, GiB, Resource
+from launcher.specs.text import did_you_mean
+
+ENTRY_POINTS = "launcher.named_resources"
+
+GENERIC: dict[str, tuple[float, int, int]] = {
+    # name: (cpu, gpu, memMB)
+    "gpu.small": (8, 1, 32 * GiB),
+    "gpu.medium": (16, 2, 64 * GiB),
+    "gpu.large": (32, 4, 128 * GiB),
+    "gpu.xlarge": (64, 8, 256 * GiB),
+    "cpu.nano": (1, 0, GiB // 2),
+    "cpu.micro": (1, 0, 1 * GiB),
+    "cpu.small": (1, 0, 2 * GiB),
+    "cpu.medium": (2, 0, 4 * GiB),
+    "cpu.large": (2, 0, 8 * GiB),
+    "cpu.xlarge": (8, 0, 32 * GiB),
+}
+
+
+class UnknownResourceException(LauncherError, KeyError):
+    """No resource goes by that name, or its plug-in cannot be loaded."""
+
+
+def _null() -> Resource:
+    return NULL_RESOURCE
+
+
+@cache
+def _factories() -> Mapping[str, Callable[[], Resource]]:
+    """Every name and what makes its resource; plug-ins win over what is built in."""
+    from launcher.specs.resources_aws import NAMED_RESOURCES
+
+    generic = {
+        name: partial(Resource, cpu=cpu, gpu=gpu, memMB=memMB) for name, (cpu, gpu, memMB) in GENERIC.items()
+    }
+    return {**generic, **NAMED_RESOURCES, "NULL": _null, "MISSING": _null, **_plugins()}
+
+
+def _plugins() -> dict[str, Callable[[], Resource]]:
+    from importlib.metadata import EntryPoint, entry_points
+
+    def make(entry_point: EntryPoint) -> Resource:
+        try:
+            made: Resource = entry_point.load()()
+        except (ImportError, AttributeError) as error:
+            raise UnknownResourceException(
+                f"the resource `{entry_point.name}` cannot be loaded from {entry_point.value}: {error}"
+            ) from error
+        return made
+
+    return {point.name: partial(make, point) for point in entry_points(group=ENTRY_POINTS)}
+
+
+class _NamedResources:
+    """`named_resources["gpu.small"]`: a new Resource at each access. `in`, `len` and iteration work."""
+
+    def __getitem__(self, name: str) -> Resource:
+        """Raises UnknownResourceException, which is a KeyError, with the nearest name."""
+        try:
+            make = _factories()[name]
+        except KeyError:
+            raise UnknownResourceException(
+                f"there is no named resource `{name}`", hint=did_you_mean(name, _factories())
+            ) from None
+        return make()
+
+    def __contains__(self, name: object) -> bool:
+        return name in _factories()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_factories())
+
+    def __len__(self) -> int:
+        return len(_factories())
+
+
+named_resources = _NamedResources()
+
+
+def get_named_resources(name: str) -> Resource:
+    """The resource of that name. Raises UnknownResourceException, which is a KeyError."""
+    return named_resources[name]
+
+
+def resource(
+    cpu: float | None = None, gpu: int | None = None, memMB: int | None = None, h: str | None = None
+) -> Resource:
+    """The named resource `h` where it is given, else one of the parts; a part left out is 2, 0 or 1024."""
+    if h:
+        return get_named_resources(h)
+    return Resource(
+        cpu=2 if cpu is None else cpu,
+        gpu=0 if gpu is None else gpu,
+        memMB=GiB if memMB is None else memMB,
+    )

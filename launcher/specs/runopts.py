@@ -1,0 +1,192 @@
+"""runopts: the options a scheduler takes; checking them, their defaults, and reading them from text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, get_origin
+
+from launcher.errors import LauncherError
+from launcher.specs.option import get_type_name, runopt
+from launcher.specs.text import did_you_mean, to_dict
+
+if TYPE_CHECKING:
+    from launcher.specs.app import CfgVal
+__all__ = ["InvalidRunConfigException", "get_type_name", "runopt", "runopts"]
+
+
+class InvalidRunConfigException(LauncherError, ValueError):
+    """Scheduler options are wrong. `cfg_key` names the one that is."""
+
+    def __init__(
+        self, invalid_reason: str, cfg_key: str, cfg: Mapping[str, Any] | str, *, hint: str | None = None
+    ) -> None:
+        super().__init__(f"{invalid_reason}. Given: {cfg or '<EMPTY>'}", hint=hint)
+        self.cfg_key = cfg_key
+
+
+class runopts:
+    """The options of a scheduler, in the order they were added."""
+
+    def __init__(self) -> None:
+        self._opts: dict[str, runopt] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, runopt]]:
+        return iter(self._opts.items())
+
+    def __len__(self) -> int:
+        return len(self._opts)
+
+    @staticmethod
+    def is_type(obj: CfgVal, tp: Any) -> bool:
+        """`obj` may stand where `tp` is wanted: an int also for a float, a bool for nothing but bool.
+
+        A list must hold nothing but text, and so must a mapping's keys and values. None is of no type.
+        """
+        origin = get_origin(tp) or tp
+        if origin is list:
+            return isinstance(obj, list) and all(isinstance(item, str) for item in obj)
+        if origin is dict:
+            return isinstance(obj, dict) and all(
+                isinstance(text, str) for item in obj.items() for text in item
+            )
+        if isinstance(obj, bool):
+            return origin is bool
+        if origin is float:
+            return isinstance(obj, (int, float))
+        return isinstance(origin, type) and isinstance(obj, origin)
+
+    def add(
+        self, cfg_key: str, type_: Any, help: str, default: CfgVal = None, required: bool = False
+    ) -> None:
+        """Add an option, or replace the one of that name.
+
+        Raises ValueError for a required option with a default, TypeError for a default of another type.
+        """
+        if required and default is not None:
+            raise ValueError(f"option `{cfg_key}` is required, so it cannot have a default ({default!r})")
+        if default is not None and not self.is_type(default, type_):
+            raise TypeError(
+                f"option `{cfg_key}` is of type {get_type_name(type_)}, its default is {default!r}"
+            )
+        self._opts[cfg_key] = runopt(default, type_, required, help)
+
+    def get(self, name: str) -> runopt | None:
+        return self._opts.get(name)
+
+    def update(self, other: runopts) -> None:
+        """Add all options of `other`; they win over equally named ones."""
+        self._opts.update(other)
+
+    def resolve(self, cfg: Mapping[str, Any]) -> dict[str, CfgVal]:
+        """A copy of `cfg` with the defaults filled in. None means "the default".
+
+        Raises InvalidRunConfigException for an unknown option, a missing required one, a wrong type.
+        """
+        for key in cfg:
+            self._known(key, cfg)
+        return {**cfg, **{key: self._resolve_one(key, opt, cfg) for key, opt in self}}
+
+    def _resolve_one(self, key: str, opt: runopt, cfg: Mapping[str, Any]) -> CfgVal:
+        value: CfgVal = cfg.get(key)
+        if value is None:
+            if opt.is_required:
+                raise InvalidRunConfigException(
+                    f"option `{key}` is required and was not given", key, cfg, hint=opt.help
+                )
+            return opt.default
+        if not self.is_type(value, opt.opt_type):
+            raise self._wrong_type(key, opt, value, cfg)
+        # One value, one digest: 10 and 10.0 are the same number of seconds.
+        return float(value) if opt.opt_type is float and isinstance(value, int) else value
+
+    def cfg_from_str(self, cfg_str: str | None) -> dict[str, CfgVal]:
+        """Read "key=value,key=value" by the options' types. No defaults are filled in.
+
+        Grammar: `launcher.specs.text.to_dict`. Raises InvalidRunConfigException for text of another form,
+        an unknown option, or a value that cannot be read as the option's type.
+        """
+        if not cfg_str or not cfg_str.strip():
+            return {}
+        try:
+            pairs = to_dict(cfg_str)
+        except ValueError as error:
+            raise InvalidRunConfigException(f"malformed options: {error}", "", cfg_str) from None
+        cfg: dict[str, CfgVal] = {}
+        for key, text in pairs.items():
+            opt = self._known(key, cfg_str)
+            try:
+                cfg[key] = opt.cast_to_type(text)
+            except ValueError as error:
+                raise InvalidRunConfigException(f"option `{key}`: {error}", key, cfg_str) from None
+        return cfg
+
+    def cfg_from_json_repr(self, json_repr: str) -> dict[str, CfgVal]:
+        """Read a JSON object of options. Elements of lists and mappings become text; null stays None.
+
+        Raises InvalidRunConfigException for anything else, an unknown option, or a value of a wrong type.
+        """
+        import json
+
+        try:
+            given = json.loads(json_repr)
+        except ValueError as error:
+            raise InvalidRunConfigException(f"options are not JSON: {error}", "", json_repr) from None
+        if not isinstance(given, dict):
+            raise InvalidRunConfigException("options must be a JSON object", "", json_repr)
+        return {key: self._from_json(key, value, given) for key, value in given.items()}
+
+    def _from_json(self, key: str, value: Any, given: Mapping[str, Any]) -> CfgVal:
+        opt = self._known(key, given)
+        if value is None:
+            return None
+        if opt.is_type_list_of_str and isinstance(value, list):
+            value = [_text_of(item) for item in value]
+        elif opt.is_type_dict_of_str and isinstance(value, dict):
+            value = {name: _text_of(item) for name, item in value.items()}
+        if not self.is_type(value, opt.opt_type):
+            raise self._wrong_type(key, opt, value, given)
+        checked: CfgVal = value
+        return checked
+
+    def _known(self, key: str, cfg: Mapping[str, Any] | str) -> runopt:
+        opt = self._opts.get(key)
+        if opt is None:
+            hint = did_you_mean(key, self._opts) or "this scheduler takes no options"
+            raise InvalidRunConfigException(f"there is no option `{key}`", key, cfg, hint=hint)
+        return opt
+
+    @staticmethod
+    def _wrong_type(
+        key: str, opt: runopt, value: object, cfg: Mapping[str, Any]
+    ) -> InvalidRunConfigException:
+        want = get_type_name(opt.opt_type)
+        return InvalidRunConfigException(
+            f"option `{key}` must be of type {want}, got {value!r} ({type(value).__name__})", key, cfg
+        )
+
+    def __repr__(self) -> str:
+        required = [(key, opt) for key, opt in self if opt.is_required]
+        optional = [(key, opt) for key, opt in self if not opt.is_required]
+        usage = [f"{key}={key.upper()}" for key, _ in required]
+        usage += [f"[{key}={key.upper()}]" for key, _ in optional]
+        lines = ["    usage:", f"        {','.join(usage)}"]
+        for title, options in (("required", required), ("optional", optional)):
+            if options:
+                lines += ["", f"    {title} arguments:"]
+                lines += [line for key, opt in options for line in _describe(key, opt)]
+        return "\n".join(lines) + "\n"
+
+
+def _text_of(item: object) -> object:
+    """A JSON scalar as text; anything else as it is, for the type check to refuse."""
+    return str(item) if isinstance(item, (str, int, float)) else item
+
+
+def _describe(key: str, opt: runopt) -> list[str]:
+    kind = get_type_name(opt.opt_type)
+    if not opt.is_required:
+        kind += f", {opt.default}"
+    return [
+        f"        {key}={key.upper()} ({kind})",
+        *(f"            {line}" for line in opt.help.splitlines()),
+    ]

@@ -1,0 +1,218 @@
+"""The status of an app, its roles and its replicas, and the text a person reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from launcher.errors import LauncherError
+from launcher.specs.app import NONE
+from launcher.specs.appstate import (
+    _STARTED_STATES,
+    _TERMINAL_STATES,
+    AppState,
+    ReplicaState,
+    is_started,
+    is_terminal,
+)
+
+__all__ = [
+    "_STARTED_STATES",
+    "_TERMINAL_STATES",
+    "AppState",
+    "AppStatus",
+    "AppStatusError",
+    "ReplicaState",
+    "ReplicaStatus",
+    "RoleStatus",
+    "is_started",
+    "is_terminal",
+    "roll_up",
+]
+
+
+@dataclass
+class ReplicaStatus:
+    """One replica. `id` is its index within the role; times are seconds since the epoch.
+
+    `structured_error_msg` is the JSON text that the replica left behind (`error.json`), or NONE.
+    """
+
+    id: int
+    state: ReplicaState
+    role: str
+    hostname: str
+    structured_error_msg: str = NONE
+    exit_code: int | None = None
+    num_restarts: int = 0
+    started_at: float | None = None
+    ended_at: float | None = None
+    message: str = ""
+
+
+@dataclass
+class RoleStatus:
+    """The replicas of one role."""
+
+    role: str
+    replicas: list[ReplicaStatus]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"role": self.role, "replicas": [asdict(replica) for replica in self.replicas]}
+
+
+@dataclass
+class AppStatus:
+    """The state of an app and what is known about how it came to it."""
+
+    state: AppState
+    num_restarts: int = 0
+    msg: str = ""
+    structured_error_msg: str = NONE
+    ui_url: str | None = None
+    roles: list[RoleStatus] = field(default_factory=list)
+
+    def is_terminal(self) -> bool:
+        return is_terminal(self.state)
+
+    def raise_for_status(self) -> None:
+        """Raise AppStatusError unless the app SUCCEEDED; an app that still runs has not."""
+        if self.state != AppState.SUCCEEDED:
+            raise AppStatusError(self, f"job did not succeed: {self!r}")
+
+    def to_json(self, filter_roles: list[str] | None = None) -> dict[str, Any]:
+        """A JSON object; `filter_roles` None or empty means all roles."""
+        return {
+            "state": self.state.name,
+            "num_restarts": self.num_restarts,
+            "roles": [role.to_json() for role in self._roles(filter_roles)],
+            "msg": self.msg,
+            "structured_error_msg": self.structured_error_msg,
+            "url": self.ui_url,
+        }
+
+    def format(self, filter_roles: list[str] | None = None) -> str:
+        """Several lines for a person, one or more per replica."""
+        replicas = "".join(
+            f"\n{_format_replica(replica)}"
+            for role in self._roles(filter_roles)
+            for replica in sorted(role.replicas, key=lambda replica: replica.id)
+        )
+        return "\n    ".join(
+            (
+                "AppStatus:",
+                f"State: {self.state}",
+                f"Num Restarts: {self.num_restarts}",
+                f"Roles:{replicas}",
+                f"Msg: {self.msg}",
+                f"Structured Error Msg: {self.structured_error_msg}",
+                f"UI URL: {self.ui_url}",
+                "",
+            )
+        )
+
+    def _roles(self, filter_roles: Sequence[str] | None) -> list[RoleStatus]:
+        return [role for role in self.roles if not filter_roles or role.role in filter_roles]
+
+    def __repr__(self) -> str:
+        from launcher.specs.yamltext import to_yaml
+
+        shown = asdict(self)
+        shown["state"] = repr(self.state)
+        shown["structured_error_msg"] = _parsed(self.structured_error_msg)
+        for role in shown["roles"]:
+            for replica in role["replicas"]:
+                replica["state"] = repr(replica["state"])
+        return to_yaml({"AppStatus": shown})
+
+
+class AppStatusError(LauncherError):
+    """An app did not succeed. `status` says how it stands."""
+
+    exit_code = 5
+
+    def __init__(self, status: AppStatus, *args: object) -> None:
+        super().__init__(str(args[0]) if args else f"job did not succeed: {status!r}")
+        self.status = status
+
+
+def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
+    """The state of an app whose replicas are in these states.
+
+    One that failed decides, then one that was cancelled; success takes them all. Without any replica
+    nothing is known: never a success.
+    """
+    states = {replica.state for replica in replicas}
+    for state in (AppState.FAILED, AppState.CANCELLED, AppState.UNKNOWN):
+        if state in states:
+            return state
+    if states == {AppState.SUCCEEDED}:
+        return AppState.SUCCEEDED
+    if states & {AppState.RUNNING, AppState.SUCCEEDED}:
+        return AppState.RUNNING
+    return max(states, default=AppState.UNKNOWN)
+
+
+def _parsed(structured_error_msg: str) -> object:
+    """The error as data, or as the text it is when it is no JSON (half written, or of another program)."""
+    if structured_error_msg == NONE:
+        return NONE
+    import json
+
+    try:
+        return json.loads(structured_error_msg)
+    except ValueError:
+        return structured_error_msg
+
+
+def _format_replica(replica: ReplicaStatus) -> str:
+    mark = "*" if replica.id == 0 else " "
+    head = f" {mark}{replica.role}[{replica.id}]:{replica.state}"
+    if replica.structured_error_msg != NONE:
+        return f"{head}{_format_error(replica)}"
+    if replica.exit_code is not None:
+        return f"{head} (exitcode: {replica.exit_code})"
+    if replica.state in (AppState.FAILED, AppState.CANCELLED):
+        return f"{head} (no reply file)"
+    return head
+
+
+def _format_error(replica: ReplicaStatus) -> str:
+    """What follows the state of a replica that left an error behind, however broken that is."""
+    error = _parsed(replica.structured_error_msg)
+    reply = error.get("message") if isinstance(error, dict) else None
+    if not isinstance(reply, dict):
+        reply = {"message": reply if isinstance(reply, str) else replica.structured_error_msg}
+    code = reply.get("errorCode") or replica.exit_code
+    lines = [f" (exitcode: {code or '<N/A>'})"]
+    when = _timestamp(reply.get("extraInfo"))
+    if when:
+        lines.append(f"timestamp: {when}")
+    lines.append(f"hostname: {replica.hostname}")
+    lines.append(_format_error_message(str(reply.get("message", "")), "error_msg: "))
+    return "\n        ".join(lines)
+
+
+def _timestamp(extra_info: object) -> str:
+    """Local time of `{"timestamp": seconds}`; "" when there is none to be read."""
+    if not isinstance(extra_info, dict):
+        return ""
+    from datetime import datetime
+
+    try:
+        return str(datetime.fromtimestamp(int(extra_info["timestamp"])))
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return ""
+
+
+def _format_error_message(msg: str, header: str, width: int = 80) -> str:
+    """`header` and `msg`, wrapped behind `width` and indented by the length of the header."""
+    import textwrap
+
+    paragraphs = [
+        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in msg.rstrip().splitlines() or [""]
+    ]
+    indent = "\n        " + " " * len(header)
+    return header + indent.join(line for paragraph in paragraphs for line in paragraph)

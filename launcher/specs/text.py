@@ -1,0 +1,84 @@
+"""Small text forms shared by specs: "k=v,…" and "did you mean"."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+_DELIMITERS = ",;"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint for a name that is not known: the nearest one, else all there are, else None."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1) or [n for n in names if n.lower() == name.lower()]
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return f"there are: {', '.join(names)}" if names else None
+
+
+def to_dict(text: str) -> dict[str, str]:
+    """Read `key=value` pairs with `,` or `;` between them: "K=a,b;J=d" -> {"K": "a,b", "J": "d"}.
+
+    A value goes on up to the last delimiter in front of the next key, so a list needs no quotes. A value
+    wholly in single or double quotes loses them and may hold `=`. Of equal keys the last one wins.
+    Raises ValueError, with a message for the user, for text of another form.
+    """
+    pairs: dict[str, str] = {}
+    key, equals, rest = text.partition("=")
+    if not equals:
+        raise ValueError(f"`{text}` has no `key=value` pair")
+    while True:
+        key = key.strip()
+        if not key:
+            raise ValueError(f"a key is missing in front of `={rest}`")
+        value, delimiter, key_and_more = _cut_value(key, rest)
+        pairs[key] = _unquote(value.strip())
+        if not delimiter:
+            return pairs
+        key, _, rest = key_and_more.partition("=")
+
+
+def _cut_value(key: str, rest: str) -> tuple[str, str, str]:
+    """Split what follows `key=` into the value, the delimiter behind it ("" at the end) and the rest."""
+    start = _end_of_quoted(rest)
+    equals = rest.find("=", start)
+    if equals < 0:
+        if not rest.strip():
+            raise ValueError(f"`{key}=` has no value; write `{key}=''` for an empty text")
+        return rest, "", ""
+    cut = max(rest.rfind(delimiter, start, equals) for delimiter in _DELIMITERS)
+    if cut < 0:
+        raise ValueError(f"a value with `=` in it needs quotes: `{key}='{rest}'`")
+    if not rest[:cut].strip():
+        raise ValueError(f"`{key}=` has no value; write `{key}=''` for an empty text")
+    if not rest[cut + 1 : equals].strip():
+        raise ValueError(f"a key is missing in front of `{rest[equals:]}`")
+    return rest[:cut], rest[cut], rest[cut + 1 :]
+
+
+def _end_of_quoted(rest: str) -> int:
+    """Index behind the closing quote when `rest` starts with a quoted value, else 0.
+
+    A closing quote is one with a delimiter or the end behind it, so `it's` and `'a'b` are plain text.
+    """
+    start = len(rest) - len(rest.lstrip())
+    quote = rest[start : start + 1]
+    if quote not in ("'", '"'):
+        return 0
+    end = start
+    while (end := rest.find(quote, end + 1)) > 0:
+        behind = rest[end + 1 :].lstrip()
+        if not behind or behind[0] in _DELIMITERS:
+            return end + 1
+    return 0
+
+
+def _unquote(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return value

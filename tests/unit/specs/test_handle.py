@@ -1,0 +1,82 @@
+"""App handles and the exceptions about what they name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.errors import LauncherError
+from launcher.specs import (
+    MalformedAppHandleException,
+    ParsedAppHandle,
+    UnknownAppException,
+    UnknownSchedulerException,
+    make_app_handle,
+    parse_app_handle,
+)
+
+
+@pytest.mark.parametrize(
+    ("handle", "parts"),
+    [
+        ("local_cwd://vision/train-1-k3fwx", ("local_cwd", "vision", "train-1-k3fwx")),
+        ("local_docker://vision.prod/train", ("local_docker", "vision.prod", "train")),
+        ("s:///id", ("s", "", "id")),
+        ("s://a b/c:d", ("s", "a b", "c:d")),
+    ],
+)
+def test_a_handle_has_three_parts(handle, parts):
+    assert parse_app_handle(handle) == parts
+    assert make_app_handle(*parts) == handle
+
+
+def test_the_parts_have_names():
+    parsed = parse_app_handle("s://n/a")
+    assert parsed == ParsedAppHandle(scheduler_backend="s", session_name="n", app_id="a")
+    assert (parsed.scheduler_backend, parsed.session_name, parsed.app_id) == ("s", "n", "a")
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        *("", "a", "a/b", "a://", "a://b", "a://b/", "a:///", "://b/c", "a:/b/c"),
+        *("a://b/c/d", "a://b/c/", "a://b://c/d", "local:///App/", "a:b://c/d", "a/b://c/d"),
+    ],
+)
+def test_a_malformed_handle_is_refused(handle):
+    with pytest.raises(MalformedAppHandleException, match="is not an app handle") as caught:
+        parse_app_handle(handle)
+    assert handle in str(caught.value)
+    assert isinstance(caught.value, LauncherError)
+    assert isinstance(caught.value, ValueError)
+
+
+NAME = st.text("ab.-_ 1", min_size=1)
+
+
+@given(NAME, st.one_of(st.just(""), NAME), NAME)
+def test_made_handles_are_taken_apart_again(backend, session, app_id):
+    assert parse_app_handle(make_app_handle(backend, session, app_id)) == (backend, session, app_id)
+
+
+@given(st.text("ab:/", max_size=12))
+def test_any_text_is_a_handle_or_refused(text):
+    try:
+        assert make_app_handle(*parse_app_handle(text)) == text
+    except MalformedAppHandleException:
+        pass
+
+
+def test_an_unknown_scheduler_is_a_key_error_with_the_nearest_name():
+    error = UnknownSchedulerException("local_cdw", ["local_cwd", "local_dir"])
+    assert isinstance(error, KeyError)
+    assert str(error) == "there is no scheduler `local_cdw`"
+    assert error.hint == "did you mean `local_cwd`?"
+    assert UnknownSchedulerException("x").hint is None
+
+
+def test_an_unknown_app_names_its_handle():
+    error = UnknownAppException("s://n/a")
+    assert str(error) == "there is no app `s://n/a`"
+    assert isinstance(error, LauncherError)

@@ -1,0 +1,58 @@
+"""`launcher.specs` offers every name and costs nothing until one is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from launcher import specs
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("name", specs.__all__)
+def test_every_public_name_can_be_loaded(name):
+    assert getattr(specs, name) is not None
+
+
+def test_star_import_brings_every_name():
+    namespace: dict[str, object] = {}
+    exec("from launcher.specs import *", namespace)
+    assert set(specs.__all__) <= set(namespace)
+
+
+def test_what_is_public_and_what_can_be_loaded_are_the_same():
+    assert sorted(specs._HOMES) == sorted(specs.__all__) == dir(specs)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Rolle'"):
+        _ = specs.Rolle  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_loads_none_of_its_modules():
+    code = "import sys, launcher.specs; print([m for m in sys.modules if m.startswith('launcher.specs.')])"
+    assert run(code) == "[]\n"
+
+
+@pytest.mark.parametrize("module", ["handle", "jobkey", "appstate"])
+def test_what_every_command_needs_is_cheap(module):
+    heavy = "{'dataclasses', 'typing', 'inspect', 're', 'json', 'pathlib', 'subprocess'}"
+    with_enum = " - {'re'}" if module == "appstate" else ""
+    code = (
+        f"import sys, launcher.specs.{module}; print(sorted({heavy}{with_enum} & set(sys.modules) - before))"
+    )
+    assert run(f"import sys; before = set(sys.modules); {code}") == "[]\n"
+
+
+@pytest.mark.parametrize("first", ["from launcher.specs import runopts, macros", "import launcher.specs.app"])
+def test_a_class_keeps_its_name_whichever_module_of_that_name_is_imported(first):
+    code = (
+        f"{first}\nimport launcher.specs.macros, launcher.specs.runopts\n"
+        "from launcher.specs import macros, runopts\nprint(macros.__name__, runopts.__name__, type(macros))"
+    )
+    assert run(code) == "macros runopts <class 'type'>\n"

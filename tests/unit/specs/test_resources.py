@@ -1,0 +1,172 @@
+"""Named resources and the parts of a resource."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.errors import LauncherError
+from launcher.specs import (
+    NULL_RESOURCE,
+    GiB,
+    Resource,
+    get_named_resources,
+    instance_type_from_resource,
+    named_resources,
+    resource,
+)
+from launcher.specs import resources_aws as aws
+from launcher.specs.resources import _factories
+
+EFA, NEURON = "vpc.amazonaws.com/efa", "aws.amazon.com/neurondevice"
+
+
+@pytest.fixture
+def plugins(tmp_path, monkeypatch):
+    """An installed package that registers named resources."""
+    (tmp_path / "shelf.py").write_text(
+        "from launcher.specs import Resource\n"
+        "def big():\n    return Resource(128, 16, 4096)\n"
+        "def mine():\n    return Resource(3, 0, 5)\n"
+    )
+    info = tmp_path / "shelf-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: shelf\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[launcher.named_resources]\nbig = shelf:big\ngpu.small = shelf:mine\n"
+        "gone = shelf:gone\nnowhere = no_such_shelf:x\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _factories.cache_clear()
+    yield
+    _factories.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "gpu", "mem_mb"),
+    [
+        ("gpu.small", 8, 1, 32 * GiB),
+        ("gpu.medium", 16, 2, 64 * GiB),
+        ("gpu.large", 32, 4, 128 * GiB),
+        ("gpu.xlarge", 64, 8, 256 * GiB),
+        ("cpu.nano", 1, 0, 512),
+        ("cpu.micro", 1, 0, 1 * GiB),
+        ("cpu.small", 1, 0, 2 * GiB),
+        ("cpu.medium", 2, 0, 4 * GiB),
+        ("cpu.large", 2, 0, 8 * GiB),
+        ("cpu.xlarge", 8, 0, 32 * GiB),
+    ],
+)
+def test_generic_resources(name, cpu, gpu, mem_mb):
+    assert named_resources[name] == Resource(cpu, gpu, mem_mb) == get_named_resources(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "gpu", "gib", "devices"),
+    [
+        ("t3.medium", 2, 0, 4, {}),
+        ("m5.2xlarge", 8, 0, 32, {}),
+        ("c5.18xlarge", 72, 0, 142, {}),
+        ("p3.2xlarge", 8, 1, 61, {}),
+        ("p3.8xlarge", 32, 4, 244, {}),
+        ("p3.16xlarge", 64, 8, 488, {}),
+        ("p3dn.24xlarge", 96, 8, 768, {EFA: 1}),
+        ("p4d.24xlarge", 96, 8, 1152, {EFA: 4}),
+        ("p4de.24xlarge", 96, 8, 1152, {EFA: 4}),
+        ("p5.48xlarge", 192, 8, 2048, {EFA: 32}),
+        ("p5en.48xlarge", 192, 8, 2048, {EFA: 16}),
+        ("g4dn.xlarge", 4, 1, 16, {}),
+        ("g4dn.metal", 96, 8, 384, {EFA: 1}),
+        ("g5.8xlarge", 32, 1, 128, {EFA: 1}),
+        ("g5.48xlarge", 192, 8, 768, {EFA: 1}),
+        ("g6e.24xlarge", 96, 4, 768, {EFA: 2}),
+        ("g6e.48xlarge", 192, 8, 1536, {EFA: 4}),
+        ("trn1.2xlarge", 8, 0, 32, {NEURON: 1}),
+        ("trn1.32xlarge", 128, 0, 512, {EFA: 8, NEURON: 16}),
+        ("inf2.xlarge", 4, 0, 16, {NEURON: 1}),
+        ("inf2.48xlarge", 192, 0, 768, {NEURON: 12}),
+    ],
+)
+def test_instance_types_pay_the_memory_tax(name, cpu, gpu, gib, devices):
+    made = named_resources[f"aws_{name}"]
+    assert made == Resource(cpu, gpu, gib * 983, {aws.K8S_ITYPE: name}, devices)
+    assert getattr(aws, "aws_" + name.replace(".", "_"))() == made
+    assert instance_type_from_resource(made) == name
+
+
+def test_every_instance_type_of_the_table_is_there():
+    sizes = {
+        "t3": "medium",
+        "m5": "2xlarge",
+        "c5": "18xlarge",
+        "p3": "2xlarge 8xlarge 16xlarge",
+        "p3dn": "24xlarge",
+        "p4d": "24xlarge",
+        "p4de": "24xlarge",
+        "p5": "48xlarge",
+        "p5en": "48xlarge",
+        "g4dn": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge metal",
+        "g5": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+        "g6e": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge",
+        "trn1": "2xlarge 32xlarge",
+        "inf2": "xlarge 8xlarge 24xlarge 48xlarge",
+    }
+    expected = {f"aws_{family}.{size}" for family, names in sizes.items() for size in names.split()}
+    assert set(aws.NAMED_RESOURCES) == expected
+
+
+def test_a_resource_without_an_instance_type_is_none_with_a_warning():
+    with pytest.warns(UserWarning, match="names no instance type"):
+        assert instance_type_from_resource(Resource(1, 0, 1)) is None
+
+
+@pytest.mark.parametrize("name", ["NULL", "MISSING"])
+def test_two_names_mean_no_wish(name):
+    assert named_resources[name] is NULL_RESOURCE
+
+
+def test_each_access_makes_a_new_resource():
+    first = named_resources["gpu.small"]
+    first.cpu = 99
+    assert named_resources["gpu.small"].cpu == 8
+
+
+def test_names_can_be_asked_for_and_listed():
+    assert "gpu.small" in named_resources
+    assert "gpu.tiny" not in named_resources
+    assert {"gpu.small", "aws_t3.medium", "NULL"} <= set(named_resources)
+    assert len(named_resources) == len(set(named_resources))
+
+
+def test_an_unknown_name_is_a_key_error_with_the_nearest():
+    with pytest.raises(KeyError) as caught:
+        named_resources["gpu.smal"]
+    assert isinstance(caught.value, LauncherError)
+    assert str(caught.value) == "there is no named resource `gpu.smal`"
+    assert caught.value.hint == "did you mean `gpu.small`?"
+
+
+@pytest.mark.usefixtures("plugins")
+def test_plugins_add_names_and_win_over_built_in_ones():
+    assert named_resources["big"] == Resource(128, 16, 4096)
+    assert named_resources["gpu.small"] == Resource(3, 0, 5)
+
+
+@pytest.mark.usefixtures("plugins")
+@pytest.mark.parametrize("name", ["gone", "nowhere"])
+def test_a_broken_plugin_is_told_when_it_is_used(name):
+    assert name in named_resources
+    with pytest.raises(LauncherError, match=f"the resource `{name}` cannot be loaded from"):
+        named_resources[name]
+
+
+def test_parts_left_out_have_defaults():
+    assert resource() == Resource(2, 0, 1024)
+    assert resource(cpu=1, gpu=2, memMB=3) == Resource(1, 2, 3)
+
+
+def test_a_given_zero_is_kept():
+    assert resource(cpu=0, gpu=0, memMB=0) == Resource(0, 0, 0)
+
+
+def test_a_named_resource_wins_over_the_parts():
+    assert resource(cpu=1, gpu=1, memMB=1, h="cpu.nano") == named_resources["cpu.nano"]

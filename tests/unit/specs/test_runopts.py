@@ -1,0 +1,253 @@
+"""Scheduler options: types and defaults. Wrong input is told, never dropped."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Union  # noqa: UP035  # users write both generations of generics
+
+import pytest
+
+from launcher.errors import LauncherError
+from launcher.specs import InvalidRunConfigException, get_type_name, runopt, runopts
+
+
+@pytest.fixture
+def opts() -> runopts:
+    made = runopts()
+    made.add("image", type_=str, help="name of the image", required=True)
+    made.add("priority", type_=int, help="higher is earlier", default=10)
+    made.add("preemptible", type_=bool, help="may be stopped", default=False)
+    made.add("grace_s", type_=float, help="seconds", default=10.0)
+    made.add("tags", type_=list[str], help="words", default=["a"])
+    made.add("env", type_=dict[str, str], help="names and values")
+    return made
+
+
+GENERICS = [(list[str], dict[str, str]), (List[str], Dict[str, str])]  # noqa: UP006
+
+
+# -- declaring ---------------------------------------------------------------------------------------------
+
+
+def test_an_option_is_declared_by_key_type_and_help(opts):
+    opt = opts.get("priority")
+    assert opt == runopt(10, int, False, "higher is earlier")
+    assert (opt.default, opt.opt_type, opt.is_required, opt.help) == (10, int, False, "higher is earlier")
+
+
+def test_key_type_and_help_are_positional():
+    made = runopts()
+    made.add("key", str, "help", "default")
+    assert made.get("key") == runopt("default", str, False, "help")
+
+
+def test_options_keep_their_order_and_have_a_length(opts):
+    names = ["image", "priority", "preemptible", "grace_s", "tags", "env"]
+    assert [name for name, _ in opts] == names
+    assert len(opts) == 6
+
+
+def test_getting_an_unknown_option_is_none(opts):
+    assert opts.get("imag") is None
+
+
+def test_adding_a_key_again_replaces_it(opts):
+    opts.add("priority", type_=str, help="now text")
+    assert opts.get("priority") == runopt(None, str, False, "now text")
+    assert len(opts) == 6
+
+
+def test_a_required_option_has_no_default():
+    with pytest.raises(ValueError, match="cannot have a default"):
+        runopts().add("key", type_=str, help="", default="x", required=True)
+
+
+@pytest.mark.parametrize(
+    ("type_", "default"),
+    [(int, "1"), (int, True), (float, "1"), (str, 1), (bool, 1), (list[str], {}), (dict[str, str], [])],
+)
+def test_a_default_must_be_of_the_type(type_, default):
+    with pytest.raises(TypeError, match="its default is"):
+        runopts().add("key", type_=type_, help="", default=default)
+
+
+def test_updating_adds_in_place_and_the_later_wins(opts):
+    other = runopts()
+    other.add("priority", type_=str, help="other")
+    other.add("queue", type_=str, help="queue")
+    opts.update(other)
+    assert opts.get("priority") == runopt(None, str, False, "other")
+    assert opts.get("queue") is not None
+    assert len(other) == 2
+
+
+# -- types -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("obj", "tp", "fits"),
+    [
+        ("x", str, True),
+        (1, str, False),
+        (1, int, True),
+        (True, int, False),
+        (1.0, int, False),
+        (1.5, float, True),
+        (1, float, True),
+        (True, float, False),
+        (True, bool, True),
+        (1, bool, False),
+        (["a"], list[str], True),
+        ([], list[str], True),
+        ([1], list[str], False),
+        ({}, list[str], False),
+        ({"a": "b"}, list[str], False),
+        ("abc", list[str], False),
+        ({"a": "b"}, dict[str, str], True),
+        ({"a": 1}, dict[str, str], False),
+        ({1: "a"}, dict[str, str], False),
+        ([], dict[str, str], False),
+        (None, str, False),
+        (None, list[str], False),
+        (None, float, False),
+    ],
+)
+def test_what_fits_a_type(obj, tp, fits):
+    assert runopts.is_type(obj, tp) is fits
+
+
+@pytest.mark.parametrize(("list_type", "dict_type"), GENERICS)
+def test_both_generations_of_generics_are_known(list_type, dict_type):
+    assert runopt(None, list_type, False, "").is_type_list_of_str
+    assert runopt(None, dict_type, False, "").is_type_dict_of_str
+    assert not runopt(None, list[int], False, "").is_type_list_of_str
+    assert not runopt(None, str, False, "").is_type_dict_of_str
+    assert runopts.is_type(["a"], list_type)
+    assert runopts.is_type({"a": "b"}, dict_type)
+    assert not runopts.is_type({"a": "b"}, list_type)
+
+
+@pytest.mark.parametrize(
+    ("tp", "name"),
+    [
+        (int, "int"),
+        (str, "str"),
+        (list[str], "list[str]"),
+        (List[str], "typing.List[str]"),  # noqa: UP006
+        (Union[str, int], "typing.Union[str, int]"),  # noqa: UP007
+        (None, "None"),
+    ],
+)
+def test_names_of_types(tp, name):
+    assert get_type_name(tp) == name
+
+
+# -- resolving ---------------------------------------------------------------------------------------------
+
+
+def test_resolving_fills_in_defaults_and_leaves_the_input_alone(opts):
+    cfg = {"image": "x", "priority": None}
+    assert opts.resolve(cfg) == {
+        "image": "x",
+        "priority": 10,
+        "preemptible": False,
+        "grace_s": 10.0,
+        "tags": ["a"],
+        "env": None,
+    }
+    assert cfg == {"image": "x", "priority": None}
+
+
+def test_given_values_win_over_defaults(opts):
+    cfg = {"image": "x", "priority": 1, "preemptible": True, "grace_s": 0.5, "tags": [], "env": {"a": "b"}}
+    assert opts.resolve(cfg) == cfg
+
+
+def test_an_int_for_a_float_becomes_one(opts):
+    grace = opts.resolve({"image": "x", "grace_s": 3})["grace_s"]
+    assert (grace, type(grace)) == (3.0, float)
+
+
+@pytest.mark.parametrize("cfg", [{}, {"image": None}, {"priority": 3}])
+def test_a_missing_required_option_is_named(opts, cfg):
+    with pytest.raises(InvalidRunConfigException, match="option `image` is required") as caught:
+        opts.resolve(cfg)
+    assert caught.value.cfg_key == "image"
+    assert ("<EMPTY>" in str(caught.value)) is (cfg == {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("image", 1),
+        ("priority", "1"),
+        ("priority", True),
+        ("preemptible", 1),
+        ("grace_s", "1"),
+        ("tags", {"a": "b"}),
+        ("tags", "a"),
+        ("env", ["a"]),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named(opts, key, value):
+    with pytest.raises(InvalidRunConfigException, match=f"option `{key}` must be of type") as caught:
+        opts.resolve({"image": "x", key: value})
+    assert caught.value.cfg_key == key
+    assert repr(value) in str(caught.value)
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_name(opts):
+    with pytest.raises(InvalidRunConfigException, match="there is no option `priorty`") as caught:
+        opts.resolve({"image": "x", "priorty": 1})
+    assert caught.value.hint == "did you mean `priority`?"
+
+
+def test_an_unknown_option_far_from_any_shows_them_all(opts):
+    with pytest.raises(InvalidRunConfigException) as caught:
+        opts.resolve({"zzz": 1})
+    assert caught.value.hint == "there are: env, grace_s, image, preemptible, priority, tags"
+
+
+def test_without_options_an_unknown_one_says_so():
+    with pytest.raises(InvalidRunConfigException) as caught:
+        runopts().resolve({"zzz": 1})
+    assert caught.value.hint == "this scheduler takes no options"
+
+
+@pytest.mark.parametrize("kind", [LauncherError, ValueError])
+def test_the_exception_is_one_of_ours_and_a_value_error(opts, kind):
+    with pytest.raises(kind):
+        opts.resolve({})
+
+
+# -- printing ----------------------------------------------------------------------------------------------
+
+
+def test_options_print_as_usage_required_and_optional_arguments():
+    made = runopts()
+    made.add("priority", type_=int, help="higher\nis earlier", default=10)
+    made.add("image", type_=str, help="name of the image", required=True)
+    made.add("tags", type_=list[str], help="words")
+    assert (
+        repr(made)
+        == """\
+    usage:
+        image=IMAGE,[priority=PRIORITY],[tags=TAGS]
+
+    required arguments:
+        image=IMAGE (str)
+            name of the image
+
+    optional arguments:
+        priority=PRIORITY (int, 10)
+            higher
+            is earlier
+        tags=TAGS (list[str], None)
+            words
+"""
+    )
+
+
+def test_sections_without_options_are_left_out():
+    made = runopts()
+    made.add("a", type_=str, help="x")
+    assert "required arguments" not in repr(made)

@@ -1,0 +1,157 @@
+"""Scheduler options from text and from JSON: read by their types, or refused with a clear message."""
+
+from __future__ import annotations
+
+from typing import Dict, List  # noqa: UP035  # users write both generations of generics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.specs import InvalidRunConfigException, runopt, runopts
+
+GENERICS = [(list[str], dict[str, str]), (List[str], Dict[str, str])]  # noqa: UP006
+
+
+def letters(list_type=list[str], dict_type=dict[str, str]) -> runopts:
+    made = runopts()
+    made.add("K", type_=list_type, help="")
+    made.add("J", type_=str, help="")
+    made.add("E", type_=dict_type, help="")
+    made.add("I", type_=int, help="")
+    made.add("F", type_=float, help="")
+    made.add("B", type_=bool, help="")
+    return made
+
+
+@pytest.mark.parametrize(("list_type", "dict_type"), GENERICS)
+@pytest.mark.parametrize(
+    ("text", "cfg"),
+    [
+        ("", {}),
+        (None, {}),
+        ("  ", {}),
+        ("K=a,b;", {"K": ["a", "b"]}),
+        ("K=a,b", {"K": ["a", "b"]}),
+        ("K=a;b;J=d", {"K": ["a", "b"], "J": "d"}),
+        ("K=a,b,J=d", {"K": ["a", "b"], "J": "d"}),
+        ("K=a,,b", {"K": ["a", "b"]}),
+        ("K=''", {"K": []}),
+        ("E=f:b,F:B", {"E": {"f": "b", "F": "B"}}),
+        ("E=a:http://x:80", {"E": {"a": "http://x:80"}}),
+        ("J='a=b,c'", {"J": "a=b,c"}),
+        ("J=''", {"J": ""}),
+        ("I=3,F=3,J=3", {"I": 3, "F": 3.0, "J": "3"}),
+        ("I=-3,F=1e3", {"I": -3, "F": 1000.0}),
+    ],
+)
+def test_text_is_read_by_the_types(list_type, dict_type, text, cfg):
+    assert letters(list_type, dict_type).cfg_from_str(text) == cfg
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(text, True) for text in ("true", "True", "TRUE", "1", "yes", "on", " true ")]
+    + [(text, False) for text in ("false", "False", "0", "no", "off")],
+)
+def test_words_for_booleans(text, value):
+    assert letters().cfg_from_str(f"B={text}") == {"B": value}
+
+
+def test_text_brings_no_defaults_and_asks_for_nothing_required():
+    opts = letters()
+    opts.add("image", type_=str, help="", required=True)
+    opts.add("priority", type_=int, help="", default=10)
+    assert opts.cfg_from_str("priority=3") == {"priority": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        ("J", "", "has no `key=value` pair"),
+        ("J=", "", "`J=` has no value"),
+        ("J=;K=a", "", "`J=` has no value"),
+        ("J=a=b", "", "needs quotes"),
+        ("K=a,UNKWN=b", "UNKWN", "there is no option `UNKWN`"),
+        ("I=x", "I", "option `I`: want a number (int), got `x`"),
+        ("I=1.5", "I", "got `1.5`"),
+        ("F=x", "F", "option `F`: want a number (float), got `x`"),
+        ("F=nan", "F", "want a finite number"),
+        ("B=maybe", "B", "option `B`: want true or false, got `maybe`"),
+        ("E=a", "E", "option `E`: want key:value, got `a`"),
+    ],
+)
+def test_malformed_text_is_a_clear_error(text, key, message):
+    with pytest.raises(InvalidRunConfigException) as caught:
+        letters().cfg_from_str(text)
+    assert message in str(caught.value)
+    assert text in str(caught.value)
+    assert caught.value.cfg_key == key
+
+
+def test_an_unknown_option_in_text_has_the_nearest_name():
+    opts = letters()
+    opts.add("image", type_=str, help="")
+    with pytest.raises(InvalidRunConfigException) as caught:
+        opts.cfg_from_str("imagee=x")
+    assert caught.value.hint == "did you mean `image`?"
+
+
+@given(st.text("KJEIFB=,;:'\" a1", max_size=16))
+def test_any_text_is_read_or_refused(text):
+    try:
+        cfg = letters().cfg_from_str(text)
+    except InvalidRunConfigException:
+        return
+    assert set(cfg) <= set("KJEIFB")
+
+
+@pytest.mark.parametrize("type_", [None, list[int], list, dict, tuple])
+def test_a_type_without_a_text_form_is_a_value_error(type_):
+    with pytest.raises(ValueError, match=r"no type|cannot be read from text"):
+        runopt(None, type_, False, "").cast_to_type("a")
+
+
+def test_a_type_of_ones_own_reads_its_text():
+    assert runopt(None, str.upper, False, "").cast_to_type("a") == "A"
+
+
+# -- JSON --------------------------------------------------------------------------------------------------
+
+
+def test_json_is_read_and_elements_become_text():
+    text = '{"K": ["a", 1, 1.5], "J": "x", "E": {"a": 1}, "I": 3, "F": 1, "B": true}'
+    assert letters().cfg_from_json_repr(text) == {
+        "K": ["a", "1", "1.5"],
+        "J": "x",
+        "E": {"a": "1"},
+        "I": 3,
+        "F": 1,
+        "B": True,
+    }
+
+
+def test_json_null_stays_none():
+    assert letters().cfg_from_json_repr('{"K": null, "I": null}') == {"K": None, "I": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        ("{", "", "options are not JSON"),
+        ("[]", "", "must be a JSON object"),
+        ('"K=a"', "", "must be a JSON object"),
+        ('{"UNKWN": 1}', "UNKWN", "there is no option `UNKWN`"),
+        ('{"J": 1}', "J", "must be of type str"),
+        ('{"I": true}', "I", "must be of type int"),
+        ('{"K": {"a": "b"}}', "K", "must be of type list[str]"),
+        ('{"K": [["a"]]}', "K", "must be of type list[str]"),
+        ('{"E": ["a"]}', "E", "must be of type dict[str, str]"),
+        ('{"E": {"a": {}}}', "E", "must be of type dict[str, str]"),
+    ],
+)
+def test_json_of_another_form_is_a_clear_error(text, key, message):
+    with pytest.raises(InvalidRunConfigException) as caught:
+        letters().cfg_from_json_repr(text)
+    assert message in str(caught.value)
+    assert caught.value.cfg_key == key
