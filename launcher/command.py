@@ -1,0 +1,160 @@
+"""Run an external command and read what it prints."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from launcher.errors import CommandError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from subprocess import Popen
+
+_SHOWN = 4_000  # characters of each output stream that an error repeats; a build log is not a message
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: str | None = None,
+    input: str | None = None,
+    timeout_s: float | None = None,
+    env: Mapping[str, str | None] | None = None,
+    ok: Collection[int] = (0,),
+) -> str:
+    """Run `argv` without a shell and return its standard output.
+
+    The command gets `input` (else nothing) on its standard input and no terminal, so it cannot ask anybody
+    anything. When time is up, or Ctrl-C arrives, its whole process group is killed.
+
+    Args:
+        env: variables to set on top of our own environment; None removes one.
+        ok: the exit codes that are no error.
+
+    Raises CommandError when it cannot be started, ends with another code, or takes longer than `timeout_s`.
+    """
+    from subprocess import TimeoutExpired
+
+    with _ctrl_c_held_back() as let_it_come:
+        process = _start(argv, cwd, env)
+        try:
+            let_it_come()
+            out, err = process.communicate(input, timeout=timeout_s)
+        except TimeoutExpired as late:
+            out, err = _kill(process)
+            ending = f"took longer than {timeout_s:g} s and was killed"
+            raise CommandError(_report(argv, ending, out, err)) from late
+        except BaseException:
+            _kill(process)
+            raise
+    if process.returncode not in ok:
+        raise CommandError(_report(argv, _ending(process.returncode), out, err))
+    return out
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
+    """Ctrl-C waits until the function handed out is called, or the body ends.
+
+    While a process is being made, nobody could kill it: its id is not known yet.
+    """
+    import signal
+    import threading
+
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield lambda: None  # Python raises nothing here
+        return
+    came: list[int] = []
+
+    def release() -> None:
+        if signal.getsignal(signal.SIGINT) is hold:
+            signal.signal(signal.SIGINT, before)
+            if came:
+                signal.raise_signal(signal.SIGINT)
+
+    def hold(number: int, frame: object) -> None:
+        came.append(number)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield release
+    finally:
+        release()
+
+
+def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] | None) -> Popen[str]:
+    import os
+    from subprocess import PIPE, Popen
+
+    try:
+        return Popen(
+            list(argv),
+            cwd=cwd,
+            env=_environment(env),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            encoding="utf-8",
+            errors="surrogateescape",  # file names are bytes; they must come through unharmed
+            start_new_session=True,  # a group of its own, so that its children can be killed with it
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not os.path.isdir(cwd):
+            raise CommandError(f"cannot run {_quoted(argv)}: no folder {cwd}") from error
+        hint = None if os.sep in argv[0] else f"install `{argv[0]}`, or put its folder on PATH"
+        raise CommandError(f"cannot run {_quoted(argv)}: no command `{argv[0]}`", hint=hint) from error
+    except OSError as error:
+        raise CommandError(f"cannot run {_quoted(argv)}: {error.strerror or error}") from error
+
+
+def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str] | None:
+    if not changes:
+        return None
+    import os
+
+    merged: dict[str, str | None] = {**os.environ, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _kill(process: Popen[str]) -> tuple[str, str]:
+    """Kill the command with all of its group; what it had printed until then."""
+    import os
+    import signal
+
+    if process.returncode is None:  # not reaped, so the group id cannot belong to anybody else
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate()
+
+
+def _report(argv: Sequence[str], ending: str, out: str, err: str) -> str:
+    lines = [f"{_quoted(argv)} {ending}"]
+    for name, text in (("stderr", err), ("stdout", out)):
+        if text.strip():
+            lines.append(f"{name}:")
+            lines.extend(f"  {line}" for line in _tail(text).splitlines())
+    return "\n".join(lines)
+
+
+def _tail(text: str) -> str:
+    """The end of a long output: that is where commands say what went wrong."""
+    text = text.rstrip()
+    return text if len(text) <= _SHOWN else "…" + text[-_SHOWN:]
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exited with {code}"
+    import signal
+
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"was killed by signal {-code}"
+
+
+def _quoted(argv: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(argv)

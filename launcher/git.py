@@ -1,0 +1,182 @@
+"""The git work tree that a file lives in: its root, whose it is, and its commit.
+
+Finding the root looks at folders and starts no process, so that a thousand job files cost next to nothing;
+git itself is asked when the origin or the commit is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+_TIMEOUT_S = 60.0  # a work tree on a slow disk takes its time; one that takes longer hangs
+_NOT_OURS = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+)
+
+_Stamp = tuple[int, int, int]
+
+
+class Repository:
+    """A git work tree.
+
+    Attributes:
+        root: absolute path of its top folder.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._origin: str | None = None
+        self._asked = False
+
+    @property
+    def origin(self) -> str | None:
+        """The remote, normalised (`normalise_remote`): `origin`, else the first by name. None without any.
+
+        Raises CommandError when git refuses to read the repository.
+        """
+        if not self._asked:
+            self._origin = _pick_remote(self._git("remote", "-v"), self.root)
+            self._asked = True
+        return self._origin
+
+    def commit(self) -> str:
+        """The full id of the commit checked out, with `-dirty` when tracked files differ from it.
+
+        "" before the first commit. Asks git anew at every call: a work tree changes.
+        """
+        oid, dirty = "", False
+        for line in self._git("status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines():
+            if line.startswith("# branch.oid "):
+                oid = line.removeprefix("# branch.oid ")
+            dirty = dirty or not line.startswith("#")
+        if not oid or oid == "(initial)":
+            return ""
+        return f"{oid}-dirty" if dirty else oid
+
+    def ignored(self, paths: Iterable[str]) -> frozenset[str]:
+        """Those of `paths` (files or folders below the root) that git ignores; one process for all of them.
+
+        Tracked files are never ignored. Paths come back as they were given.
+        """
+        text = "".join(f"{path}\0" for path in paths)
+        if not text:
+            return frozenset()
+        found = self._git("check-ignore", "-z", "--stdin", input=text, ok=(0, 1))  # 1: none of them
+        return frozenset(path for path in found.split("\0") if path)
+
+    def _git(self, *args: str, input: str | None = None, ok: Collection[int] = (0,)) -> str:
+        from launcher import command
+
+        # A git hook that runs us names *its* repository in the environment. No optional locks: a plan
+        # writes nothing, the index included.
+        env = {**dict.fromkeys(_NOT_OURS), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        return command.run(["git", "-C", self.root, *args], input=input, timeout_s=_TIMEOUT_S, env=env, ok=ok)
+
+
+_KNOWN: dict[str, tuple[_Stamp, Repository]] = {}
+
+
+def repository(path: str) -> Repository | None:
+    """The work tree that holds `path` (a file or folder), None when there is none or git is not installed.
+
+    The answer is shared by everything in one work tree, until its configuration changes.
+    """
+    folder = os.path.abspath(path)
+    if not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    while (stamp := _stamp(folder)) is None:
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+    known = _KNOWN.get(folder)
+    if known is None or known[0] != stamp:
+        if not _installed():
+            return None
+        known = _KNOWN[folder] = (stamp, Repository(folder))
+    return known[1]
+
+
+def _stamp(folder: str) -> _Stamp | None:
+    """What changes when the repository at `folder` is made or configured anew; None when there is none.
+
+    `.git` is a folder with a configuration, or a file that points to one (work trees, submodules).
+    """
+    git = os.path.join(folder, ".git")
+    for name in (os.path.join(git, "config"), git):
+        try:
+            found = os.stat(name)
+        except OSError:
+            continue
+        if stat.S_ISREG(found.st_mode):
+            return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
+
+
+def _installed() -> bool:
+    return any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
+
+
+def _pick_remote(listing: str, root: str) -> str | None:
+    """The remote out of what `git remote -v` prints: `name<TAB>url (fetch)`, rewriting rules applied."""
+    urls = {}
+    for line in listing.splitlines():
+        name, _, rest = line.partition("\t")
+        url, mark, _ = rest.rpartition(" (fetch)")  # behind it, a partial clone names its filter
+        if mark:
+            urls[name] = url
+    if not urls:
+        return None
+    return normalise_remote(urls.get("origin") or urls[min(urls)], root)
+
+
+def normalise_remote(url: str, root: str = "/") -> str:
+    """Host and path of a git remote: equal for every way to write one place, free of credentials.
+
+    ::
+
+        https://user:secret@Host:8443/team/jobs.git   host/team/jobs
+        git@host:team/jobs.git                        host/team/jobs
+        ../jobs.git, file:///srv/jobs.git             /srv/jobs    (relative to `root`)
+
+    Scheme, user, port, query and `.git` go; the host is lower case, the path is kept as written.
+    """
+    scheme, mark, rest = url.partition("://")
+    if mark and not scheme.endswith("file"):
+        authority, _, path = rest.partition("/")
+        return _join(_host(authority), path.partition("?")[0].partition("#")[0])
+    if not mark and ":" in url.partition("/")[0]:  # scp's form: the colon comes before any slash
+        if url.startswith("[") or "@[" in url:
+            host, _, path = url.partition("]:")
+            return _join(_host(host + "]"), path)
+        host, _, path = url.partition(":")
+        return _join(_host(host), path)
+    return _trim(os.path.normpath(os.path.join(root, rest if mark else url)))
+
+
+def _host(authority: str) -> str:
+    """`user:password@Host:port` → `host`; an IPv6 address keeps its brackets."""
+    host = authority.rpartition("@")[2].lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _join(host: str, path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    return _trim("/".join([host, *parts]))
+
+
+def _trim(path: str) -> str:
+    path = path.rstrip("/").removesuffix("/.git").removesuffix(".git")
+    return path or "/"

@@ -1,0 +1,133 @@
+"""`command.run`: output comes back, failures say everything, nothing it started outlives it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from launcher.command import run
+from launcher.errors import CommandError
+from tests import processes
+
+
+def test_standard_output_comes_back():
+    assert run(["printf", "a\\nb"]) == "a\nb"
+
+
+def test_input_reaches_the_command_and_its_end_too():
+    assert run(["cat"], input="hällo") == "hällo"
+    assert run(["cat"]) == ""
+
+
+def test_the_command_runs_in_the_folder_asked_for(tmp_path: Path):
+    assert run(["pwd", "-P"], cwd=str(tmp_path)).strip() == os.path.realpath(tmp_path)
+
+
+def test_variables_are_added_and_taken_away(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GONE", "1")
+    shown = run(["env"], env={"ADDED": "2", "GONE": None}).splitlines()
+    assert "ADDED=2" in shown
+    assert not [line for line in shown if line.startswith("GONE=")]
+    assert [line for line in shown if line.startswith("PATH=")], "the rest of the environment stays"
+
+
+def test_bytes_that_are_no_text_come_through_unharmed(tmp_path: Path):
+    name = os.fsdecode(b"caf\xe9")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / name).touch()
+    assert run(["ls"], cwd=str(folder)) == name + "\n"
+
+
+def test_a_failure_shows_argv_code_stdout_and_stderr():
+    with pytest.raises(CommandError) as failed:
+        run(["sh", "-c", "echo some output; echo 'a b' is wrong >&2; exit 3"])
+    assert str(failed.value).splitlines() == [
+        "sh -c 'echo some output; echo '\"'\"'a b'\"'\"' is wrong >&2; exit 3' exited with 3",
+        "stderr:",
+        "  a b is wrong",
+        "stdout:",
+        "  some output",
+    ]
+
+
+def test_a_long_output_is_cut_at_its_beginning_in_the_error():
+    with pytest.raises(CommandError) as failed:
+        run(["sh", "-c", "seq 100000 >&2; exit 1"])
+    assert "  …" in str(failed.value)
+    assert str(failed.value).endswith("  100000")
+    assert len(str(failed.value)) < 7_000
+
+
+def test_an_exit_code_that_is_expected_is_no_failure():
+    assert run(["sh", "-c", "echo none; exit 1"], ok=(0, 1)) == "none\n"
+
+
+def test_a_command_that_was_killed_says_by_which_signal():
+    with pytest.raises(CommandError, match="was killed by SIGUSR1"):
+        run(["sh", "-c", "kill -USR1 $$"])
+
+
+def test_a_missing_command_says_so_and_what_to_do():
+    with pytest.raises(CommandError, match="no command `no-such-command-here`") as failed:
+        run(["no-such-command-here", "--version"])
+    assert failed.value.hint == "install `no-such-command-here`, or put its folder on PATH"
+
+
+def test_a_missing_folder_is_not_mistaken_for_a_missing_command(tmp_path: Path):
+    with pytest.raises(CommandError, match=r"no folder .*/nowhere"):
+        run(["true"], cwd=str(tmp_path / "nowhere"))
+
+
+def test_a_file_that_cannot_be_executed_is_said_so(tmp_path: Path):
+    script = tmp_path / "script"
+    script.write_text("echo hi\n")
+    with pytest.raises(CommandError, match="Permission denied"):
+        run([str(script)])
+
+
+def test_out_of_time_kills_the_command_with_its_children():
+    with pytest.raises(CommandError, match=r"took longer than 0\.2 s and was killed") as failed:
+        run(["sh", "-c", "sleep 1000 & echo $!; wait"], timeout_s=0.2)
+    (child,) = re.findall(r"^  (\d+)$", str(failed.value), re.MULTILINE)
+    assert processes.gone([int(child)], timeout_s=5)
+
+
+def test_ctrl_c_kills_the_command_with_its_children(tmp_path: Path):
+    os.mkfifo(tmp_path / "pids")
+    code = f"""
+from launcher.command import run
+run(["sh", "-c", "sleep 1000 & echo $$ $! > {tmp_path}/pids; wait"])
+"""
+    client = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
+    client.send_signal(signal.SIGINT)
+    _, said = client.communicate(timeout=10)
+    assert "KeyboardInterrupt" in said
+    assert len(pids) == 2
+    assert processes.gone(pids, timeout_s=5)
+
+
+def test_a_handler_for_ctrl_c_stays_the_program_s_own():
+    def mine(number: int, frame: object) -> None: ...
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        run(["true"])
+        with pytest.raises(CommandError):
+            run(["no-such-command-here"])
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_commands_run_from_any_thread():
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda n: run(["echo", str(n)]), range(8))) == [f"{n}\n" for n in range(8)]

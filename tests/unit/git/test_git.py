@@ -1,0 +1,241 @@
+"""`launcher.git`: which work tree a file is in, whose it is, its commit. With real repositories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import CommandError
+from launcher.git import Repository, normalise_remote, repository
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git(folder: Path, *args: str) -> str:
+    who = {
+        f"GIT_{role}_{part}": "x@example.org"
+        for role in ("AUTHOR", "COMMITTER")
+        for part in ("NAME", "EMAIL")
+    }
+    done = subprocess.run(
+        ["git", "-C", str(folder), *args],
+        env={**os.environ, **who},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def work_tree(tmp_path: Path) -> Path:
+    """A repository with one commit and one file, `jobs/train.launcher.yaml`."""
+    root = tmp_path / "repo"
+    (root / "jobs").mkdir(parents=True)
+    (root / "jobs" / "train.launcher.yaml").write_text("version: 1\n")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "one")
+    return root
+
+
+def found(path: Path) -> Repository:
+    repo = repository(str(path))
+    assert repo is not None
+    return repo
+
+
+# Finding it
+
+
+def test_a_file_a_folder_and_the_root_find_the_same_repository(work_tree: Path):
+    repo = found(work_tree / "jobs" / "train.launcher.yaml")
+    assert repo.root == str(work_tree)
+    assert found(work_tree / "jobs") is repo
+    assert found(work_tree) is repo
+
+
+def test_a_path_that_does_not_exist_belongs_to_the_tree_around_it(work_tree: Path):
+    assert found(work_tree / "jobs" / "not-yet.yaml").root == str(work_tree)
+
+
+def test_outside_of_any_work_tree_there_is_none(tmp_path: Path):
+    assert repository(str(tmp_path / "file.yaml")) is None
+
+
+def test_a_relative_path_starts_at_the_current_folder(work_tree: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(work_tree / "jobs")
+    assert found(Path("train.launcher.yaml")).root == str(work_tree)
+
+
+def test_the_inner_of_two_repositories_wins(work_tree: Path):
+    inner = work_tree / "vendor"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    assert found(inner / "x").root == str(inner)
+    assert found(work_tree / "x").root == str(work_tree)
+
+
+def test_an_added_work_tree_is_a_root_of_its_own_with_the_same_origin(work_tree: Path, tmp_path: Path):
+    git(work_tree, "remote", "add", "origin", "https://host/team/jobs.git")
+    git(work_tree, "worktree", "add", "-q", str(tmp_path / "second"))
+    second = found(tmp_path / "second" / "jobs")
+    assert second.root == str(tmp_path / "second")
+    assert second.origin == "host/team/jobs"
+
+
+def test_a_repository_made_later_is_noticed(tmp_path: Path):
+    assert repository(str(tmp_path)) is None
+    git(tmp_path, "init", "-q")
+    assert found(tmp_path).root == str(tmp_path)
+
+
+def test_an_empty_git_folder_is_no_repository(tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    assert repository(str(tmp_path)) is None
+
+
+def test_without_git_installed_there_are_no_repositories(work_tree: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(work_tree))
+    assert repository(str(work_tree)) is None
+
+
+def test_a_thousand_files_start_no_process(work_tree: Path, monkeypatch: pytest.MonkeyPatch):
+    found(work_tree)
+    monkeypatch.setenv("PATH", "")  # a process could not be started now
+    assert {found(work_tree / "jobs" / f"{n}.yaml").root for n in range(1000)} == {str(work_tree)}
+
+
+# Origin
+
+
+def test_the_origin_is_the_normalised_remote(work_tree: Path):
+    git(work_tree, "remote", "add", "fork", "https://host/me/jobs.git")
+    git(work_tree, "remote", "add", "origin", "git@host:team/jobs.git")
+    assert found(work_tree).origin == "host/team/jobs"
+
+
+def test_without_a_remote_named_origin_the_first_by_name_counts(work_tree: Path):
+    git(work_tree, "remote", "add", "upstream", "https://host/team/jobs")
+    git(work_tree, "remote", "add", "fork", "https://host/me/jobs")
+    assert found(work_tree).origin == "host/me/jobs"
+
+
+def test_without_any_remote_there_is_no_origin(work_tree: Path):
+    assert found(work_tree).origin is None
+
+
+def test_a_changed_remote_is_noticed(work_tree: Path):
+    git(work_tree, "remote", "add", "origin", "https://host/one")
+    assert found(work_tree).origin == "host/one"
+    git(work_tree, "remote", "set-url", "origin", "https://host/other")
+    assert found(work_tree).origin == "host/other"
+
+
+def test_the_rewriting_rules_of_the_user_apply(work_tree: Path):
+    git(work_tree, "config", "url.https://host/.insteadOf", "gh:")
+    git(work_tree, "remote", "add", "origin", "gh:team/jobs")
+    assert found(work_tree).origin == "host/team/jobs"
+
+
+def test_a_partial_clone_has_the_same_origin(work_tree: Path, tmp_path: Path):
+    url = f"file://{work_tree}"
+    git(tmp_path, "clone", "-q", "--no-local", "--filter=blob:none", url, str(tmp_path / "clone"))
+    assert found(tmp_path / "clone").origin == str(work_tree)
+
+
+def test_a_git_hook_s_environment_does_not_lead_astray(
+    work_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    git(work_tree, "remote", "add", "origin", "https://host/team/jobs")
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert found(work_tree).origin == "host/team/jobs"
+
+
+def test_a_broken_repository_says_what_git_says(work_tree: Path):
+    (work_tree / ".git" / "HEAD").unlink()
+    with pytest.raises(CommandError, match="not a git repository"):
+        _ = found(work_tree).origin
+
+
+@pytest.mark.parametrize(
+    ("url", "want"),
+    [
+        ("https://host/team/jobs.git", "host/team/jobs"),
+        ("https://host/team/jobs/", "host/team/jobs"),
+        ("http://HOST/Team/Jobs", "host/Team/Jobs"),
+        ("https://user:secret@host:8443/team/jobs.git", "host/team/jobs"),
+        ("https://user:p@ss@host/team/jobs", "host/team/jobs"),
+        ("https://host/team/jobs.git?token=secret#x", "host/team/jobs"),
+        ("ssh://git@host:2222/team/jobs.git", "host/team/jobs"),
+        ("ssh://git@[2001:db8::1]:22/team/jobs", "[2001:db8::1]/team/jobs"),
+        ("git@host:team/jobs.git", "host/team/jobs"),
+        ("git@host:/team//jobs.git/", "host/team/jobs"),
+        ("host:jobs", "host/jobs"),
+        ("git@[2001:db8::1]:team/jobs", "[2001:db8::1]/team/jobs"),
+        ("git://host/jobs", "host/jobs"),
+        ("/srv/git/jobs.git", "/srv/git/jobs"),
+        ("/srv/jobs/.git", "/srv/jobs"),
+        ("file:///srv/git/jobs.git", "/srv/git/jobs"),
+        ("../jobs.git", "/home/me/jobs"),
+        ("./odd:name", "/home/me/repo/odd:name"),
+    ],
+)
+def test_every_way_to_write_a_remote_has_one_normal_form(url: str, want: str):
+    assert normalise_remote(url, "/home/me/repo") == want
+
+
+# Commit
+
+
+def test_the_commit_is_the_full_id_of_head(work_tree: Path):
+    assert found(work_tree).commit() == git(work_tree, "rev-parse", "HEAD")
+
+
+def test_a_changed_file_makes_it_dirty_and_an_untracked_one_does_not(work_tree: Path):
+    head = git(work_tree, "rev-parse", "HEAD")
+    (work_tree / "note.txt").write_text("x")
+    assert found(work_tree).commit() == head
+    (work_tree / "jobs" / "train.launcher.yaml").write_text("version: 1\nname: x\n")
+    assert found(work_tree).commit() == f"{head}-dirty"
+    git(work_tree, "add", ".")
+    assert found(work_tree).commit() == f"{head}-dirty"
+
+
+def test_before_the_first_commit_there_is_none(tmp_path: Path):
+    git(tmp_path, "init", "-q")
+    assert found(tmp_path).commit() == ""
+
+
+def test_asking_for_the_commit_writes_nothing(work_tree: Path):
+    os.utime(work_tree / "jobs" / "train.launcher.yaml", (1, 1))  # git would like to refresh its index
+    before = (work_tree / ".git" / "index").stat().st_mtime_ns
+    found(work_tree).commit()
+    assert (work_tree / ".git" / "index").stat().st_mtime_ns == before
+
+
+# Ignored files
+
+
+def test_ignored_paths_are_told_from_the_others(work_tree: Path):
+    (work_tree / ".gitignore").write_text("build/\n*.tmp.yaml\n")
+    (work_tree / "build").mkdir()
+    names = ["a.yaml", "b.tmp.yaml", "build", "build/c.yaml", "jobs/line\nbreak.tmp.yaml"]
+    paths = [str(work_tree / name) for name in names]
+    assert found(work_tree).ignored(paths) == {paths[1], paths[2], paths[3], paths[4]}
+
+
+def test_tracked_files_are_never_ignored(work_tree: Path):
+    (work_tree / ".gitignore").write_text("jobs/\n")
+    assert found(work_tree).ignored([str(work_tree / "jobs" / "train.launcher.yaml")]) == frozenset()
+
+
+def test_nothing_asked_is_nothing_ignored(work_tree: Path):
+    assert found(work_tree).ignored([]) == frozenset()
