@@ -1,0 +1,182 @@
+"""Open a SQLite file below LAUNCHER_HOME: private, durable, of a version that we know."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from launcher import paths
+from launcher.errors import StateError
+
+_BUSY_S = 30.0  # how long a writer waits for the writers before it
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs"}
+
+
+def connect(path: str, schema: str, version: int, *, readonly: bool) -> sqlite3.Connection:
+    """Open `path`, making it with `schema` when it is new.
+
+    Read-only, a file that is not there is an empty database, and nothing of ours is ever written. The
+    connection is in autocommit mode and may pass from thread to thread; using it from two at once is the
+    caller's to prevent.
+
+    Args:
+        version: of `schema`; kept in the file as its user_version.
+
+    Raises StateError when the file cannot be used: unwritable, full, damaged, on a network file system, or
+    written by a newer version.
+    """
+    try:
+        connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version)
+        found = _version(connection)
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+    if found > version:
+        connection.close()
+        raise StateError(
+            f"{path} was written by a newer launcher (schema {found}; this one knows up to {version})",
+            hint="update launcher, or set LAUNCHER_HOME to another folder",
+        )
+    return connection
+
+
+def explain(error: sqlite3.Error, path: str) -> StateError:
+    """The error for what SQLite says about `path`. Its texts are all there is to go by on Python 3.10."""
+    said = str(error)
+    if "locked" in said:
+        return StateError(
+            f"{path} stayed locked for {_BUSY_S:g} s",
+            hint="another process is writing to it and does not end",
+        )
+    if "full" in said or "disk I/O" in said:
+        return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
+    if "not a database" in said or "malformed" in said:
+        return StateError(
+            f"{path} is damaged: {said}",
+            hint="bring it back from a backup; or move it away, and launcher forgets the outcomes so far",
+        )
+    return StateError(
+        f"cannot use {path}: {said}", hint="set LAUNCHER_HOME to a folder on a local disk that you can write"
+    )
+
+
+def _for_writing(path: str, schema: str, version: int) -> sqlite3.Connection:
+    folder = paths.ensure(os.path.dirname(path))
+    _refuse_network(folder)
+    try:
+        # SQLite gives a new file the umask's mode, and its -wal and -shm files the mode of this one.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise paths.unusable(error, path) from error
+    connection = _open(path)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")  # WAL alone may lose the last commits at a power cut
+        if _version(connection) == 0:
+            _create(connection, folder, schema, version)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create(connection: sqlite3.Connection, folder: str, schema: str, version: int) -> None:
+    """Make the tables, one process at a time: entering WAL mode does not wait for others as writing does."""
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _version(connection) == 0:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(f"BEGIN IMMEDIATE; {schema}; PRAGMA user_version={version}; COMMIT")
+    finally:
+        os.close(lock)
+
+
+def _for_reading(path: str, schema: str) -> sqlite3.Connection:
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return _empty(schema)
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror or error}") from error
+    uri = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + "?mode=ro"
+    try:
+        connection = _probed(uri)
+    except sqlite3.OperationalError:
+        # A reader of a WAL database needs its -shm file, which cannot be made in a folder without write
+        # permission. Then nobody writes there either, and the file stands still.
+        if os.access(os.path.dirname(path), os.W_OK):
+            raise
+        _refuse_unread_log(path)
+        connection = _probed(uri + "&immutable=1")
+    if _version(connection) == 0:  # somebody is just making it
+        connection.close()
+        return _empty(schema)
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+def _probed(uri: str) -> sqlite3.Connection:
+    """A connection that has read something: SQLite opens files only then."""
+    connection = _open(uri, uri=True)
+    try:
+        _version(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _empty(schema: str) -> sqlite3.Connection:
+    connection = _open(":memory:")
+    connection.executescript(f"{schema}; PRAGMA query_only=1")
+    return connection
+
+
+def _refuse_unread_log(path: str) -> None:
+    """The last commits may be in the -wal file alone, which reading as immutable leaves out."""
+    try:
+        size = os.stat(path + "-wal").st_size
+    except OSError:
+        return
+    if size:
+        raise StateError(
+            f"cannot read {path}: its last entries are in {path}-wal, and the folder cannot be written",
+            hint="copy both files to a folder that you can write, and set LAUNCHER_HOME to it",
+        )
+
+
+def _open(database: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(database, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, uri=uri)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
+def _refuse_network(folder: str) -> None:
+    """WAL needs memory shared by all who have the file open, and flock one kernel: neither spans machines."""
+    kind = _filesystem(folder)
+    if kind in _NETWORK:
+        raise StateError(
+            f"{folder} is on a network file system ({kind}), where locks and SQLite are not safe",
+            hint="set LAUNCHER_HOME to a folder on a local disk",
+        )
+
+
+def _filesystem(folder: str, mounts: str = "/proc/self/mountinfo") -> str:
+    """The type of the file system that holds `folder`, "" when that cannot be told.
+
+    Source: proc(5), /proc/pid/mountinfo: field 3 is the device, the type comes after the lone hyphen.
+    """
+    device = os.stat(folder).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.split(" ", 3)[2] == wanted:
+                    return line.partition(" - ")[2].split(" ", 1)[0]
+    except OSError:  # not Linux
+        pass
+    return ""

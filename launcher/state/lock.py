@@ -1,0 +1,184 @@
+"""The lock around an apply, one per project and target.
+
+A courtesy: it keeps two applies from getting into each other's way, and says who is at work. What makes
+double starts impossible is the reservation at the engine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager
+
+from launcher import paths
+from launcher.errors import LockTimeoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LONGEST_NAME = 200  # of 255 bytes that file systems allow
+
+
+@contextmanager
+def apply_lock(
+    project: str,
+    target: str,
+    *,
+    timeout_s: float | None = 60.0,
+    on_wait: Callable[[str], None] | None = None,
+) -> Iterator[None]:
+    """Hold the lock of a project and target for the body of a `with`.
+
+    The kernel gives it back when the process dies, however it dies. Waiting costs no wakeups, and Ctrl-C
+    ends it.
+
+    Args:
+        timeout_s: how long to wait for whoever holds it; 0 not at all, None for ever.
+        on_wait: called once, with who holds it ("user@host, pid 17, since 2025-03-01 12:00:05"), when there
+            is a wait.
+
+    Raises LockTimeoutError; StateError when LAUNCHER_HOME cannot be written.
+    """
+    path = os.path.join(paths.ensure(paths.locks()), file_name(project, target))
+    fd = _take(path, timeout_s, on_wait)
+    try:
+        _write_owner(fd)
+        yield
+    finally:
+        # Unlock rather than just close: a child that was forked meanwhile still has the file open.
+        os.ftruncate(fd, 0)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def file_name(project: str, target: str) -> str:
+    """The lock's file: `project.target`, with whatever else than letters, digits, `-` and `_` escaped."""
+    name = f"{_escaped(project)}.{_escaped(target)}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    from hashlib import sha256
+
+    return f"{name[:_LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:16]}"
+
+
+def actor() -> str:
+    """Who we are, as `user@host`. A user without a name is a number."""
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    return f"{user}@{os.uname().nodename}"
+
+
+def _escaped(name: str) -> str:
+    return "".join(
+        char if char.isascii() and (char.isalnum() or char in "-_") else f"%{ord(char):x}%" for char in name
+    )
+
+
+def _take(path: str, timeout_s: float | None, on_wait: Callable[[str], None] | None) -> int:
+    """A descriptor of the locked file."""
+    fd = _open(path)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        os.close(fd)
+        raise paths.unusable(error, path) from error
+    if timeout_s != 0:
+        _announce(fd, path, on_wait)
+        if _Waiter(fd).wait(timeout_s):
+            return fd
+    else:
+        os.close(fd)
+    waited = f"; waited {timeout_s:g} s for it" if timeout_s else ""
+    raise LockTimeoutError(
+        f"another apply is at work: {_owner(path)}{waited}", hint="try again when it is done, or wait longer"
+    )
+
+
+def _announce(fd: int, path: str, on_wait: Callable[[str], None] | None) -> None:
+    try:
+        if on_wait is not None:
+            on_wait(_owner(path))
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _open(path: str) -> int:
+    try:
+        # Close-on-exec, as Python opens files: a supervisor that inherited it would hold the lock on and on.
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise paths.unusable(error, path) from error
+
+
+class _Waiter:
+    """A thread that blocks in flock: the only way to wait for a lock, with a time limit, without polling.
+
+    It cannot be called back. Given up, it closes the file as soon as it gets the lock; a daemon, it does
+    not keep the process.
+    """
+
+    def __init__(self, fd: int) -> None:
+        import threading
+
+        self._fd = fd
+        self._got = threading.Event()
+        self._deciding = threading.Lock()
+        self._given_up = False
+        threading.Thread(target=self._block, name="launcher-lock", daemon=True).start()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """True when the descriptor is locked. On False, and on an exception, it is no longer the caller's."""
+        try:
+            return self._got.wait(timeout_s) or not self._give_up()
+        except BaseException:
+            if not self._give_up():
+                os.close(self._fd)
+            raise
+
+    def _give_up(self) -> bool:
+        """False when the lock came in this very moment."""
+        with self._deciding:
+            self._given_up = not self._got.is_set()
+            return self._given_up
+
+    def _block(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        with self._deciding:
+            if self._given_up:
+                os.close(self._fd)
+            else:
+                self._got.set()
+
+
+def _write_owner(fd: int) -> None:
+    import json
+
+    owner = {"by": actor(), "pid": os.getpid(), "since": time.time()}
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(owner).encode(), 0)
+    except OSError:  # a full disk: the lock holds all the same, and the ledger will say what is wrong
+        pass
+
+
+def _owner(path: str) -> str:
+    """Who holds the lock, for people to read."""
+    import json
+
+    try:
+        with open(path, "rb") as file:
+            owner = json.load(file)
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
+        return f"{owner['by']}, pid {owner['pid']}, since {since}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has not yet written its name, or just left
+        return "its owner has not said who it is"

@@ -1,0 +1,137 @@
+"""Rows of the ledger: what an attempt is in SQLite, and the short form that `list` shows."""
+
+from __future__ import annotations
+
+from launcher.errors import StateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from launcher.specs.attempt import Attempt
+
+VERSION = 1
+
+SCHEMA = """
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY,
+    project TEXT NOT NULL, target TEXT NOT NULL, job TEXT NOT NULL, number INTEGER NOT NULL,
+    app_id TEXT NOT NULL, scheduler TEXT NOT NULL, digest TEXT NOT NULL,
+    origin TEXT NOT NULL, path TEXT NOT NULL, git_commit TEXT NOT NULL, actor TEXT NOT NULL,
+    action TEXT NOT NULL, plan_digest TEXT NOT NULL, plan_id TEXT NOT NULL, created_at REAL NOT NULL,
+    state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
+    exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
+    UNIQUE (job, project, target, number)
+);
+CREATE INDEX attempts_by_app ON attempts (app_id);
+CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
+CREATE INDEX attempts_live ON attempts (app_id) WHERE state IN ('reserved', 'created', 'running');
+"""
+
+# The order of an attempt's values in a row; `document` and `metadata` come last.
+_KEY = ("project", "target", "job")
+_PLAIN = (
+    "number", "app_id", "scheduler", "digest", "origin", "path", "git_commit", "actor",
+    "action", "plan_digest", "plan_id", "created_at",
+    "state", "started_at", "ended_at", "owner", "message", "exit_code",
+)  # fmt: skip
+COLUMNS = (*_KEY, *_PLAIN, "metadata", "document")
+_FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
+
+
+class Entry:
+    """An attempt without its document: what is needed to list it, or to find its app.
+
+    A plain class: a dataclass would cost `launcher list` more than its query.
+    """
+
+    __slots__ = (
+        "app_id", "created_at", "digest", "ended_at", "exit_code", "job", "message", "number", "plan_id",
+        "project", "scheduler", "started_at", "state", "target",
+    )  # fmt: skip
+
+    project: str
+    target: str
+    job: str
+    number: int
+    app_id: str
+    scheduler: str
+    digest: str
+    plan_id: str
+    state: str
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    message: str
+    exit_code: int | None
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        """`values` in the order of `__slots__`."""
+        for name, value in zip(self.__slots__, values, strict=True):
+            setattr(self, name, value)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal to the JobKey, and hashes like it."""
+        return self.project, self.target, self.job
+
+    @property
+    def session(self) -> str:
+        """As `JobKey.session`, without loading the specs."""
+        return self.project if self.target == "default" else f"{self.project}.{self.target}"
+
+    @property
+    def handle(self) -> str:
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.handle} {self.state}>"
+
+
+def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
+    """The values of COLUMNS."""
+    return (
+        *attempt.key,
+        *(getattr(attempt, name) for name in _FIELDS),
+        _text(attempt.metadata),
+        _pack(attempt.document),
+    )
+
+
+def to_attempt(row: tuple[Any, ...]) -> Attempt:
+    """The attempt that a row with the values of COLUMNS stands for.
+
+    Raises StateError when its document is damaged.
+    """
+    import json
+    import zlib
+
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
+
+    *plain, metadata, document = row
+    try:
+        return Attempt(
+            key=JobKey(*plain[:3]),
+            **dict(zip(_FIELDS, plain[3:], strict=True)),
+            metadata=json.loads(metadata),
+            document=json.loads(zlib.decompress(document)),
+        )
+    except (zlib.error, ValueError) as error:
+        key = JobKey(*plain[:3])
+        raise StateError(
+            f"the ledger's document of {key}, attempt {plain[3]}, is damaged: {error}"
+        ) from error
+
+
+def _pack(document: Mapping[str, Any]) -> bytes:
+    import zlib
+
+    return zlib.compress(_text(document).encode(), 1)
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -1,0 +1,262 @@
+"""The ledger under fire: many writers, a kill, a disk that is full or read-only, a newer version, damage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import StateError
+from launcher.state.database import _filesystem, _refuse_network
+from launcher.state.ledger import Ledger
+from tests.unit.state.attempts import attempt, key
+
+WRITER = """
+import sys
+from launcher.state.ledger import Ledger
+from tests.unit.state.attempts import attempt
+
+first, count = map(int, sys.argv[1:])
+for number in range(first, first + count):
+    with Ledger.open() as ledger:
+        ledger.record(attempt(number=number))
+    print(number, flush=True)
+"""
+
+READER = """
+from launcher.state.ledger import Ledger
+with Ledger.open(readonly=True) as ledger:
+    print(sorted(found.number for found in ledger.latest().values()))
+"""
+
+# Imports come before the change of user, who may not be able to read the interpreter's folders.
+STRANGER = f"""
+import json, zlib, os
+import launcher.specs.attempt, launcher.state.ledger
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+{READER}
+"""
+
+
+def python(code: str, *args: str, **popen: object) -> subprocess.Popen[str]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code, *args], text=True, **{**pipes, **popen})
+
+
+def mounted(script: str, code: str) -> str:
+    """The output of Python `code`, after shell `script` in a mount namespace of its own."""
+    if not shutil.which("unshare") or os.geteuid() != 0:
+        pytest.skip("needs root and unshare(1), to mount something")
+    argv = ["unshare", "-m", "sh", "-c", f'{script} || exit 99; exec "$@"', "sh", sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode == 99:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# Writers
+
+
+def test_sixteen_writers_at_once_lose_nothing(launcher_home: Path):
+    each = 10
+    writers = [python(WRITER, str(1 + number * each), str(each)) for number in range(16)]  # they make it, too
+    for writer in writers:
+        _, said = writer.communicate(timeout=100)
+        assert writer.returncode == 0, said
+    with Ledger.open(readonly=True) as ledger:
+        assert sorted(found.number for found in ledger.attempts(key())) == list(range(1, 16 * each + 1))
+
+
+def test_sigkill_of_a_writer_loses_nothing_that_it_has_recorded():
+    writer = python(WRITER, "1", "100000")
+    assert writer.stdout is not None
+    for _ in range(20):
+        writer.stdout.readline()
+    writer.send_signal(signal.SIGKILL)
+    printed = 20 + len(writer.communicate()[0].splitlines())
+    with Ledger.open() as ledger:
+        numbers = [found.number for found in ledger.attempts(key())]
+        assert numbers[::-1] == list(range(1, len(numbers) + 1))
+        assert len(numbers) in (printed, printed + 1), "at most the one that was being printed"
+        assert ledger.record(attempt(number=len(numbers) + 1)), "and the next writer goes on"
+
+
+def test_a_kill_while_the_ledger_is_made_leaves_one_that_can_be_made(launcher_home: Path):
+    launcher_home.mkdir()
+    half = sqlite3.connect(launcher_home / "ledger.db")
+    half.execute("PRAGMA journal_mode=WAL")  # and no tables yet
+    half.close()
+    with Ledger.open(readonly=True) as read:
+        assert read.latest() == {}
+    with Ledger.open() as ledger:
+        assert ledger.record(attempt())
+
+
+# Read-only
+
+
+def test_reading_where_there_is_no_ledger_finds_nothing_and_makes_nothing(launcher_home: Path):
+    with Ledger.open(readonly=True) as ledger:
+        assert ledger.latest() == {}
+        assert ledger.newest() == []
+    assert not launcher_home.exists()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_ledger_opened_for_reading_cannot_be_written(exists: bool):
+    if exists:
+        Ledger.open().close()
+    with Ledger.open(readonly=True) as ledger, pytest.raises(StateError, match="readonly database"):
+        ledger.record(attempt())
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "file" / "home"))
+    with pytest.raises(StateError, match=r"cannot write .*: Not a directory") as failed:
+        Ledger.open()
+    assert "LAUNCHER_HOME" in str(failed.value.hint)
+    with pytest.raises(StateError, match=r"cannot read .*: Not a directory"):
+        Ledger.open(readonly=True)
+
+
+def test_a_folder_in_the_place_of_the_ledger_is_one_clear_error(launcher_home: Path):
+    (launcher_home / "ledger.db").mkdir(parents=True)
+    with pytest.raises(StateError, match=r"cannot write .*ledger\.db: Is a directory"):
+        Ledger.open()
+    with pytest.raises(StateError, match=r"cannot use .*ledger\.db"):
+        Ledger.open(readonly=True)
+
+
+def test_a_ledger_on_a_read_only_file_system_can_be_read_and_not_written(launcher_home: Path):
+    with Ledger.open() as ledger:
+        ledger.record(attempt(number=7))
+    read_only = f"mount --bind {launcher_home} {launcher_home} && mount -o remount,ro,bind {launcher_home}"
+    assert mounted(read_only, READER) == "[7]\n"
+    writing = (
+        "from launcher.state.ledger import Ledger\ntry: Ledger.open()\nexcept Exception as e: print(repr(e))"
+    )
+    assert mounted(read_only, writing).startswith("StateError('cannot write ")
+
+
+def test_a_ledger_in_a_folder_without_write_permission_can_be_read(monkeypatch: pytest.MonkeyPatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become a user who may not write")
+    home = Path(tempfile.mkdtemp())  # nobody else can look into tmp_path
+    try:
+        monkeypatch.setenv("LAUNCHER_HOME", str(home))
+        with Ledger.open() as ledger:
+            ledger.record(attempt(number=7))
+        (home / "ledger.db").chmod(0o444)
+        home.chmod(0o555)
+        out, said = python(STRANGER).communicate(timeout=30)
+        assert (out, said) == ("[7]\n", "")
+        assert [path.name for path in home.iterdir()] == ["ledger.db"]
+    finally:
+        shutil.rmtree(home)
+
+
+def test_last_entries_that_cannot_be_read_are_not_passed_over(monkeypatch: pytest.MonkeyPatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become a user who may not write")
+    home = Path(tempfile.mkdtemp())
+    try:
+        monkeypatch.setenv("LAUNCHER_HOME", str(home))
+        with Ledger.open() as ledger:
+            ledger.record(attempt(number=7))
+            shutil.copy(home / "ledger.db-wal", home / "kept")  # as of a writer that was killed
+        (home / "kept").rename(home / "ledger.db-wal")
+        for path in home.iterdir():
+            path.chmod(0o444)
+        home.chmod(0o555)
+        _, said = python(STRANGER).communicate(timeout=30)
+        assert "its last entries are in" in said
+    finally:
+        shutil.rmtree(home)
+
+
+# A full disk, damage, versions
+
+
+def test_a_full_disk_is_one_clear_error_and_what_is_there_stays(launcher_home: Path):
+    code = """
+from launcher.errors import StateError
+from launcher.state.ledger import Ledger
+from tests.unit.state.attempts import attempt
+
+number = 0
+try:
+    with Ledger.open() as ledger:
+        while True:
+            ledger.record(attempt(number=number + 1))
+            number += 1
+except StateError as error:
+    print(number, error.hint, "|", error)
+with Ledger.open(readonly=True) as ledger:
+    print(len(ledger.attempts(attempt().key)))
+"""
+    launcher_home.mkdir()
+    first, second = mounted(f"mount -t tmpfs -o size=1m tmpfs {launcher_home}", code).splitlines()
+    number, rest = first.split(" ", 1)
+    assert rest.startswith("is the disk full, or over its quota? | cannot use ")
+    assert (int(number) > 0, second) == (True, number)
+
+
+def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path):
+    code = (
+        "from launcher.state.ledger import Ledger\ntry: Ledger.open()\nexcept Exception as e: print(repr(e))"
+    )
+    launcher_home.mkdir()
+    said = mounted(f"mount -t tmpfs -o size=16k tmpfs {launcher_home}", code)
+    assert said.startswith("StateError('cannot use ")
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(launcher_home: Path, readonly: bool):
+    with Ledger.open() as ledger:
+        ledger._connection.execute("PRAGMA user_version=7")
+    before = (launcher_home / "ledger.db").read_bytes()
+    with pytest.raises(
+        StateError, match=r"written by a newer launcher \(schema 7; this one knows up to 1\)"
+    ) as failed:
+        Ledger.open(readonly=readonly)
+    assert failed.value.hint == "update launcher, or set LAUNCHER_HOME to another folder"
+    assert (launcher_home / "ledger.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(launcher_home: Path, readonly: bool):
+    launcher_home.mkdir()
+    (launcher_home / "ledger.db").write_text("something else entirely\n" * 100)
+    with pytest.raises(StateError, match=r"ledger\.db is damaged: file is not a database"):
+        Ledger.open(readonly=readonly)
+    assert (launcher_home / "ledger.db").read_text() == "something else entirely\n" * 100
+
+
+# Network file systems
+
+
+def test_the_file_system_of_a_folder_is_found_by_its_device(tmp_path: Path):
+    device = tmp_path.stat().st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "22 1 0:99 / /other rw shared:1 - ext4 /dev/other rw\n"
+        f"23 1 {os.major(device)}:{os.minor(device)} / /here rw shared:2 master:1 - nfs4 host:/export rw\n"
+    )
+    assert _filesystem(str(tmp_path), str(mounts)) == "nfs4"
+    assert _filesystem(str(tmp_path), str(tmp_path / "none")) == ""
+
+
+def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("launcher.state.database._filesystem", lambda folder: "nfs4")
+    with pytest.raises(StateError, match=r"is on a network file system \(nfs4\)") as failed:
+        _refuse_network(str(tmp_path))
+    assert failed.value.hint == "set LAUNCHER_HOME to a folder on a local disk"

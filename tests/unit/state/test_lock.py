@@ -1,0 +1,238 @@
+"""The lock around an apply: who waits, for whom, how long, and what ends it. With real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import LockTimeoutError, StateError
+from launcher.state.lock import actor, apply_lock, file_name
+from tests import processes
+
+HOLDER = """
+import sys
+from launcher.state.lock import apply_lock
+with apply_lock("vision", "default"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+WAITER = """
+from launcher.state.lock import apply_lock
+with apply_lock("vision", "default", timeout_s=None, on_wait=lambda owner: print(owner, flush=True)):
+    print("got it", flush=True)
+"""
+
+
+class Client:
+    """A Python process whose lines can be read one by one."""
+
+    def __init__(self, code: str) -> None:
+        pipe = subprocess.PIPE
+        argv = [sys.executable, "-c", code]
+        self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def finish(self) -> str:
+        """Close its input; what it wrote to stderr."""
+        return self.process.communicate(timeout=10)[1]
+
+
+def holder() -> Client:
+    client = Client(HOLDER)
+    assert client.line() == "held"
+    return client
+
+
+def test_the_lock_is_free_again_after_the_body():
+    for _ in range(2):
+        with apply_lock("vision", "default", timeout_s=0):
+            pass
+
+
+def test_an_error_in_the_body_gives_it_back():
+    with pytest.raises(ZeroDivisionError), apply_lock("vision", "default"):
+        _ = 1 / 0
+    with apply_lock("vision", "default", timeout_s=0):
+        pass
+
+
+def test_nobody_waits_for_another_project_or_target():
+    with (
+        apply_lock("vision", "default", timeout_s=0),
+        apply_lock("vision", "prod", timeout_s=0),
+        apply_lock("audio", "default", timeout_s=0),
+    ):
+        pass
+
+
+def test_two_threads_of_one_process_wait_for_each_other():
+    inside = threading.Event()
+    leave = threading.Event()
+
+    def hold() -> None:
+        with apply_lock("vision", "default"):
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    with apply_lock("vision", "default", on_wait=lambda _: leave.set()):
+        pass
+    thread.join()
+
+
+def test_who_waits_is_told_whose_lock_it_is_and_gets_it_when_it_is_free():
+    other = holder()
+    told: list[str] = []
+
+    def on_wait(owner: str) -> None:
+        told.append(owner)
+        assert other.process.stdin is not None
+        other.process.stdin.close()  # now it leaves the body
+
+    with apply_lock("vision", "default", on_wait=on_wait):
+        assert other.process.wait(timeout=10) == 0
+    (owner,) = told
+    assert owner.startswith(f"{actor()}, pid {other.process.pid}, since 20")
+    assert other.process.stdout is not None
+    assert other.process.stderr is not None
+    other.process.stdout.close()
+    other.process.stderr.close()
+
+
+def test_nobody_is_told_anything_when_the_lock_is_free():
+    with apply_lock("vision", "default", on_wait=pytest.fail):
+        pass
+
+
+def test_the_lock_of_an_owner_that_was_killed_is_free_at_once():
+    other = holder()
+    with apply_lock("vision", "default", on_wait=lambda _: other.process.send_signal(signal.SIGKILL)):
+        pass
+    other.finish()
+
+
+def test_out_of_time_names_the_owner():
+    other = holder()
+    with pytest.raises(LockTimeoutError) as late, apply_lock("vision", "default", timeout_s=0.1):
+        pytest.fail("two have the lock")
+    assert str(late.value).startswith(
+        f"another apply is at work: {actor()}, pid {other.process.pid}, since 20"
+    )
+    assert str(late.value).endswith("; waited 0.1 s for it")
+    assert late.value.exit_code == 7
+    other.finish()
+
+
+def test_no_time_at_all_is_no_wait():
+    other = holder()
+    with (
+        pytest.raises(LockTimeoutError, match=f"pid {other.process.pid}"),
+        apply_lock("vision", "default", timeout_s=0, on_wait=pytest.fail),
+    ):
+        pytest.fail("two have the lock")
+    other.finish()
+
+
+def test_who_gave_up_does_not_keep_the_lock_when_it_comes():
+    other = holder()
+    with pytest.raises(LockTimeoutError), apply_lock("vision", "default", timeout_s=0.05):
+        pass
+    other.finish()
+    for _ in range(3):
+        with apply_lock("vision", "default", timeout_s=10):
+            pass
+
+
+def test_a_failing_callback_ends_the_wait():
+    other = holder()
+    with pytest.raises(ZeroDivisionError), apply_lock("vision", "default", on_wait=lambda _: 1 / 0):
+        pytest.fail("two have the lock")
+    other.finish()
+
+
+def test_ctrl_c_ends_the_wait():
+    other = holder()
+    waiter = Client(WAITER)
+    assert f"pid {other.process.pid}" in waiter.line()
+    waiter.process.send_signal(signal.SIGINT)
+    out, said = waiter.process.communicate(timeout=10)
+    assert (out, waiter.process.returncode) == ("", -signal.SIGINT)
+    assert "KeyboardInterrupt" in said
+    assert other.process.poll() is None
+    other.finish()
+
+
+def test_a_process_started_meanwhile_does_not_keep_the_lock():
+    with apply_lock("vision", "default"):
+        child = os.posix_spawnp("sleep", ["sleep", "1000"], os.environ)
+    try:
+        with apply_lock("vision", "default", timeout_s=0):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_waiting_takes_no_processor_time(launcher_home: Path):
+    other = holder()
+    waiter = Client(WAITER)
+    waiter.line()
+    before = switches(waiter.process.pid)
+    assert not processes.gone([waiter.process.pid], timeout_s=1.0)
+    assert switches(waiter.process.pid) - before <= 4, "at most the way into the wait"
+    other.finish()
+    assert waiter.line() == "got it"
+    waiter.finish()
+
+
+def switches(pid: int) -> int:
+    """How often the threads of a process have gone to sleep so far."""
+    total = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for line in (thread / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                total += int(line.split()[1])
+    return total
+
+
+def test_the_file_left_behind_names_nobody(launcher_home: Path):
+    with apply_lock("vision", "prod"):
+        assert actor() in (launcher_home / "locks" / "vision.prod").read_text()
+    assert (launcher_home / "locks" / "vision.prod").read_text() == ""
+
+
+def test_an_unusable_home_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "file"))
+    with pytest.raises(StateError, match="cannot write"), apply_lock("vision", "default"):
+        pass
+
+
+def test_a_name_from_python_cannot_leave_the_folder_nor_meet_another():
+    assert file_name("vision", "default") == "vision.default"
+    assert "/" not in file_name("../../etc", "x/y")
+    pairs = [
+        ("a.b", "c"),
+        ("a", "b.c"),
+        ("a%2e%b", "c"),
+        ("a%2e%", "b.c"),
+        ("ä", ""),
+        ("%e4%", ""),
+        ("", "ä"),
+    ]
+    assert len({file_name(*pair) for pair in pairs}) == len(pairs)
+    long = [file_name("p" * 300, "t"), file_name("p" * 301, "t")]
+    assert len(set(long)) == 2
+    assert max(map(len, long)) <= 255
