@@ -1,0 +1,273 @@
+"""Plans to JSON and back. Reading is strict: every fault at once, each with its path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime, timezone
+from typing import Any
+
+from launcher.errors import LauncherError
+from launcher.plan.diff import Change
+from launcher.plan.model import Orphan, Plan, Problem, Selection
+from launcher.plan.reasons import Reason
+from launcher.plan.schema import PLAN, VERSION, plan_schema
+from launcher.plan.shapes import Fault
+from launcher.plan.step import Guard, Step
+from launcher.specs import canonical
+from launcher.specs.launch import JobKey, Launch, Lifecycle
+
+__all__ = ["PlanFileError", "decode", "dumps", "encode", "loads", "plan_schema"]
+
+_FAULTS_SHOWN = 20
+
+
+class PlanFileError(LauncherError):
+    """A saved plan cannot be read: no plan, of a newer version, or edited by hand."""
+
+
+def dumps(plan: Plan) -> str:
+    """The text of a saved plan. Stable for equal plans; ASCII, so that any string survives any file."""
+    return json.dumps(encode(plan), indent=2) + "\n"
+
+
+def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
+    """The plan of a text; `name` is for messages. Raises PlanFileError."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PlanFileError(f"{name} is not a saved plan: {error}") from error
+    return decode(data, name=name)
+
+
+def encode(plan: Plan) -> dict[str, Any]:
+    """A plan as a JSON object. Seal it first: what has no id and no time is no saved plan."""
+    orphans = [
+        {"key": _key(orphan.key), "path": orphan.path, "guard": _guard(orphan.guard)}
+        for orphan in plan.orphans
+    ]
+    problems = [
+        {"key": _key(p.key), "code": p.code, "message": p.message, "hint": p.hint} for p in plan.problems
+    ]
+    return {
+        "version": VERSION,
+        "plan_id": plan.plan_id,
+        "plan_digest": plan.plan_digest,
+        "created_at": _moment(plan.created_at),
+        "expires_at": _moment(plan.expires_at),
+        "has_changes": not plan.is_empty,
+        "counts": plan.counts(),
+        "selection": _told({**_fields(plan.selection), "rerun": list(plan.selection.rerun)}),
+        "engines": dict(plan.engines),
+        "commits": dict(plan.commits),
+        "jobs": [_step(step) for step in plan.steps],
+        **_told({"orphans": orphans, "problems": problems}),
+    }
+
+
+def decode(data: Any, *, name: str = "plan.json") -> Plan:
+    """The plan of a JSON object. The `root` of its launches is "": `recheck.located` sets it.
+
+    Raises PlanFileError with every fault; also for a document or effects that do not match their digests.
+    """
+    version = data.get("version") if isinstance(data, dict) else None
+    if isinstance(version, str) and version.startswith("launcher.plan/") and version != VERSION:
+        raise PlanFileError(
+            f"{name} is a {version}, and this version reads {VERSION}", hint="make a new plan, or update"
+        )
+    faults = list(PLAN.faults(data, "")) or list(_cross_faults(data))
+    if faults:
+        raise _refusal(name, faults)
+    plan = _plan(data)
+    if plan.plan_digest != data["plan_digest"]:
+        raise _refusal(name, [("plan_digest", "does not match the jobs: the plan was edited")])
+    return plan
+
+
+def _refusal(name: str, faults: Sequence[Fault]) -> PlanFileError:
+    lines = [f"\n  {path or 'the whole'}: {message}" for path, message in faults[:_FAULTS_SHOWN]]
+    if len(faults) > _FAULTS_SHOWN:
+        lines.append(f"\n  and {len(faults) - _FAULTS_SHOWN} more")
+    return PlanFileError(f"{name} is not a usable plan:{''.join(lines)}", hint="make a new plan")
+
+
+def _cross_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
+    """What no shape can say, of a plan whose shape is good."""
+    for name in ("created_at", "expires_at"):
+        if _seconds(data[name]) is None:
+            yield name, f"no such time: {data[name]}"
+    for index, job in enumerate(data["jobs"]):
+        path = f"jobs[{index}]"
+        if not job["reasons"]:
+            yield f"{path}.reasons", "want at least one"
+        if job["action"] in ("create", "replace", "rerun", "resume"):
+            yield from ((f"{path}.{name}", "is missing") for name in ("launch", "attempt") if name not in job)
+        elif job["action"] != "destroy" and "launch" not in job:
+            yield f"{path}.launch", "is missing"
+        if "launch" in job:
+            yield from _launch_faults(job["launch"], f"{path}.launch")
+
+
+def _launch_faults(launch: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    document = launch["document"]
+    try:
+        normal = canonical.renormalise(document)
+    except LauncherError as error:
+        yield f"{path}.document", str(error)
+        return
+    if normal != document:
+        yield f"{path}.document", "is not in normal form"
+    elif canonical.digest(document) != launch["digest"]:
+        yield f"{path}.digest", "does not match the document: the plan was edited"
+
+
+# Writing
+
+
+def _step(step: Step) -> dict[str, Any]:
+    optional = {
+        "changes": [_change(change) for change in step.changes],
+        "launch": None if step.launch is None else _launch(step, step.launch),
+        "attempt": step.number,
+        "app_id": step.app_id,
+        "stops": [_guard(stop) for stop in step.stops],
+        "leftovers": [_guard(leftover) for leftover in step.leftovers],
+        "consented": step.consented,
+        "blocked": step.blocked,
+        "waits_for": step.waits_for,
+        "notes": list(step.notes),
+    }
+    return {
+        "key": _key(step.key),
+        "action": step.kind,
+        "reasons": [_reason(reason) for reason in step.reasons],
+        "guard": _guard(step.guard),
+        **_told(optional),
+    }
+
+
+def _launch(step: Step, launch: Launch) -> dict[str, Any]:
+    lifecycle = {
+        name: value
+        for name, value in _fields(launch.lifecycle).items()
+        if value != getattr(Lifecycle(), name)
+    }
+    optional = {
+        "metadata": dict(launch.app.metadata),
+        "description": launch.description,
+        "lifecycle": lifecycle,
+    }
+    return {
+        "app": launch.app.name,
+        "document": dict(step.document),
+        "digest": step.digest,
+        "enabled": launch.enabled,
+        "origin": launch.origin,
+        "path": launch.file,
+        **_told(optional),
+    }
+
+
+def _key(key: JobKey) -> dict[str, str]:
+    return {"project": key.project, "target": key.target, "job": key.job}
+
+
+def _guard(guard: Guard) -> dict[str, Any]:
+    return {"attempt": guard.attempt, **_told(_fields(guard))}
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    values = {"old": reason.old, "new": reason.new}
+    told = {name: value for name, value in values.items() if value is not None}
+    return {"code": reason.code, **_told({"path": reason.path, "detail": reason.detail}), **told}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    old = {} if change.op == "+" else {"old": change.old}
+    new = {} if change.op == "-" else {"new": change.new}
+    return {"op": change.op, "path": change.path, **old, **new}
+
+
+def _told(optional: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says nothing: None, false, 0 and empties."""
+    return {name: value for name, value in optional.items() if value}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# Reading what has been checked
+
+
+def _plan(data: Mapping[str, Any]) -> Plan:
+    selection = data["selection"]
+    return Plan(
+        steps=tuple(_to_step(job) for job in data["jobs"]),
+        orphans=tuple(
+            Orphan(key=JobKey(**item["key"]), path=item["path"], guard=Guard(**item["guard"]))
+            for item in data.get("orphans", ())
+        ),
+        problems=tuple(
+            Problem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
+        ),
+        selection=Selection(**{**selection, "rerun": tuple(selection.get("rerun", ()))}),
+        engines=data["engines"],
+        commits=data["commits"],
+        plan_id=data["plan_id"],
+        created_at=_seconds(data["created_at"]) or 0,
+        expires_at=_seconds(data["expires_at"]) or 0,
+    )
+
+
+def _to_step(job: Mapping[str, Any]) -> Step:
+    key = JobKey(**job["key"])
+    launch = job.get("launch", {})
+    return Step(
+        key=key,
+        kind=job["action"],
+        reasons=tuple(Reason(**reason) for reason in job["reasons"]),
+        changes=tuple(Change(**change) for change in job.get("changes", ())),
+        launch=_to_launch(key, launch) if launch else None,
+        document=launch.get("document", {}),
+        digest=launch.get("digest", ""),
+        number=job.get("attempt", 0),
+        stops=tuple(Guard(**stop) for stop in job.get("stops", ())),
+        leftovers=tuple(Guard(**leftover) for leftover in job.get("leftovers", ())),
+        guard=Guard(**job["guard"]),
+        consented=job.get("consented", False),
+        blocked=job.get("blocked"),
+        waits_for=job.get("waits_for", ""),
+        notes=tuple(job.get("notes", ())),
+    )
+
+
+def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
+    document = launch["document"]
+    return Launch(
+        key=key,
+        app=canonical.app_from_document(document, launch["app"], launch.get("metadata", {})),
+        scheduler=document["scheduler"],
+        cfg=document.get("cfg", {}),
+        timeout_s=document.get("timeout_s"),
+        lifecycle=Lifecycle(**launch.get("lifecycle", {})),
+        enabled=launch["enabled"],
+        description=launch.get("description", ""),
+        root="",
+        file=launch["path"],
+        origin=launch["origin"],
+    )
+
+
+def _seconds(moment: str) -> int | None:
+    """Seconds since the epoch; None for what the calendar does not have."""
+    try:
+        time = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return None
+    return int(time.replace(tzinfo=timezone.utc).timestamp())

@@ -1,0 +1,142 @@
+"""What a plan is: one step per job, and what it was made with. Values only; `str(plan)` is stable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from launcher.plan.effects import covers, effects_digest
+from launcher.plan.reasons import ReasonCode
+from launcher.plan.step import MARKS, ActionKind, Guard, Step
+from launcher.specs.launch import JobKey
+
+_COUNT_WORDS: Final[dict[ActionKind, str]] = {
+    "create": "to create",
+    "replace": "to replace",
+    "rerun": "to re-run",
+    "resume": "to resume",
+    "destroy": "to destroy",
+    "keep": "unchanged",
+    "hold": "held",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """A live attempt whose job no file declares any more, and that the plan leaves alone."""
+
+    key: JobKey
+    path: str
+    guard: Guard
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.guard} of {self.path}, which no longer declares it; --prune destroys it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a job cannot be planned. A plan with problems must not be applied."""
+
+    key: JobKey
+    code: ReasonCode
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message} (hint: {self.hint})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The flags that a plan was made with."""
+
+    rerun: tuple[str, ...] = ()
+    retry_failed: bool = False
+    prune: bool = False
+    take_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that an apply would do, and why. Steps are sorted by job key.
+
+    Attributes:
+        engines: scheduler → fingerprint of the engine, for the schedulers that the steps touch.
+        plan_id, created_at, expires_at: given by `sealed`; "" and 0 (seconds since the epoch) before.
+        commits: origin → git commit of its job files, with `-dirty` when the tree was.
+    """
+
+    steps: tuple[Step, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    selection: Selection = Selection()
+    engines: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
+    plan_id: str = ""
+    created_at: int = 0
+    expires_at: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing would be started or stopped."""
+        return not any(step.has_effects for step in self.steps)
+
+    @property
+    def plan_digest(self) -> str:
+        """What approval is given to; see `launcher.plan.effects`."""
+        effective = [step for step in self.steps if step.has_effects]
+        return effects_digest(
+            ((step.key, step.digest) for step in effective if step.starts),
+            (stop.app_id for step in effective for stop in step.stops),
+        )
+
+    def counts(self) -> dict[ActionKind, int]:
+        """How many steps of each kind; every kind is there."""
+        kinds = [step.kind for step in self.steps]
+        return {kind: kinds.count(kind) for kind in MARKS}
+
+    def sealed(
+        self,
+        *,
+        plan_id: str,
+        created_at: float,
+        lifetime_s: float = 24 * 3600,
+        commits: Mapping[str, str] | None = None,
+    ) -> Plan:
+        """The plan as it can be saved: with an id of its own and a time after which it is refused."""
+        start = int(created_at)
+        known = self.commits if commits is None else commits
+        return replace(
+            self, plan_id=plan_id, created_at=start, expires_at=start + int(lifetime_s), commits=dict(known)
+        )
+
+    def with_notes(self, notes: Mapping[JobKey, Sequence[str]]) -> Plan:
+        """The plan with notes on steps, by job key."""
+        steps = (replace(step, notes=tuple(notes.get(step.key, step.notes))) for step in self.steps)
+        return replace(self, steps=tuple(steps))
+
+    def summary(self) -> str:
+        """`Plan: 2 to create, 1 to replace, 7 unchanged, 1 held`."""
+        counts = self.counts()
+        parts = [f"{counts[kind]} {word}" for kind, word in _COUNT_WORDS.items() if counts[kind]]
+        if self.is_empty:
+            parts.insert(0, "no changes")
+        if self.orphans:
+            parts.append(f"{len(self.orphans)} orphaned")
+        return "Plan: " + ", ".join(parts)
+
+    def __str__(self) -> str:
+        """One line per job that is not kept, its changes below it; the counts; the plan digest."""
+        shown = [str(step) for step in self.steps if step.kind != "keep" or step.waits_for]
+        shown += [f"?   {orphan}\n" for orphan in self.orphans]
+        shown += [f"error: {problem}\n" for problem in self.problems]
+        shown.append(f"{self.summary()}\n")
+        if not self.is_empty:
+            shown.append(f"Digest: {self.plan_digest}\n")
+        return "".join(shown)
+
+
+def approves(approved_digest: str, plan: Plan) -> bool:
+    """Whether the plan's effects are the approved ones; stopping fewer attempts than approved is fine."""
+    return covers(approved_digest, plan.plan_digest)

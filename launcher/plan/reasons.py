@@ -1,0 +1,108 @@
+"""Why a plan does what it does: a closed set of codes, each with one line of text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from launcher.plan.sensitive import HIDDEN
+
+ReasonCode = Literal[
+    "no_attempt",
+    "spec_changed",
+    "last_failed",
+    "last_cancelled",
+    "last_lost",
+    "requested",
+    "policy",
+    "trigger_fired",
+    "max_attempts",
+    "interrupted",
+    "in_progress",
+    "superseded",
+    "orphan",
+    "disabled",
+    "protected",
+    "already_running",
+    "already_succeeded",
+    "origin_conflict",
+    "duplicate_job",
+    "attempt_changed",
+    "already_applied",
+    "expired",
+    "other_engine",
+    "other_origin",
+]
+
+REASONS: Final[dict[ReasonCode, str]] = {
+    # Why a job gets the action that the plan shows.
+    "no_attempt": "no attempt of this job is on record",
+    "spec_changed": "the document is not the one of the latest attempt",
+    "last_failed": "the latest attempt failed",
+    "last_cancelled": "the latest attempt was cancelled",
+    "last_lost": "the latest attempt was lost: it started, and nothing of it or of its outcome is left",
+    "requested": "asked for on the command line",
+    "policy": "a policy in the job's `lifecycle` decides",
+    "trigger_fired": "a trigger in the job's `rerun_on` fired",
+    "max_attempts": "the automatic re-runs of this document are used up",
+    "interrupted": "an earlier apply was interrupted while it submitted this attempt",
+    "in_progress": "another apply is submitting this job at the moment",
+    "superseded": "an older attempt is live beside a newer one",
+    "orphan": "no job file declares this job any more",
+    "disabled": "the job file says `enabled: false`",
+    "protected": "the job file says `protect: true`, and its live attempt would have to be stopped",
+    "already_running": "an attempt of this document is running",
+    "already_succeeded": "the latest attempt of this document succeeded",
+    # Why a plan cannot be made.
+    "origin_conflict": "the job belongs to another repository",
+    "duplicate_job": "two launches claim one job",
+    # Why a saved plan is refused.
+    "attempt_changed": "the latest attempt is not the one that the plan was made for",
+    "already_applied": "nothing is left for this plan to do",
+    "expired": "the plan is too old",
+    "other_engine": "the plan was made for another engine",
+    "other_origin": "the plan was made for another repository",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason for an action, or against a saved plan.
+
+    Attributes:
+        code: what kind of reason; `REASONS` says what each means.
+        path: the field that decides, such as `roles.trainer.args[3]` or `lifecycle.on_failed`; "" for none.
+        old, new: its values, JSON-able; None where there is none.
+        detail: what is known beyond the code, as a phrase for people.
+    """
+
+    code: ReasonCode
+    path: str = ""
+    old: Any = None
+    new: Any = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """One phrase: the path with its values and the detail, else the text of the code."""
+        told = " ".join(filter(None, (self.path, show_values(self.old, self.new))))
+        return " ".join(filter(None, (told, self.detail))) or REASONS[self.code]
+
+
+def show(value: Any) -> str:
+    """A value as plans print it: JSON on one line, so that `3` and `"3"` differ, and safe on a terminal."""
+    if value == HIDDEN:
+        return HIDDEN
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+def show_values(old: Any, new: Any) -> str:
+    """`old → new`; `= new` where nothing was before, `(was old)` where nothing comes after."""
+    if HIDDEN in (old, new):
+        return HIDDEN
+    if new is not None:
+        return f"= {show(new)}" if old is None else f"{show(old)} → {show(new)}"
+    return "" if old is None else f"(was {show(old)})"

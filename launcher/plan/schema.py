@@ -1,0 +1,185 @@
+"""The shape of a saved plan, launcher.plan/v1."""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+from launcher.plan.diff import Op
+from launcher.plan.reasons import REASONS
+from launcher.plan.shapes import Anything, Flag, Items, Record, Table, Text, Whole
+from launcher.plan.step import MARKS, Blocked, GuardState
+from launcher.specs.app import RetryPolicy
+
+VERSION: Final = "launcher.plan/v1"
+MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+
+_DIGEST = Text(
+    "Digest of the document; the prefix names its normal form.", pattern=r"lr\d+:sha256:[0-9a-f]{64}"
+)
+
+_GUARD = Record(
+    {
+        "attempt": Whole("Number of the attempt; 0 for none.", least=0),
+        "state": Text(
+            "What it was doing. `submitting`: somebody was at it; `unfinished`: nobody was.",
+            choices=get_args(GuardState),
+        ),
+    },
+    {"app_id": Text(), "scheduler": Text(), "digest": Text("Digest of the document that it ran.")},
+    "An attempt as the plan saw it.",
+)
+
+_REASON = Record(
+    {"code": Text("; ".join(f"{code}: {text}" for code, text in REASONS.items()), choices=tuple(REASONS))},
+    {
+        "path": Text("The field that decides."),
+        "old": Anything("Its value in the latest attempt."),
+        "new": Anything("Its value now."),
+        "detail": Text("What is known beyond the code."),
+    },
+)
+
+_CHANGE = Record(
+    {
+        "op": Text("+ is new, - is gone, ~ has another value.", choices=get_args(Op)),
+        "path": Text("Such as `roles.trainer.args[3]`, `roles.trainer.mounts[/data]`."),
+    },
+    {"old": Anything("Absent for +."), "new": Anything("Absent for -.")},
+)
+
+_RESOURCE = Record(
+    {},
+    {
+        "cpu_millis": Whole("Thousandths of a core."),
+        "gpu": Whole(),
+        "memory_bytes": Whole(),
+        "capabilities": Table(Anything()),
+        "devices": Table(Whole()),
+        "tags": Table(Anything()),
+    },
+)
+
+_MOUNT = Record(
+    {"type": Text(choices=("bind", "volume", "device")), "src": Text(), "dst": Text()},
+    {"read_only": Flag(), "permissions": Text("For devices: of r, w and m.")},
+)
+
+_ROLE = Record(
+    {"name": Text(), "entrypoint": Text()},
+    {
+        "args": Items(Text()),
+        "env": Table(Text()),
+        "image": Text(),
+        "base_image": Text(),
+        "resource": _RESOURCE,
+        "mounts": Items(_MOUNT),
+        "port_map": Table(Whole()),
+        "num_replicas": Whole(least=1),
+        "min_replicas": Whole(),
+        "max_retries": Whole(),
+        "retry_policy": Text(choices=tuple(policy.value for policy in RetryPolicy)),
+        "metadata": Table(Anything()),
+    },
+)
+
+_DOCUMENT = Record(
+    {"scheduler": Text(), "roles": Items(_ROLE)},
+    {"cfg": Table(Anything("An option of the scheduler.")), "timeout_s": Whole(least=1)},
+    "What the job means, in normal form: without defaults, nulls and empty containers.",
+)
+
+_LIFECYCLE = Record(
+    {},
+    {
+        "on_change": Text(choices=("replace", "hold")),
+        "on_failed": Text(choices=("hold", "rerun")),
+        "on_cancelled": Text(choices=("hold", "rerun")),
+        "on_lost": Text(choices=("hold", "rerun")),
+        "max_attempts": Whole(least=1),
+        "protect": Flag(),
+    },
+    "The policies of the job; what it does not say is absent.",
+)
+
+_LAUNCH = Record(
+    {
+        "app": Text("Name of the AppDef."),
+        "document": _DOCUMENT,
+        "digest": _DIGEST,
+        "enabled": Flag(),
+        "origin": Text("Git remote of the job file (host and path), else the folder that it belongs to."),
+        "path": Text("The job file, below the root of that repository."),
+    },
+    {"metadata": Table(Anything()), "description": Text(), "lifecycle": _LIFECYCLE},
+    "The job; absent where no file declares it any more.",
+)
+
+_KEY = Record({"project": Text(), "target": Text(), "job": Text()}, {}, "Which job it is.")
+
+_JOB = Record(
+    {
+        "key": _KEY,
+        "action": Text("What happens to the job.", choices=tuple(MARKS)),
+        "reasons": Items(_REASON, "The deciding one first."),
+        "guard": _GUARD,
+    },
+    {
+        "changes": Items(_CHANGE, "From the document of the latest attempt to the present one."),
+        "launch": _LAUNCH,
+        "attempt": Whole("Number of the attempt to make or to resume.", least=1),
+        "app_id": Text("Its app id."),
+        "stops": Items(_GUARD, "Live attempts that have to be stopped."),
+        "leftovers": Items(_GUARD, "Unfinished submissions that have to be removed."),
+        "consented": Flag("The job itself says `on_change: replace`."),
+        "blocked": Text("Which policy holds what would have effects.", choices=get_args(Blocked)),
+        "waits_for": Text("Who was submitting the job when the plan was made."),
+        "notes": Items(Text()),
+    },
+)
+
+_ORPHAN = Record(
+    {"key": _KEY, "path": Text(), "guard": _GUARD}, {}, "A live attempt that the plan leaves alone."
+)
+
+_PROBLEM = Record(
+    {"key": _KEY, "code": Text(choices=tuple(REASONS)), "message": Text(), "hint": Text()},
+    {},
+    "Why a job cannot be planned.",
+)
+
+_SELECTION = Record(
+    {},
+    {"rerun": Items(Text()), "retry_failed": Flag(), "prune": Flag(), "take_over": Flag()},
+    "The flags that the plan was made with.",
+)
+
+PLAN: Final = Record(
+    {
+        "version": Text(choices=(VERSION,)),
+        "plan_id": Text("Attempts that this plan makes remember it.", pattern=".+"),
+        "plan_digest": Text(
+            "Of what the plan would start, followed by the live attempts that it would stop.",
+            pattern=r"lp\d+:sha256:[0-9a-f]{64}(\+[^+]+)*",
+        ),
+        "created_at": Text(pattern=MOMENT),
+        "expires_at": Text("The plan is refused after this time.", pattern=MOMENT),
+        "has_changes": Flag("Whether anything would be started or stopped."),
+        "counts": Record({kind: Whole(least=0) for kind in MARKS}, {}, "Jobs per action."),
+        "selection": _SELECTION,
+        "engines": Table(Text(), "Scheduler to identity of the engine; the plan is refused on any other."),
+        "commits": Table(Text(), "Origin to git commit of its job files, with -dirty when the tree was."),
+        "jobs": Items(_JOB),
+    },
+    {"orphans": Items(_ORPHAN), "problems": Items(_PROBLEM)},
+    "What an apply would do, complete: `launcher apply` needs nothing else.",
+)
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema of a saved plan."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "plan-v1.schema.json",
+        "title": "A saved plan of launcher",
+        **PLAN.schema(),
+    }

@@ -1,0 +1,173 @@
+"""Shapes of JSON values: each finds every fault of a value, and writes its own JSON Schema.
+
+One description serves both, so that we accept what the published schema accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+Fault = tuple[str, str]
+"""A path (`jobs[0].guard.state`) and what is wrong there."""
+
+
+class Shape(Protocol):
+    def faults(self, value: Any, path: str) -> Iterator[Fault]: ...
+
+    def schema(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string. `pattern` is for the whole of it; `choices` are all there are."""
+
+    doc: str = ""
+    pattern: str = ""
+    choices: Collection[str] = ()
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if not isinstance(value, str):
+            yield path, f"want text, got {_kind(value)}"
+        elif self.choices and value not in self.choices:
+            yield path, f"want one of {', '.join(self.choices)}, got {value!r}"
+        elif self.pattern and not re.fullmatch(self.pattern, value):
+            yield path, f"want text like /{self.pattern}/, got {value!r}"
+
+    def schema(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"type": "string"}
+        if self.choices:
+            out["enum"] = list(self.choices)
+        if self.pattern:
+            out["pattern"] = f"^(?:{self.pattern})$"
+        return _described(out, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An integer, not below `least`."""
+
+    doc: str = ""
+    least: int | None = None
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield path, f"want a whole number, got {_kind(value)}"
+        elif self.least is not None and value < self.least:
+            yield path, f"want at least {self.least}, got {value}"
+
+    def schema(self) -> dict[str, Any]:
+        limit = {} if self.least is None else {"minimum": self.least}
+        return _described({"type": "integer", **limit}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if not isinstance(value, bool):
+            yield path, f"want true or false, got {_kind(value)}"
+
+    def schema(self) -> dict[str, Any]:
+        return _described({"type": "boolean"}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any JSON value."""
+
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        yield from ()
+
+    def schema(self) -> dict[str, Any]:
+        return _described({}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list with items of one shape."""
+
+    item: Shape
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if not isinstance(value, list):
+            yield path, f"want a list, got {_kind(value)}"
+            return
+        for index, item in enumerate(value):
+            yield from self.item.faults(item, f"{path}[{index}]")
+
+    def schema(self) -> dict[str, Any]:
+        return _described({"type": "array", "items": self.item.schema()}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An object with keys of the user's choice and values of one shape."""
+
+    value: Shape
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if not isinstance(value, dict):
+            yield path, f"want an object, got {_kind(value)}"
+            return
+        for key, item in value.items():
+            yield from self.value.faults(item, f"{path}.{key}")
+
+    def schema(self) -> dict[str, Any]:
+        return _described({"type": "object", "additionalProperties": self.value.schema()}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An object with fields of ours; those in `optional` may be absent, others beside them are faults."""
+
+    fields: Mapping[str, Shape]
+    optional: Mapping[str, Shape]
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        if not isinstance(value, dict):
+            yield path, f"want an object, got {_kind(value)}"
+            return
+        known = {**self.fields, **self.optional}
+        for name, item in value.items():
+            place = f"{path}.{name}" if path else name
+            if name in known:
+                yield from known[name].faults(item, place)
+            else:
+                near = get_close_matches(name, known, n=1)
+                yield place, "not a field here" + (f"; did you mean `{near[0]}`?" if near else "")
+        for name in self.fields:
+            if name not in value:
+                yield f"{path}.{name}" if path else name, "is missing"
+
+    def schema(self) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: shape.schema() for name, shape in {**self.fields, **self.optional}.items()},
+            "required": list(self.fields),
+            "additionalProperties": False,
+        }
+        return _described(out, self.doc)
+
+
+def _described(schema: dict[str, Any], doc: str) -> dict[str, Any]:
+    return {"description": doc, **schema} if doc else schema
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is, in a user's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    words = {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return words.get(type(value), type(value).__name__)

@@ -1,0 +1,83 @@
+"""What was seen of the world, once: the ledger and the engines in one view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, Attempt
+from launcher.specs.launch import JobKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What was seen of the world. `merge` makes one of ledger and engines.
+
+    Attributes:
+        latest: the latest attempt per job, whatever its state.
+        ran: the latest attempt per job that is more than an unfinished submission.
+        live: every live attempt, also of jobs that nobody asked about, by job and number.
+        counts: attempts on record per (job, digest); bounds automatic re-runs.
+        fingerprints: per scheduler that was looked at, the identity of its engine.
+    """
+
+    latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
+    ran: Mapping[JobKey, Attempt] = field(default_factory=dict)
+    live: Sequence[Attempt] = ()
+    counts: Mapping[tuple[JobKey, str], int] = field(default_factory=dict)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+
+def merge(
+    *,
+    ledger: Iterable[Attempt],
+    engines: Iterable[Attempt],
+    fingerprints: Mapping[str, str],
+    counts: Mapping[tuple[JobKey, str], int] | None = None,
+) -> Snapshot:
+    """One view of what the ledger remembers and what the engines hold.
+
+    `fingerprints` names the schedulers whose engines were asked; of the others the ledger is believed.
+    `counts` are the ledger's: attempts on record per (job, digest). An attempt that the ledger has not heard
+    of yet (its apply was killed before it wrote the row) is added to them.
+    """
+    recorded = {(attempt.scheduler, attempt.app_id): attempt for attempt in ledger}
+    held = {(attempt.scheduler, attempt.app_id): attempt for attempt in engines}
+    attempts = [
+        attempt
+        for app in {**recorded, **held}
+        if (attempt := _believed(recorded.get(app), held.get(app), app[0] in fingerprints))
+    ]
+    latest = _latest(attempts)
+    unrecorded = (
+        (attempt.key, attempt.digest)
+        for attempt in latest.values()
+        if (attempt.scheduler, attempt.app_id) not in recorded and attempt.state not in PENDING_STATES
+    )
+    return Snapshot(
+        latest=latest,
+        ran=_latest(attempt for attempt in attempts if attempt.state not in PENDING_STATES),
+        live=tuple(sorted((a for a in attempts if a.is_live), key=lambda a: (a.key, a.number))),
+        counts=Counter(counts or {}) + Counter(unrecorded),
+        fingerprints=dict(fingerprints),
+    )
+
+
+def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
+    """The engine is believed about what is live, the ledger about what has ended. None: it never was."""
+    if engine is not None and (engine.is_live or ledger is None or ledger.state not in ENDED_STATES):
+        return engine
+    if ledger is None or not ledger.is_live or not asked:
+        return ledger
+    if ledger.state in PENDING_STATES:
+        return None  # taken back before anything of it started
+    return replace(ledger, state="lost", owner="", message="nothing of it is left")
+
+
+def _latest(attempts: Iterable[Attempt]) -> dict[JobKey, Attempt]:
+    latest: dict[JobKey, Attempt] = {}
+    for attempt in attempts:
+        if attempt.key not in latest or attempt.number > latest[attempt.key].number:
+            latest[attempt.key] = attempt
+    return latest

@@ -1,0 +1,144 @@
+"""What a plan does to one job, and the attempt it was decided on. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from launcher.plan.diff import Change
+from launcher.plan.reasons import Reason
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey, Launch, attempt_id
+
+ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
+Blocked = Literal["protected", "on_change_hold"]
+GuardState = Literal[
+    "none", "unfinished", "submitting", "running", "succeeded", "failed", "cancelled", "lost"
+]
+
+MARKS: Final[dict[ActionKind, str]] = {
+    "keep": "=",
+    "create": "+",
+    "replace": "-/+",
+    "rerun": "r",
+    "resume": ">",
+    "destroy": "-",
+    "hold": "!",
+}
+STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resume"})
+EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
+"""The kinds that start or stop something; a plan with none of them is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """An attempt as the plan saw it. Without one: attempt 0, state "none".
+
+    `state` is the attempt's, with reserved and created told apart by their owner: "submitting" while
+    somebody is at it, "unfinished" when its owner is dead.
+    """
+
+    attempt: int = 0
+    state: GuardState = "none"
+    app_id: str = ""
+    scheduler: str = ""
+    digest: str = ""
+
+    @classmethod
+    def of(cls, attempt: Attempt | None) -> Guard:
+        if attempt is None:
+            return cls()
+        return cls(
+            attempt=attempt.number,
+            state=guard_state(attempt),
+            app_id=attempt.app_id,
+            scheduler=attempt.scheduler,
+            digest=attempt.digest,
+        )
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt} ({self.state})" if self.attempt else "no attempt"
+
+
+def guard_state(attempt: Attempt) -> GuardState:
+    if attempt.state == "reserved" or attempt.state == "created":
+        return "submitting" if attempt.owner else "unfinished"
+    return attempt.state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What happens to one job.
+
+    Attributes:
+        reasons: the deciding one first; never empty.
+        changes: what differs from the document it is compared with; only where spec_changed is a reason.
+        launch: the job to start; None for a job that no file declares. In a decoded plan its `root` is ""
+            until `located` has bound it to a repository.
+        document, digest: the normal form of `launch`; {} and "" without one.
+        number: of the attempt to make or to resume; 0 where none is.
+        stops: the live attempts that have to be stopped: by replace before the new one starts, by destroy.
+        leftovers: submissions that nobody will finish, to be removed first. `number` may take up the
+            number of one: whoever reserves it removes what is there.
+        guard: the latest attempt that this step was decided on.
+        consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
+        blocked: which policy turned a step that had effects into this hold; None for every other step.
+        waits_for: who is submitting this job right now; wait for them, then plan again. "" for nobody.
+        notes: what the user should know, such as fields that the scheduler cannot enforce.
+        latest: the attempt behind `guard`, for those who want to say more about it; not saved.
+    """
+
+    key: JobKey
+    kind: ActionKind
+    reasons: tuple[Reason, ...]
+    changes: tuple[Change, ...] = ()
+    launch: Launch | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+    number: int = 0
+    stops: tuple[Guard, ...] = ()
+    leftovers: tuple[Guard, ...] = ()
+    guard: Guard = Guard()
+    consented: bool = False
+    blocked: Blocked | None = None
+    waits_for: str = ""
+    notes: tuple[str, ...] = ()
+    latest: Attempt | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.kind]
+
+    @property
+    def starts(self) -> bool:
+        return self.kind in STARTING
+
+    @property
+    def has_effects(self) -> bool:
+        return self.kind in EFFECTIVE
+
+    @property
+    def destructive(self) -> bool:
+        """Something live is stopped."""
+        return self.has_effects and bool(self.stops)
+
+    @property
+    def app_id(self) -> str:
+        """Of the attempt to make; "" where none is."""
+        return attempt_id(self.key, self.number) if self.starts else ""
+
+    def __str__(self) -> str:
+        """The step's line, its changes, stops and notes indented below it. Ends with a line end."""
+        lines = [f"{self.mark:<3} {self.key}: {'; '.join(map(str, self.reasons))}"]
+        if len(self.changes) > 1:  # a single one stands on the line already, as the deciding reason
+            lines += [f"      {change}" for change in self.changes]
+        if self.has_effects:
+            lines += [f"      stops {stop.app_id} ({stop.state})" for stop in self.stops]
+            lines += [f"      note: {note}" for note in self.notes]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def is_unfinished(attempt: Attempt) -> bool:
+    """A submission that was begun and has no owner any more."""
+    return guard_state(attempt) == "unfinished"

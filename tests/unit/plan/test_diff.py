@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.plan.align import align
+from launcher.plan.diff import diff
+from tests.unit.plan.patching import patch
+from tests.unit.plan.strategies import documents, items
+
+BARE = {"name": "trainer", "entrypoint": "python"}
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Between two documents with one role each, of these fields."""
+    documents = [{"scheduler": "local_cwd", "roles": [{**BARE, **role}]} for role in (old, new)]
+    return [str(change) for change in diff(*documents)]
+
+
+@given(documents(), documents())
+def test_applying_the_changes_to_the_old_document_gives_the_new_one(old: Any, new: Any) -> None:
+    made = patch(old, diff(old, new))
+    assert json.dumps(made, sort_keys=True) == json.dumps(new, sort_keys=True)
+
+
+@given(documents())
+def test_equal_documents_have_no_changes(document: Any) -> None:
+    assert diff(document, json.loads(json.dumps(document))) == ()
+
+
+@given(documents(), documents())
+def test_every_change_is_one_printable_line(old: Any, new: Any) -> None:
+    for change in diff(old, new):
+        assert str(change).isprintable()
+
+
+@given(items, st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "z"])), max_size=2))
+def test_inserting_items_is_that_many_changes(old: list[str], insertions: list[tuple[int, str]]) -> None:
+    new = list(old)
+    for index, item in insertions:
+        new.insert(index, item)
+    assert [op for op, _, _ in align(old, new)] == ["+"] * len(insertions)
+
+
+def edit_distance(old: str, new: str) -> int:
+    if not old or not new:
+        return len(old) + len(new)
+    if old[0] == new[0]:
+        return edit_distance(old[1:], new[1:])
+    rests = (old[1:], new[1:]), (old[1:], new), (old, new[1:])
+    return 1 + min(edit_distance(*rest) for rest in rests)
+
+
+@given(st.text("abc", max_size=5), st.text("abc", max_size=5))
+def test_an_alignment_has_the_fewest_edits(old: str, new: str) -> None:
+    assert len(align(list(old), list(new))) == edit_distance(old, new)
+
+
+def test_long_lists_are_aligned_in_good_time() -> None:
+    old = [str(n) for n in range(5000)]
+    new = [str(n) for n in range(5000, 0, -1)]
+    document = {"scheduler": "s", "roles": [{**BARE, "args": old}]}
+    wanted = {"scheduler": "s", "roles": [{**BARE, "args": new}]}
+    assert patch(document, diff(document, wanted)) == wanted
+
+
+def test_a_changed_argument_names_its_place_and_both_values() -> None:
+    assert changes({"args": ["-m", "t", "--n", "3"]}, {"args": ["-m", "t", "--n", "5"]}) == [
+        '~ roles.trainer.args[3]: "3" → "5"'
+    ]
+
+
+def test_an_argument_inserted_in_front_is_one_change() -> None:
+    assert changes({"args": ["a", "b", "c"]}, {"args": ["-v", "a", "b", "c"]}) == ['+ roles.trainer.args[0] = "-v"']
+
+
+def test_an_item_that_stays_is_not_replaced() -> None:
+    assert changes({"args": ["a", "b"]}, {"args": ["b", "c"]}) == [
+        '- roles.trainer.args[0] = "a"',
+        '+ roles.trainer.args[1] = "c"',
+    ]
+
+
+def test_variables_are_compared_by_name() -> None:
+    assert changes({"env": {"A": "1", "B": "2"}}, {"env": {"B": "3", "LR": "0.1"}}) == [
+        '- roles.trainer.env.A = "1"',
+        '~ roles.trainer.env.B: "2" → "3"',
+        '+ roles.trainer.env.LR = "0.1"',
+    ]
+
+
+def test_the_first_variable_is_a_new_variable_not_a_new_env() -> None:
+    assert changes({}, {"env": {"LR": "0.1"}}) == ['+ roles.trainer.env.LR = "0.1"']
+
+
+def test_mounts_are_compared_by_destination() -> None:
+    data = {"type": "bind", "src": "data", "dst": "/data"}
+    conf = {"type": "bind", "src": "conf", "dst": "/conf"}
+    assert changes({"mounts": [data]}, {"mounts": [conf]}) == [
+        '+ roles.trainer.mounts[/conf] = {"dst": "/conf", "src": "conf", "type": "bind"}',
+        "- roles.trainer.mounts[/data]",
+    ]
+    assert changes({"mounts": [data]}, {"mounts": [{**data, "src": "more"}]}) == [
+        '~ roles.trainer.mounts[/data].src: "data" → "more"'
+    ]
+
+
+def test_roles_are_compared_by_name() -> None:
+    eval_role = {"name": "eval", "entrypoint": "python"}
+    old = {"scheduler": "s", "roles": [BARE]}
+    new = {"scheduler": "s", "roles": [{**BARE, "num_replicas": 2}, eval_role]}
+    assert [str(change) for change in diff(old, new)] == [
+        "+ roles.trainer.num_replicas = 2",
+        '+ roles.eval = {"entrypoint": "python", "name": "eval"}',
+    ]
+    assert [str(change) for change in diff(new, old)] == ["- roles.eval", "- roles.trainer.num_replicas = 2"]
+
+
+def test_the_order_of_roles_is_one_change() -> None:
+    other = {"name": "eval", "entrypoint": "python"}
+    old = {"scheduler": "s", "roles": [BARE, other]}
+    new = {"scheduler": "s", "roles": [other, BARE]}
+    assert [str(change) for change in diff(old, new)] == ['~ roles: ["trainer", "eval"] → ["eval", "trainer"]']
+
+
+def test_types_are_told_apart() -> None:
+    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == ['~ roles.trainer.metadata.a: 1 → "1"']
+    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": True}}) == ["~ roles.trainer.metadata.a: 1 → true"]
+    assert changes({"metadata": {"a": None}}, {"metadata": {"a": {}}}) == ["~ roles.trainer.metadata.a: null → {}"]
+
+
+def test_a_key_that_could_be_misread_stands_in_quotes() -> None:
+    assert changes({}, {"metadata": {"a.b": 1}}) == ['+ roles.trainer.metadata["a.b"] = 1']
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    [line] = changes({}, {"env": {"A": "\x1b[2J\x9b31m\u202e\ud800\n"}})
+    assert line == r'+ roles.trainer.env.A = "\u001b[2J\u009b31m\u202e\ud800\n"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}}, "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
+        ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
+        ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
+        ({"args": ["x"]}, {"args": ["x", "--token=abc1"]}, '+ roles.trainer.args[1] = "--token=(value not shown)"'),
+        ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]}, "~ roles.trainer.args[1]: (value not shown)"),
+        ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
+        ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
+    ],
+)
+def test_literals_under_sensitive_names_are_not_shown(old: Any, new: Any, told: str) -> None:
+    assert changes(old, new) == [told]
+
+
+def test_sensitive_literals_of_a_new_role_are_not_shown() -> None:
+    role = {"name": "eval", "entrypoint": "x", "env": {"AWS_SECRET_ACCESS_KEY": "abc1"}}
+    [change] = diff({"scheduler": "s", "roles": [BARE]}, {"scheduler": "s", "roles": [BARE, role]})
+    assert "abc1" not in str(change)
+    assert "abc1" not in repr(change)
+
+
+@pytest.mark.parametrize("name", ["MAX_TOKENS", "TOKENIZERS_PARALLELISM", "AUTHOR", "KEYBOARD", "PASSES", "MONKEY"])
+def test_names_that_only_look_alike_are_shown(name: str) -> None:
+    assert changes({}, {"env": {name: "4"}}) == [f'+ roles.trainer.env.{name} = "4"']

@@ -1,0 +1,89 @@
+"""Live attempts whose job file is gone: reported, and destroyed on request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.plan.orphans import Scope
+from launcher.specs.attempt import Attempt
+from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, lines, plan
+
+HERE = Scope(origin=ORIGIN, target="default", directory="jobs")
+KEPT = job("kept")
+GONE = attempt(job("gone"), "running", 3)
+
+
+def look(*attempts: Attempt, **choices: Any):  # type: ignore[no-untyped-def]
+    choices = {"scopes": [HERE], **choices}
+    return plan(KEPT, attempt(KEPT, "succeeded"), *attempts, **choices)
+
+
+def test_an_orphan_is_reported_and_left_alone() -> None:
+    made = look(GONE)
+    assert lines(made) == [
+        "?   default/gone: attempt 3 (running) of jobs/gone.launcher.yaml, which no longer declares it; "
+        "--prune destroys it",
+        "Plan: no changes, 1 unchanged, 1 orphaned",
+    ]
+    assert made.is_empty
+
+
+def test_prune_destroys_an_orphan() -> None:
+    made = look(GONE, prune=True)
+    assert lines(made) == [
+        "-   default/gone: jobs/gone.launcher.yaml declares it no more",
+        f"      stops {GONE.app_id} (running)",
+        "Plan: 1 to destroy, 1 unchanged",
+    ]
+    assert made.steps[0].destructive
+    assert made.orphans == ()
+    assert made.engines == {"local_cwd": "local:0123"}
+
+
+def test_an_orphan_that_is_being_submitted_is_waited_for() -> None:
+    made = look(attempt(job("gone"), "created", owner=OWNER), prune=True)
+    assert made.steps[0].waits_for == OWNER
+
+
+def test_without_a_directory_no_orphans_are_sought() -> None:
+    assert look(GONE, scopes=[], prune=True).is_empty
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
+def test_what_has_ended_is_no_orphan(state: str) -> None:
+    assert look(attempt(job("gone"), state)).orphans == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"path": "other/gone.launcher.yaml"},
+        {"path": "jobs2/gone.launcher.yaml"},
+        {"path": "jobs"},
+        {"origin": "github.com/acme/audio"},
+    ],
+)
+def test_what_lies_elsewhere_is_no_orphan(fields: dict[str, str]) -> None:
+    assert look(attempt(job("gone"), "running", **fields)).orphans == ()
+
+
+def test_another_target_of_a_declared_job_is_no_orphan() -> None:
+    assert look(attempt(job("kept", target="prod"), "running")).orphans == ()
+
+
+@pytest.mark.parametrize("directory", ["", ".", "jobs", "jobs/"])
+def test_directories_hold_what_lies_below_them(directory: str) -> None:
+    scope = Scope(origin=ORIGIN, target="default", directory=directory)
+    assert [orphan.key.job for orphan in look(GONE, scopes=[scope]).orphans] == ["gone"]
+
+
+def test_a_job_that_moved_within_the_directory_is_no_orphan() -> None:
+    assert plan(KEPT, attempt(KEPT, "running", path="jobs/old/place.launcher.yaml"), scopes=[HERE]).orphans == ()
+
+
+def test_both_attempts_of_a_job_that_was_being_replaced_are_destroyed() -> None:
+    newer = attempt(job("gone", "-v"), "created", 4)
+    made = look(GONE, newer, prune=True)
+    assert [step.stops[0].attempt for step in made.steps if step.kind == "destroy"] == [3, 4]

@@ -1,0 +1,68 @@
+"""Ledger and engines in one view: whom is believed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from launcher.plan.snapshot import merge
+from tests.unit.plan.world import ENGINES, attempt, job
+
+TRAIN = job("train")
+RUNNING = attempt(TRAIN, "running", 2)
+
+
+def seen(ledger: list, engines: list, **rest):  # type: ignore[no-untyped-def, type-arg]
+    return merge(ledger=ledger, engines=engines, **{"fingerprints": ENGINES, **rest})
+
+
+def test_the_engine_is_believed_about_what_is_live() -> None:
+    wrong = replace(RUNNING, state="lost")
+    assert seen([wrong], [RUNNING]).latest[TRAIN.key].state == "running"
+
+
+def test_the_ledger_is_believed_about_what_has_ended() -> None:
+    done = replace(RUNNING, state="succeeded")
+    assert seen([done], [replace(RUNNING, state="lost")]).latest[TRAIN.key].state == "succeeded"
+
+
+def test_an_outcome_that_the_ledger_has_not_heard_of_is_taken_from_the_engine() -> None:
+    assert seen([RUNNING], [replace(RUNNING, state="failed")]).latest[TRAIN.key].state == "failed"
+
+
+def test_an_outcome_survives_the_engine_that_forgot_it() -> None:
+    assert seen([replace(RUNNING, state="succeeded")], []).latest[TRAIN.key].state == "succeeded"
+
+
+def test_what_the_ledger_holds_for_running_and_the_engine_does_not_know_is_lost() -> None:
+    lost = seen([RUNNING], []).latest[TRAIN.key]
+    assert (lost.state, lost.message) == ("lost", "nothing of it is left")
+    assert seen([RUNNING], []).live == ()
+
+
+def test_an_engine_that_was_not_asked_loses_nothing() -> None:
+    assert seen([RUNNING], [], fingerprints={}).live == (RUNNING,)
+
+
+def test_a_reservation_that_the_engine_has_not_was_taken_back() -> None:
+    assert seen([replace(RUNNING, state="reserved")], []).latest == {}
+
+
+def test_what_only_the_engine_knows_counts() -> None:
+    view = seen([], [RUNNING])
+    assert view.latest == view.ran == {TRAIN.key: RUNNING}
+    assert view.live == (RUNNING,)
+
+
+def test_the_latest_has_the_highest_number_whoever_knows_it() -> None:
+    view = seen([attempt(TRAIN, "succeeded", 1)], [attempt(TRAIN, "reserved", 3), RUNNING])
+    assert view.latest[TRAIN.key].number == 3
+    assert view.ran[TRAIN.key].number == 2
+    assert [a.number for a in view.live] == [2, 3]
+
+
+def test_an_attempt_that_the_ledger_has_not_heard_of_is_counted() -> None:
+    failed = replace(RUNNING, state="failed")
+    pair = (TRAIN.key, failed.digest)
+    assert seen([], [failed], counts={pair: 2}).counts[pair] == 3
+    assert seen([RUNNING], [failed], counts={pair: 2}).counts[pair] == 2
+    assert seen([], [replace(RUNNING, state="reserved")], counts={pair: 2}).counts[pair] == 2

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.plan.orphans import Scope
+from launcher.plan.reasons import REASONS, Reason
+from launcher.plan.verdict import matches, plan_exit_code
+from tests.unit.plan.world import ORIGIN, attempt, job, plan
+
+TRAIN, EVAL, GONE = job("train"), job("eval"), job("gone")
+SCOPES = [Scope(origin=ORIGIN, target="default")]
+KEPT = plan(TRAIN, attempt(TRAIN, "succeeded"))
+HELD = plan(TRAIN, attempt(TRAIN, "failed"))
+CREATED = plan(TRAIN)
+DRIFTED = plan(TRAIN, attempt(job("train", "-v"), "succeeded"))
+ORPHANED = plan(TRAIN, attempt(TRAIN, "succeeded"), attempt(GONE, "running"), scopes=SCOPES)
+PRUNED = plan(TRAIN, attempt(TRAIN, "succeeded"), attempt(GONE, "running"), scopes=SCOPES, prune=True)
+FAULTY = plan([TRAIN, EVAL], attempt(TRAIN, "failed", origin="elsewhere"), attempt(EVAL, "failed"))
+
+
+@pytest.mark.parametrize("made", [KEPT, HELD, CREATED, DRIFTED, ORPHANED, PRUNED])
+def test_a_plan_exits_0(made: Any) -> None:
+    assert plan_exit_code(made) == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "code"), [(KEPT, 0), (HELD, 0), (ORPHANED, 0), (CREATED, 2), (DRIFTED, 2), (PRUNED, 2)]
+)
+def test_a_detailed_exit_code_tells_pending_changes(made: Any, code: int) -> None:
+    assert plan_exit_code(made, detailed=True) == code
+
+
+@pytest.mark.parametrize(
+    ("word", "matching"), [("held", [HELD]), ("orphan", [ORPHANED, PRUNED]), ("drift", [DRIFTED])]
+)
+def test_fail_on_blocks_what_it_names_and_nothing_else(word: str, matching: list[Any]) -> None:
+    for made in (KEPT, HELD, CREATED, DRIFTED, ORPHANED, PRUNED):
+        assert plan_exit_code(made, fail_on=[word]) == (3 if made in matching else 0)
+
+
+def test_fail_on_comes_before_pending_changes() -> None:
+    assert plan_exit_code(DRIFTED, detailed=True, fail_on=["drift"]) == 3
+
+
+def test_problems_come_first() -> None:
+    assert plan_exit_code(FAULTY, detailed=True, fail_on=["held"]) == 1
+
+
+def test_matches_name_the_jobs() -> None:
+    assert matches(HELD, ["held", "drift"]) == {"held": [TRAIN.key]}
+
+
+@pytest.mark.parametrize("code", REASONS)
+def test_every_reason_has_one_line_of_text(code: Any) -> None:
+    assert str(Reason(code)) == REASONS[code]
+    assert REASONS[code].isprintable()

@@ -1,0 +1,63 @@
+"""Words for the tests of planning: jobs as they should be, attempts as they were, the plan between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.plan.model import Plan
+from launcher.plan.reconcile import reconcile
+from launcher.plan.snapshot import Snapshot, merge
+from launcher.specs import canonical
+from launcher.specs.app import AppDef, Role
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey, Launch, Lifecycle, attempt_id
+
+ORIGIN = "github.com/acme/vision"
+ENGINES = {"local_cwd": "local:0123"}
+OWNER = "pid 17 on node1"
+
+
+def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, **fields: Any) -> Launch:
+    """A job `name` whose role `trainer` runs `python args…`; what is no field of a launch is a policy."""
+    role = Role(name="trainer", image="", entrypoint="python", args=list(args), env=dict(env or {}))
+    own = {k: fields.pop(k) for k in ("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target") if k in fields}
+    return Launch(
+        key=JobKey(own.pop("project", "default"), own.pop("target", "default"), name),
+        app=AppDef(name=name, roles=[role]),
+        lifecycle=Lifecycle(**fields),
+        **{"scheduler": "local_cwd", "root": "/src", "file": f"jobs/{name}.launcher.yaml", "origin": ORIGIN, **own},
+    )
+
+
+def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attempt:
+    """Attempt `number` of the document of `launch`."""
+    document = canonical.document(launch)
+    made = Attempt(
+        key=launch.key,
+        number=number,
+        app_id=attempt_id(launch.key, number),
+        scheduler=launch.scheduler,
+        digest=canonical.digest(document),
+        document=document,
+        origin=launch.origin,
+        path=launch.file,
+        actor="ann@node1",
+        state=state,  # type: ignore[arg-type]
+    )
+    return replace(made, **fields)
+
+
+def world(*attempts: Attempt, counts: Mapping[tuple[JobKey, str], int] | None = None) -> Snapshot:
+    """Engines and ledger agree that there are these attempts."""
+    return merge(ledger=attempts, engines=attempts, fingerprints=ENGINES, counts=counts)
+
+
+def plan(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
+    return reconcile(desired if isinstance(desired, list) else [desired], world(*attempts), **choices)
+
+
+def lines(plan: Plan) -> list[str]:
+    """The plan as printed, without the digest."""
+    return [line for line in str(plan).splitlines() if not line.startswith("Digest: ")]
