@@ -1,0 +1,124 @@
+"""A checked job file → an AppDef and its policies."""
+
+from __future__ import annotations
+
+from launcher.jobfile.collector import Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.model import (
+    BindMount,
+    DeviceMount,
+    JobFile,
+    LifecycleSpec,
+    Resources,
+    RoleSpec,
+    VolumeMount,
+)
+from launcher.jobfile.names import listing, suggest
+from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
+from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
+
+# What `specs.check` calls it → what diagnostics call it.
+_CODES = {
+    "duplicate-destination": "constraint",
+    "duplicate-role": "duplicate-key",
+    "unusable-name": "invalid-name",
+    "unusable-path": "invalid-value",
+    "unusable-text": "invalid-value",
+}
+
+
+def build_app(job: JobFile, problems: Collector) -> AppDef:
+    """The AppDef of a job file. What its fields do not agree on goes to `problems`."""
+    roles = [_role(name, role, problems) for name, role in job.roles.items()]
+    app = AppDef(name=job.name, roles=roles, metadata=dict(job.metadata))
+    for found in check_app(app):
+        if problems.is_assumed(found.path[:2]):
+            continue  # a placeholder takes part in it
+        code = "constraint" if found.path[-1:] == ("min_replicas",) else _CODES.get(found.code, found.code)
+        at_key = found.code in ("missing-field", "unusable-name", "duplicate-role")
+        problems.add(found.path, code, found.message, at="key" if at_key else "value")
+    return app
+
+
+def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
+    return Lifecycle(
+        on_change=spec.on_change,
+        on_failed=spec.on_failed,
+        on_cancelled=spec.on_cancelled,
+        on_lost=spec.on_lost,
+        max_attempts=spec.max_attempts,
+        protect=spec.protect,
+    )
+
+
+def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
+    return Role(
+        name=name,
+        image=role.image,
+        min_replicas=role.min_replicas,
+        entrypoint=role.entrypoint,
+        args=list(role.args),
+        env=dict(role.env),
+        num_replicas=role.num_replicas,
+        max_retries=role.max_retries,
+        retry_policy=RetryPolicy(role.retry_policy.upper()),
+        resource=_resource(role.resource, ("roles", name, "resource"), problems),
+        port_map=dict(role.port_map),
+        metadata=dict(role.metadata),
+        mounts=[_mount(mount) for mount in role.mounts],
+    )
+
+
+def _mount(mount: BindMount | VolumeMount | DeviceMount | mounts.Mount | str) -> mounts.Mount:
+    if isinstance(mount, BindMount):
+        return mounts.BindMount(mount.src, mount.dst, mount.read_only)
+    if isinstance(mount, VolumeMount):
+        return mounts.VolumeMount(mount.src, mount.dst, mount.read_only)
+    if isinstance(mount, DeviceMount):
+        return mounts.DeviceMount(mount.src, mount.dst or mount.src, mount.permissions)
+    assert not isinstance(mount, str), "the model has read the text form"
+    return mount
+
+
+def _resource(spec: Resources | str | None, path: Path, problems: Collector) -> Resource:
+    if spec is None:
+        return NULL_RESOURCE
+    if isinstance(spec, str):
+        return _named_resource(spec, path, problems)
+    if spec.memory is not None and spec.memMB is not None:
+        first = problems.place((*path, "memory"), "the other one is here")
+        message = "`memory` and `memMB` say the same thing"
+        problems.add(
+            (*path, "memMB"),
+            "conflicting-fields",
+            message,
+            at="key",
+            label="keep one of them",
+            related=(first,),
+        )
+    memory = spec.memory if spec.memory is not None else spec.memMB
+    cpu = -1.0 if spec.cpu is None else spec.cpu
+    return Resource(
+        cpu=int(cpu) if cpu == int(cpu) else cpu,
+        gpu=-1 if spec.gpu is None else spec.gpu,
+        memMB=-1 if memory is None else memory,
+        capabilities=dict(spec.capabilities),
+        devices=dict(spec.devices),
+        tags=dict(spec.tags),
+    )
+
+
+def _named_resource(name: str, path: Path, problems: Collector) -> Resource:
+    if problems.is_assumed(path):
+        return NULL_RESOURCE
+    try:
+        return get_named_resources(name)
+    except UnknownResourceException as error:
+        if name in named_resources:  # its plug-in cannot be loaded
+            problems.add(path, "invalid-value", str(error))
+        else:
+            known = [*named_resources]
+            hint = listing("such as", [each for each in known if not each.startswith("aws_")])
+            message = f"there is no named resource `{name}`"
+            problems.add(path, "unknown-variant", message, label=suggest(name, known), hint=hint)
+        return NULL_RESOURCE

@@ -1,0 +1,80 @@
+"""The problems of one file, placed by field path as they are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from launcher.jobfile.diagnostics import Diagnostic, Related, Severity
+from launcher.jobfile.document import Document, Path
+
+At = Literal["value", "key"]
+
+
+@dataclass(slots=True)
+class Collector:
+    """Gathers diagnostics of one document.
+
+    Attributes:
+        found: everything so far.
+        broken: paths whose value is known to be wrong: what else would be said of them is noise.
+        assumed: paths whose value holds a placeholder: they cannot be judged.
+        sources: path → variables whose values stand in it.
+        definitions: variable → where its value comes from, and a sentence about it.
+    """
+
+    document: Document
+    found: list[Diagnostic] = field(default_factory=list)
+    broken: set[Path] = field(default_factory=set)
+    assumed: set[Path] = field(default_factory=set)
+    sources: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    definitions: dict[str, tuple[Path, At, str]] = field(default_factory=dict)
+
+    def add(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        *,
+        at: At = "value",
+        label: str = "",
+        hint: str = "",
+        severity: Severity = "error",
+        part: str = "",
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        """Note a problem at `path`, unless the value there was reported already.
+
+        `part` narrows the range to that piece of the value, where it stands in the file as it is.
+        """
+        if severity == "error" and self.is_broken(path):
+            return
+        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
+        within = self.document.source.text.find(part, start, end) if part else -1
+        if within >= 0:
+            start, end = within, within + len(part)
+        definitions = [
+            self.definitions[name] for name in self.sources.get(path, ()) if name in self.definitions
+        ]
+        origin = tuple(self.place(where, text, at=there) for where, there, text in definitions)
+        diagnostic = self.document.source.diagnostic(
+            start, end, code, message, label=label, hint=hint, related=(*related, *origin)
+        )
+        self.found.append(replace(diagnostic, severity=severity) if severity != "error" else diagnostic)
+
+    def is_broken(self, path: Path) -> bool:
+        """The value at `path`, or one around it, was reported already."""
+        return bool(self.broken) and any(path[:size] in self.broken for size in range(len(path) + 1))
+
+    def is_assumed(self, path: Path) -> bool:
+        """A placeholder stands at `path`, around it or inside it."""
+        return any(path[: len(known)] == known or known[: len(path)] == path for known in self.assumed)
+
+    def place(self, path: Path, message: str, *, at: At = "key") -> Related:
+        """A second place in this file."""
+        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
+        return self.document.source.related(start, end, message)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(diagnostic.severity == "error" for diagnostic in self.found)

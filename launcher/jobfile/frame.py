@@ -1,0 +1,84 @@
+"""The code frame of a diagnostic: a line of the file with carets under the range, safe to print on a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from launcher.jobfile.diagnostics import Span
+
+_WIDTH = 110  # of the source text shown; longer lines are cut around the range
+_LEAD = 30  # columns shown before the range of a line that is cut
+_TAB = "    "
+_SHADES = {"red": "1;31", "yellow": "1;33", "blue": "1;34", "bold": "1"}
+
+
+def paint(text: str, shade: str, color: bool) -> str:
+    return f"\x1b[{_SHADES[shade]}m{text}\x1b[0m" if color else text
+
+
+def printable(text: str) -> str:
+    """Control characters made visible: a file must not be able to drive the reader's terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _visible(char) for char in text)
+
+
+def code_frame(
+    file: str, span: Span | None, source_line: str, label: str, shade: str, color: bool
+) -> list[str]:
+    """The lines `--> file:line:column`, the source line, and the carets with the label behind them."""
+    arrow = paint("-->", "blue", color)
+    if span is None:
+        return [f"  {arrow} {printable(file)}"]
+    number = str(span.line)
+    gutter = " " * len(number)
+    bar = paint("|", "blue", color)
+    shown, before, width = _window(source_line, span)
+    carets = paint("^" * width + (f" {printable(label)}" if label else ""), shade, color)
+    return [
+        f"{gutter}{arrow} {printable(file)}:{span.line}:{span.column}",
+        f"{gutter} {bar}",
+        f"{paint(number, 'blue', color)} {bar} {shown}".rstrip(),
+        f"{gutter} {bar} {' ' * before}{carets}",
+    ]
+
+
+def _window(line: str, span: Span) -> tuple[str, int, int]:
+    """The part of a line to show, the columns before the carets, and how many carets."""
+    end = span.end_column - 1 if span.end_line == span.line else len(line.rstrip())
+    start = min(span.column - 1, len(line))
+    cut = max(0, start - _LEAD) if len(line) > _WIDTH else 0
+    head = "…" if cut else ""
+    before = head + _shown(line[cut:start])
+    marked = _shown(line[start : max(start, end)])
+    rest = _shown(line[max(start, end) :])
+    limit = max(1, _WIDTH - _columns(before))
+    if len(marked) > limit:
+        marked, rest = marked[: limit - 1] + "…", ""
+    if len(rest) > limit - len(marked):
+        rest = rest[: limit - len(marked)] + "…"
+    return before + marked + rest, _columns(before), max(1, _columns(marked))
+
+
+def _shown(text: str) -> str:
+    return printable(text.replace("\t", _TAB))
+
+
+def _visible(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _columns(text: str) -> int:
+    """Terminal columns: East Asian wide characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_columns(char) for char in text)
+
+
+def _char_columns(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

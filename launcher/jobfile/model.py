@@ -1,0 +1,277 @@
+"""The language of job files as pydantic models. The JSON Schema is generated from them.
+
+Strict types, closed mappings; what several fields must agree on is checked elsewhere (`build`, `specs.check`).
+`null` never reaches these models, so `None` as a default means only "not given".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+)
+
+from launcher.jobfile.quantities import DURATION_PATTERN, MEMORY_PATTERN, memory_mib, mount_of, seconds
+
+VERSION = 1
+LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+VAR_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+ENV_NAME = r"^[^=\x00]+$"
+
+Label = Annotated[str, Field(pattern=LABEL)]
+EnvName = Annotated[str, Field(pattern=ENV_NAME)]
+Replicas = Annotated[int, Field(ge=1, le=1_000_000)]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class _VarBase(_Model):
+    help: str = Field("", description="What the variable is for.", examples=["passes over the data"])
+    from_env: EnvName | None = Field(
+        None,
+        description="Environment variable that gives the value where --var does not.",
+        examples=["HF_HOME"],
+    )
+
+
+class IntVar(_VarBase):
+    """A variable that is a whole number."""
+
+    type: Literal["int"] = Field(description="The type of the value.", examples=["int"])
+    default: int | None = Field(None, description="The value where none is given.", examples=[3])
+    min: int | None = Field(None, description="The smallest value allowed.", examples=[1])
+    max: int | None = Field(None, description="The largest value allowed.", examples=[100])
+    choices: list[int] | None = Field(None, description="The values allowed.", examples=[[1, 2, 4]])
+
+
+class FloatVar(_VarBase):
+    """A variable that is a number."""
+
+    type: Literal["float"] = Field(description="The type of the value.", examples=["float"])
+    default: float | None = Field(None, description="The value where none is given.", examples=[0.1])
+    min: float | None = Field(None, description="The smallest value allowed.", examples=[0.0])
+    max: float | None = Field(None, description="The largest value allowed.", examples=[1.0])
+    choices: list[float] | None = Field(None, description="The values allowed.", examples=[[0.1, 0.01]])
+
+
+class StrVar(_VarBase):
+    """A variable that is text."""
+
+    type: Literal["str"] = Field(description="The type of the value.", examples=["str"])
+    default: str | None = Field(None, description="The value where none is given.", examples=["fp32"])
+    choices: list[str] | None = Field(None, description="The values allowed.", examples=[["fp32", "bf16"]])
+
+
+class BoolVar(_VarBase):
+    """A variable that is true or false."""
+
+    type: Literal["bool"] = Field(description="The type of the value.", examples=["bool"])
+    default: bool | None = Field(None, description="The value where none is given.", examples=[False])
+
+
+VAR_TYPES = ("int", "float", "str", "bool")
+MOUNT_TYPES = ("bind", "volume", "device")
+
+
+def _tag(value: Any) -> str | None:
+    """The tag of a mapping with a `type`: in angle brackets, so that it can never be taken for a key."""
+    if isinstance(value, str):
+        return "<text>"
+    kind = value.get("type") if isinstance(value, dict) else None
+    return f"<{kind}>" if isinstance(kind, str) and kind in VAR_TYPES + MOUNT_TYPES else None
+
+
+Var = Annotated[
+    Annotated[IntVar, Tag("<int>")]
+    | Annotated[FloatVar, Tag("<float>")]
+    | Annotated[StrVar, Tag("<str>")]
+    | Annotated[BoolVar, Tag("<bool>")],
+    Discriminator(_tag),
+]
+Vars = dict[Annotated[str, Field(pattern=VAR_NAME)], Var]
+
+
+class Resources(_Model):
+    """What one replica needs; a part left out is left to the scheduler."""
+
+    cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        None, description="Cores; may be a fraction.", examples=[2]
+    )
+    gpu: Count | None = Field(None, description="GPUs.", examples=[1])
+    memory: Annotated[int, BeforeValidator(memory_mib)] | None = Field(
+        None,
+        description="Memory with its unit.",
+        examples=["4GiB"],
+        json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
+    )
+    memMB: Replicas | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
+    devices: dict[str, Count] = Field({}, description="Special devices by name.", examples=[{"vpc/efa": 4}])
+    capabilities: dict[str, Any] = Field(
+        {}, description="What the machine must be.", examples=[{"zone": "a"}]
+    )
+    tags: dict[str, Any] = Field({}, description="For whoever reads them.", examples=[{"team": "vision"}])
+
+
+class BindMount(_Model):
+    """A file or folder of the host."""
+
+    type: Literal["bind"] = Field(description="A file or folder of the host.", examples=["bind"])
+    src: str = Field(
+        min_length=1,
+        description="Path, relative to the job file; `~` is the home folder.",
+        examples=["./data"],
+    )
+    dst: str = Field(min_length=1, description="Path in the container.", examples=["/data"])
+    read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
+
+
+class VolumeMount(_Model):
+    """A named volume of the engine."""
+
+    type: Literal["volume"] = Field(description="A named volume of the engine.", examples=["volume"])
+    src: str = Field(min_length=1, description="Name of the volume.", examples=["cache"])
+    dst: str = Field(min_length=1, description="Path in the container.", examples=["/cache"])
+    read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
+
+
+class DeviceMount(_Model):
+    """A device of the host."""
+
+    type: Literal["device"] = Field(description="A device of the host.", examples=["device"])
+    src: str = Field(min_length=1, description="Path of the device.", examples=["/dev/fuse"])
+    dst: str | None = Field(
+        None, min_length=1, description="Path in the container; `src` if left out.", examples=["/dev/fuse"]
+    )
+    permissions: str = Field(
+        "rwm", pattern=r"^[rwm]+$", description="Of r(ead), w(rite), m(knod).", examples=["rwm"]
+    )
+
+
+MountItem = Annotated[
+    Annotated[BindMount, Tag("<bind>")]
+    | Annotated[VolumeMount, Tag("<volume>")]
+    | Annotated[DeviceMount, Tag("<device>")]
+    | Annotated[str, AfterValidator(mount_of), Tag("<text>")],
+    Discriminator(_tag),
+]
+
+
+def _resource_tag(value: Any) -> str | None:
+    return "<text>" if isinstance(value, str) else "<mapping>" if isinstance(value, dict) else None
+
+
+ResourceSpec = Annotated[
+    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(_resource_tag)
+]
+
+
+class RoleSpec(_Model):
+    """One kind of replica: processes or containers with one command line."""
+
+    image: str = Field(
+        "", description="Container image, or the folder for `local_dir`.", examples=["python:3.12-slim"]
+    )
+    entrypoint: str = Field(min_length=1, description="The program to run.", examples=["python"])
+    args: list[str] = Field(
+        [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
+    )
+    env: dict[EnvName, str] = Field(
+        {},
+        description="Environment variables; numbers are taken as written.",
+        examples=[{"OMP_NUM_THREADS": "4"}],
+    )
+    num_replicas: Replicas = Field(1, description="How many replicas run.", examples=[2])
+    min_replicas: Count | None = Field(
+        None, description="With how many a scheduler may make do.", examples=[1]
+    )
+    max_retries: Count = Field(0, description="How often a failure is followed by a restart.", examples=[2])
+    retry_policy: Literal["application", "replica", "role"] = Field(
+        "application", description="What restarts when a replica fails.", examples=["replica"]
+    )
+    resource: ResourceSpec | None = Field(
+        None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
+    )
+    port_map: dict[str, Port] = Field({}, description="Ports by name.", examples=[{"tcp_store": 29500}])
+    mounts: list[MountItem] = Field(
+        [], description="Folders, volumes and devices.", examples=[["type=bind,src=./data,dst=/data"]]
+    )
+    metadata: dict[str, Any] = Field(
+        {}, description="For schedulers and people.", examples=[{"tier": "gold"}]
+    )
+
+
+OnEnd = Literal["hold", "rerun"]
+
+
+class LifecycleSpec(_Model):
+    """What happens to attempts of this job."""
+
+    on_change: Literal["replace", "hold"] | None = Field(
+        None,
+        description="A running attempt and a changed file: stop and start anew, or hold.",
+        examples=["replace"],
+    )
+    on_failed: OnEnd = Field("hold", description="After a failure.", examples=["rerun"])
+    on_cancelled: OnEnd = Field("hold", description="After a cancel.", examples=["hold"])
+    on_lost: OnEnd = Field(
+        "hold", description="After its supervisor or containers are gone.", examples=["rerun"]
+    )
+    max_attempts: Replicas | None = Field(
+        None, description="Bounds automatic re-runs of one content of the file.", examples=[3]
+    )
+    protect: bool = Field(
+        False, description="A running attempt is never stopped by an apply.", examples=[True]
+    )
+
+
+class JobFile(_Model):
+    """One job."""
+
+    version: Literal[1] = Field(description="Version of the job file language.", examples=[1])
+    name: Label = Field(description="The job's identity within its project.", examples=["mnist"])
+    description: str = Field("", description="What the job does.", examples=["Train MNIST on two replicas."])
+    project: Label | None = Field(
+        None, description="The project; else from launcher.toml, else `default`.", examples=["vision"]
+    )
+    vars: Vars = Field(
+        {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
+    )
+    scheduler: str = Field(
+        "local_cwd", min_length=1, description="Where the job runs.", examples=["local_cwd"]
+    )
+    cfg: dict[str, Any] = Field({}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}])
+    roles: dict[Label, RoleSpec] = Field(
+        min_length=1,
+        description="What runs, by name and in this order.",
+        examples=[{"main": {"entrypoint": "env"}}],
+    )
+    metadata: dict[str, str] = Field({}, description="For people and tools.", examples=[{"team": "vision"}])
+    timeout: Annotated[int, BeforeValidator(seconds)] | None = Field(
+        None,
+        description="The whole app fails past it.",
+        examples=["2h"],
+        json_schema_extra={"type": ["string", "integer"], "minimum": 1, "pattern": DURATION_PATTERN},
+    )
+    lifecycle: LifecycleSpec = Field(
+        LifecycleSpec(),
+        description="What happens to attempts of this job.",
+        examples=[{"on_failed": "rerun"}],
+    )
+    enabled: bool = Field(
+        True, description="false: the job does not run, and stops if it does.", examples=[False]
+    )
+
+
+VARS: TypeAdapter[dict[str, IntVar | FloatVar | StrVar | BoolVar]] = TypeAdapter(Vars)

@@ -1,0 +1,136 @@
+"""Names in messages: the nearest known one, how a place is called, how a value is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.jobfile.document import Path
+
+_SHOWN = 60
+
+# What other tools call our fields.
+_FOREIGN: Mapping[str, str] = {
+    "arguments": "args",
+    "cmd": "entrypoint",
+    "command": "entrypoint",
+    "container": "image",
+    "cpus": "cpu",
+    "destination": "dst",
+    "devices": "mounts",
+    "environment": "env",
+    "gpus": "gpu",
+    "instances": "num_replicas",
+    "mem": "memory",
+    "mode": "permissions",
+    "options": "cfg",
+    "parameters": "vars",
+    "perm": "permissions",
+    "ports": "port_map",
+    "program": "entrypoint",
+    "readonly": "read_only",
+    "replicas": "num_replicas",
+    "resources": "resource",
+    "restart_policy": "retry_policy",
+    "retries": "max_retries",
+    "ro": "read_only",
+    "run_opts": "cfg",
+    "services": "roles",
+    "source": "src",
+    "target": "dst",
+    "tasks": "roles",
+    "variables": "vars",
+    "volumes": "mounts",
+    "walltime": "timeout",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant: spelled alike, or what another tool calls it."""
+    names = list(known)
+    plain = {_plain(candidate): candidate for candidate in names}
+    if _plain(name) in plain:
+        return plain[_plain(name)]
+    foreign = _FOREIGN.get(_plain(name).replace("-", "_"))
+    if foreign in names:
+        return foreign
+    from difflib import get_close_matches
+
+    close = get_close_matches(name.lower(), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """ "did you mean `x`?", or "" when nothing is near."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def listing(title: str, names: Iterable[str], limit: int = 24) -> str:
+    """ "fields here: args, env, …" for a help line."""
+    found = sorted(names)
+    if not found:
+        return ""
+    more = ", …" if len(found) > limit else ""
+    return f"{title}: {', '.join(found[:limit])}{more}"
+
+
+def place_name(path: Path) -> str:
+    """What a mapping or list is called in a message: "role `trainer`", "mount 2 of role `trainer`"."""
+    if not path:
+        return "the job"
+    if path[0] == "vars" and len(path) == 2:
+        return f"variable `{path[1]}`"
+    if path[0] == "roles" and len(path) == 2:
+        return f"role `{path[1]}`"
+    if isinstance(path[-1], int):
+        word = {"mounts": "mount", "args": "argument"}.get(str(path[-2]), f"`{path[-2]}` item")
+        return f"{word} {path[-1] + 1}{_owner(path[:-2])}"
+    return f"`{path[-1]}`{_owner(path[:-1])}"
+
+
+def _owner(path: Path) -> str:
+    if not path or path in (("roles",), ("vars",)):
+        return ""
+    if path[0] == "roles" and len(path) > 2:
+        # Two levels are enough to find it: "`tcp` in `port_map` of role `trainer`".
+        link = "in" if path[-1] in ("env", "port_map", "metadata", "resource") else "of"
+        return f" {link} {place_name(path)}"
+    return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
+
+
+def got(value: Any) -> str:
+    """What a value is, for "must be a number, not …"."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"the number {_shortened(value)}"
+    if isinstance(value, str):
+        return f"the text {show(value)}"
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, dict) else "a date or time"
+
+
+def show(value: Any) -> str:
+    """A value as it would stand in a file, cut to a readable length."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        text = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+        return f'"{text}"'
+    if isinstance(value, int | float):
+        return _shortened(value)
+    return got(value)
+
+
+def _shortened(value: float) -> str:
+    if isinstance(value, int) and abs(value) >= 10**_SHOWN:
+        return "of more than 60 digits"  # str() refuses what is longer than 4,300
+    return str(value)

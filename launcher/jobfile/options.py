@@ -1,0 +1,106 @@
+"""The scheduler of a job file and its options (`cfg`), checked against the options that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_origin
+
+from launcher.jobfile.collector import Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.names import got, listing, suggest
+from launcher.specs import runopts
+
+Schedulers = Mapping[str, Callable[[], runopts]]
+
+_KINDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list of texts",
+    "dict": "a mapping of texts",
+}
+
+
+def check_options(
+    scheduler: str,
+    cfg: Mapping[str, Any],
+    timeout_s: int | None,
+    schedulers: Schedulers | None,
+    problems: Collector,
+) -> dict[str, Any]:
+    """The options that differ from their defaults.
+
+    With `schedulers` None nobody knows the options here: they are checked when the job is planned.
+    """
+    if schedulers is None or problems.is_assumed(("scheduler",)):
+        return {key: value for key, value in cfg.items() if value is not None}
+    if scheduler not in schedulers:
+        label, hint = suggest(scheduler, schedulers), listing("there are", schedulers)
+        problems.add(
+            ("scheduler",), "unknown-variant", f"there is no scheduler `{scheduler}`", label=label, hint=hint
+        )
+        return {}
+    opts = schedulers[scheduler]()
+    _check_timeout(scheduler, cfg, timeout_s, opts, problems)
+    for key in cfg:
+        _check_option(scheduler, key, cfg[key], opts, problems)
+    for name, opt in opts:
+        if opt.is_required and cfg.get(name) is None:
+            message = f"scheduler `{scheduler}` needs the option `{name}`"
+            at: Path = ("cfg",) if cfg else ("scheduler",)
+            problems.add(
+                at, "missing-field", message, at="key", label=f"add `{name}` to `cfg`", hint=opt.help
+            )
+    return {
+        key: value for key, value in cfg.items() if value is not None and not _is_default(opts, key, value)
+    }
+
+
+def _check_option(scheduler: str, key: str, value: Any, opts: runopts, problems: Collector) -> None:
+    path: Path = ("cfg", key)
+    opt = opts.get(key)
+    if opt is None:
+        known = [name for name, _ in opts]
+        message = f"scheduler `{scheduler}` has no option `{key}`"
+        hint = listing("its options", known) or "it takes none"
+        problems.add(path, "unknown-option", message, at="key", label=suggest(key, known), hint=hint)
+    elif value is not None and not runopts.is_type(value, opt.opt_type):
+        kind = _kind(opt.opt_type)
+        wanted = _KINDS.get(kind, kind)
+        is_mixed = (kind == "list" and isinstance(value, list)) or (
+            kind == "dict" and isinstance(value, dict)
+        )
+        message = f"option `{key}` must be {wanted}, not {'of other values' if is_mixed else got(value)}"
+        problems.add(path, "wrong-type", message, hint=opt.help)
+
+
+def _check_timeout(
+    scheduler: str, cfg: Mapping[str, Any], timeout_s: int | None, opts: runopts, problems: Collector
+) -> None:
+    if timeout_s is None:
+        return
+    if opts.get("timeout_s") is None:
+        message = f"scheduler `{scheduler}` has no timeout"
+        label = "delete it, or choose another scheduler"
+        problems.add(("timeout",), "unknown-option", message, at="key", label=label)
+    elif cfg.get("timeout_s") not in (None, timeout_s):
+        first = problems.place(("cfg", "timeout_s"), "the other one is here")
+        message = "the timeout is given twice"
+        problems.add(
+            ("timeout",), "conflicting-fields", message, at="key", label="keep one", related=(first,)
+        )
+
+
+def _is_default(opts: runopts, key: str, value: Any) -> bool:
+    opt = opts.get(key)
+    # True == 1 in Python; an option that is wrong in type was noted.
+    return (
+        opt is not None and value == opt.default and isinstance(value, bool) == isinstance(opt.default, bool)
+    )
+
+
+def _kind(opt_type: Any) -> str:
+    """ "str", "int", …; "list" and "dict" whatever is inside."""
+    origin = get_origin(opt_type) or opt_type
+    return str(getattr(origin, "__name__", origin))

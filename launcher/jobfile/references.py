@@ -1,0 +1,169 @@
+"""References (`$<var.lr>`, `$<job.name>`) put into a parsed file, and texts taken as they were written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.jobfile.collector import At, Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.names import listing, nearest, place_name
+from launcher.jobfile.places import WHERE_RUN, Place
+from launcher.jobfile.variables import Value
+from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
+from launcher.specs.macros import MacroError
+
+JOB_DIR = "job.dir"
+_RUN = frozenset(RUN_MACROS)
+
+
+class References:
+    """Resolves the references of one file. What is wrong goes to `problems`.
+
+    Attributes:
+        values: name → value of everything that is known while compiling: `var.…`, `job.name`, `target.name`.
+            A Value of None stands for what is wrong and was reported.
+        used: the names that were met.
+    """
+
+    def __init__(self, problems: Collector, values: Mapping[str, Value]) -> None:
+        self.problems = problems
+        self.document = problems.document
+        self.values = dict(values)
+        self.used: set[str] = set()
+
+    def resolve(self, value: Any, place: Place, path: Path) -> Any:
+        """A copy of `value` with its references resolved, `x-` keys gone and numbers as text where asked for."""
+        if isinstance(value, str):
+            return self._text(value, place, path) if "$" in value or "\0" in value else value
+        if isinstance(value, dict):
+            return self._mapping(value, place, path)
+        if isinstance(value, list):
+            below = place.each or place
+            return [self.resolve(item, below, (*path, index)) for index, item in enumerate(value)]
+        if value is None:
+            return value if place.nulls else self._nothing(place, path)
+        return self._scalar(value, place, path)
+
+    def _mapping(self, value: dict[str, Any], place: Place, path: Path) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, inner in value.items():
+            if place.fields is None:
+                if "$" in key:
+                    self._key(key, (*path, key))
+                out[key] = self.resolve(inner, place.each or place, (*path, key))
+            elif key in place.fields:
+                out[key] = self.resolve(inner, place.fields[key], (*path, key))
+            elif not key.startswith("x-"):
+                out[key] = inner
+        return out
+
+    def _scalar(self, value: Any, place: Place, path: Path) -> Any:
+        if isinstance(value, bool) and self.document.source.format == "toml":
+            return str(value).lower() if place.as_written else value
+        if place.as_written:
+            return self.document.raw(path)
+        if isinstance(value, float) and not math.isfinite(value):
+            self._wrong(
+                path, "invalid-value", f"{place_name(path)} is no finite number", label="write a number"
+            )
+        elif not isinstance(value, bool | int | float):
+            return self.document.raw(path)  # a TOML date is what YAML has: text
+        return value
+
+    def _nothing(self, place: Place, path: Path) -> None:
+        label = 'write a value, "" for an empty text, or delete the line'
+        if place.fields is not None or (place.each is not None and not place.as_written):
+            label = "indent its fields below it, or delete the line"
+        self._wrong(path, "wrong-type", f"{place_name(path)} has no value", label=label, at="key")
+
+    def _key(self, key: str, path: Path) -> None:
+        if any(True for _ in find_macros(key)):
+            message = "references stand in values, not in keys"
+            self.problems.add(path, "reference-phase", message, at="key")
+            self.problems.broken.add(path)
+
+    def _text(self, text: str, place: Place, path: Path) -> Any:
+        if "\0" in text:
+            self._wrong(path, "invalid-value", f"{place_name(path)} holds a NUL character", label="delete it")
+            return text
+        found = list(find_macros(text))
+        before = len(self.problems.found)
+        known = [name for name, start, end in found if self._is_known(name, text[start:end], place, path)]
+        if len(self.problems.found) > before or any(self.values[name].value is None for name in known):
+            self.problems.broken.add(path)  # reported here, or where the variable is defined
+            return text
+        self._remember(known, path)
+        if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
+            return self._typed(self.values[known[0]], place)
+        return self._filled(text, {name: self.values[name].text for name in known}, place, path)
+
+    def _typed(self, value: Value, place: Place) -> Any:
+        """The value of a reference that stands alone, with its type."""
+        if not isinstance(value.value, str) or place.mode == "plain":
+            return value.value
+        return substitute_partial("$<value>", {"value": value.value})
+
+    def _filled(self, text: str, values: Mapping[str, str], place: Place, path: Path) -> str:
+        if place.mode == "plain":
+            return substitute(text, values)
+        try:
+            return substitute_partial(text, values) if values else text
+        except MacroError as error:
+            self._wrong(path, "invalid-value", str(error))
+            return text
+
+    def _is_known(self, name: str, written: str, place: Place, path: Path) -> bool:
+        """True for a name whose value is put in now; one that cannot stand here is noted."""
+        if place.mode == "never":
+            message = f"references cannot stand in {place_name(path)}"
+            self._note(path, "reference-phase", message, written, label="write the value itself")
+        elif name in _RUN:
+            if place.mode != "run":
+                message = f"`{written}` is known only when the job runs, and cannot stand here"
+                self._note(path, "reference-phase", message, written, hint=f"it may stand in {WHERE_RUN}")
+        elif name == JOB_DIR:
+            if place.mode == "plain":
+                message = f"`{written}` is known only where the job runs, and cannot stand here"
+                hint = f"it may stand in {WHERE_RUN}, in image, cfg and metadata"
+                self._note(path, "reference-phase", message, written, hint=hint)
+        elif name not in self.values:
+            self._unknown(name, written, path)
+        else:
+            self.used.add(name)
+            return True
+        return False
+
+    def _unknown(self, name: str, written: str, path: Path) -> None:
+        known = [*self.values, *RUN_MACROS, JOB_DIR]
+        near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
+        if not near and name.startswith("var."):
+            near = nearest(name[4:], (n for n in known if n.startswith("var.")))
+        label = f"did you mean `$<{near}>`?" if near else ""
+        message = f"`{written}` names nothing"
+        if name.startswith("var."):
+            message = f"there is no variable `{name[4:]}`"
+            declared = [n[4:] for n in self.values if n.startswith("var.")]
+            hint = listing("declared", declared) or "declare it below `vars`"
+        else:
+            hint = listing("there are", known)
+        hint += f"; for the text itself write `${written}`"
+        self._note(path, "unknown-reference", message, written, label=label, hint=hint)
+
+    def _remember(self, names: Iterable[str], path: Path) -> None:
+        variables = tuple(name[4:] for name in names if name.startswith("var."))
+        if variables:
+            self.problems.sources[path] = variables
+        if any(self.values[name].is_assumed for name in names):
+            self.problems.assumed.add(path)
+
+    def _note(
+        self, path: Path, code: str, message: str, written: str, *, label: str = "", hint: str = ""
+    ) -> None:
+        self.problems.add(path, code, message, label=label, hint=hint, part=written)
+
+    def _wrong(self, path: Path, code: str, message: str, *, label: str = "", at: At = "value") -> None:
+        """Note a problem after which nothing else is said of the value."""
+        self.problems.add(path, code, message, label=label, at=at)
+        self.problems.broken.add(path)

@@ -1,0 +1,216 @@
+"""Variables of a job file: their definitions, and the value each one has for this compile."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.jobfile.collector import At, Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.model import BoolVar, FloatVar, IntVar, StrVar
+from launcher.jobfile.names import listing, show, suggest
+
+AnyVar = IntVar | FloatVar | StrVar | BoolVar
+
+_INT = re.compile(r"[-+]?[0-9]{1,400}\Z")
+_TRUTH = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+_DEFAULT = "its default"
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a variable is for this compile.
+
+    Attributes:
+        value: None when it has none, or a wrong one: a problem was noted.
+        text: how it reads inside longer text and in `env` and `args`: as it was written.
+        is_assumed: a placeholder of the right type.
+        origin: where it came from, for messages: "from --var".
+    """
+
+    value: Any
+    text: str
+    is_assumed: bool = False
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the values of variables are taken from.
+
+    Attributes:
+        given: by name, from the command line (texts) or from Python (of their type, or text).
+        environ: the process environment, for `from_env`.
+        placeholders: stand in for a value that nothing gives, instead of an error.
+    """
+
+    given: Mapping[str, Any]
+    environ: Mapping[str, str]
+    placeholders: bool = False
+
+
+def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Collector) -> dict[str, Value]:
+    """The value of every variable that the file declares; what is wrong goes to `problems`."""
+    values = {}
+    for name, spec in specs.items():
+        _check_definition(name, spec, problems)
+        values[name] = _value(name, spec, inputs, problems)
+        problems.definitions[name] = _definition(name, values[name])
+    return values
+
+
+def _definition(name: str, value: Value) -> tuple[Path, At, str]:
+    """Where the value of a variable comes from, for problems that it causes elsewhere."""
+    shown = "not known here" if value.is_assumed or value.value is None else show(value.value)
+    origin = f", from {value.origin}" if value.origin else ""
+    text = f"`$<var.{name}>` is {shown}{origin}"
+    if value.origin == _DEFAULT:
+        return ("vars", name, "default"), "value", text
+    return ("vars", name), "key", text
+
+
+def _value(name: str, spec: AnyVar, inputs: Inputs, problems: Collector) -> Value:
+    if name in inputs.given:
+        return _parsed(name, spec, inputs.given[name], f"--var {name}", problems)
+    if spec.from_env is not None and spec.from_env in inputs.environ:
+        return _parsed(
+            name, spec, inputs.environ[spec.from_env], f"the environment's {spec.from_env}", problems
+        )
+    if spec.default is not None:
+        return Value(spec.default, _written(name, spec, problems), origin=_DEFAULT)
+    if inputs.placeholders:
+        return Value(*_placeholder(name, spec), is_assumed=True)
+    env = f", or set {spec.from_env} in the environment" if spec.from_env else ""
+    problems.add(
+        ("vars", name),
+        "unset-variable",
+        f"variable `{name}` has no value",
+        at="key",
+        label=f"give it with `--var {name}=…`",
+        hint=f"or add a `default`{env}",
+    )
+    return Value(None, "")
+
+
+def _written(name: str, spec: AnyVar, problems: Collector) -> str:
+    """The default as its text in the file: 0.10 stays "0.10"."""
+    if isinstance(spec, StrVar):
+        return spec.default or ""
+    return problems.document.raw(("vars", name, "default"))
+
+
+def _parsed(name: str, spec: AnyVar, given: Any, origin: str, problems: Collector) -> Value:
+    """A value from outside the file, by the variable's type."""
+    value = _convert(spec, given)
+    if value is None:
+        kind = _KINDS[spec.type]
+        label = "write true or false" if spec.type == "bool" else ""
+        message = f"variable `{name}` is {show(given)} from {origin}, and must be {kind}"
+        problems.add(("vars", name), "wrong-type", message, at="key", label=label)
+        return Value(None, "")
+    wrong = _outside(spec, value)
+    if wrong:
+        message = f"variable `{name}` is {show(value)} from {origin}, {wrong}"
+        code = "out-of-range" if wrong.startswith("less") or wrong.startswith("more") else "unknown-variant"
+        label = suggest(str(value), map(str, _choices(spec)))
+        hint = listing("choices", map(str, _choices(spec)))
+        problems.add(("vars", name), code, message, at="key", label=label, hint=hint)
+        return Value(None, "")
+    text = given.strip() if isinstance(given, str) and not isinstance(value, bool | str) else show_text(value)
+    return Value(value, text, origin=origin)
+
+
+def show_text(value: Any) -> str:
+    """A value inside text: true and false as in YAML, numbers and text as Python writes them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _convert(spec: AnyVar, given: Any) -> Any:
+    """`given` by the variable's type; None when it cannot be read so."""
+    if isinstance(given, str):
+        return _from_text(spec.type, given)
+    if isinstance(given, bool):
+        return given if spec.type == "bool" else None
+    if isinstance(given, int) and spec.type == "float":
+        return float(given) if abs(given) < 10**300 else None
+    if isinstance(given, int):
+        return given if spec.type == "int" else None
+    is_number = isinstance(given, float) and math.isfinite(given)
+    return given if is_number and spec.type == "float" else None
+
+
+def _from_text(kind: str, text: str) -> Any:
+    if kind == "str":
+        return text
+    text = text.strip()
+    if kind == "bool":
+        return _TRUTH.get(text.lower())
+    if kind == "int":
+        return int(text) if _INT.match(text) else None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None
+
+
+def _outside(spec: AnyVar, value: Any) -> str:
+    """Why the variable does not allow `value`; "" when it does."""
+    if isinstance(spec, IntVar | FloatVar):
+        if spec.min is not None and value < spec.min:
+            return f"less than {spec.min}"
+        if spec.max is not None and value > spec.max:
+            return f"more than {spec.max}"
+    choices = _choices(spec)
+    return "which is none of its choices" if choices and value not in choices else ""
+
+
+def _choices(spec: AnyVar) -> Sequence[Any]:
+    return () if isinstance(spec, BoolVar) else spec.choices or ()
+
+
+def _check_definition(name: str, spec: AnyVar, problems: Collector) -> None:
+    """What a definition says twice must agree."""
+    path: Path = ("vars", name)
+    if isinstance(spec, IntVar | FloatVar) and spec.min is not None and spec.max is not None:
+        if spec.min > spec.max:
+            message = f"variable `{name}` allows nothing: `min` is {spec.min}, `max` is {spec.max}"
+            problems.add((*path, "min"), "constraint", message)
+            return
+    if not isinstance(spec, BoolVar) and spec.choices == []:
+        problems.add(
+            (*path, "choices"), "constraint", f"variable `{name}` allows nothing: `choices` is empty"
+        )
+        return
+    for index, choice in enumerate(_choices(spec)):
+        wrong = _outside(spec.model_copy(update={"choices": None}), choice)
+        if wrong:
+            message = f"choice {show(choice)} of variable `{name}` is {wrong}"
+            problems.add((*path, "choices", index), "constraint", message)
+    wrong = _outside(spec, spec.default) if spec.default is not None else ""
+    if wrong:
+        code = "out-of-range" if wrong.startswith(("less", "more")) else "unknown-variant"
+        joined = wrong if code == "out-of-range" else "none of its choices"
+        message = f"the default of variable `{name}` is {show(spec.default)}, {joined}"
+        label = suggest(str(spec.default), map(str, _choices(spec)))
+        problems.add((*path, "default"), code, message, label=label)
+
+
+def _placeholder(name: str, spec: AnyVar) -> tuple[Any, str]:
+    """A value of the right type that the definition allows, with its text."""
+    if isinstance(spec, BoolVar):
+        return False, "false"
+    if spec.choices:
+        return spec.choices[0], show_text(spec.choices[0])
+    if isinstance(spec, StrVar):
+        return name, name
+    least = spec.min if spec.min is not None else 1
+    value = min(least, spec.max) if spec.max is not None else least
+    return value, show_text(value)
