@@ -1,0 +1,8 @@
+"""Run one app on a scheduler and look after it: `get_runner()` gives a Runner."""
+
+from __future__ import annotations
+
+from launcher.runner.app import InvalidAppException
+from launcher.runner.runner import Runner, get_runner
+
+__all__ = ["InvalidAppException", "Runner", "get_runner"]

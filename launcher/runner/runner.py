@@ -1,0 +1,298 @@
+"""The Runner: one app at a time, on any scheduler. Dry run, submit, status, logs, cancel.
+
+Nothing heavy is imported here: `launcher status` and its kin pass through.
+"""
+
+from __future__ import annotations
+
+import os
+
+from launcher.errors import LauncherError, SchedulerError
+from launcher.runner.app import PARENT_RUN_ID, check, with_parent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Any
+
+    from launcher.schedulers.api import Scheduler
+    from launcher.schedulers.registry import Factory
+    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.runopts import runopts
+    from launcher.specs.status import AppStatus
+
+DEFAULT_SESSION = "launcher"
+
+
+class Runner:
+    """Submits apps to schedulers and watches over them.
+
+    A context manager: leaving it closes the schedulers, and that cancels the apps that were launched
+    attached and still run. It never edits an AppDef that it is given, and remembers none.
+
+    Args:
+        name: the session in the handles of the apps that this runner submits.
+        scheduler_factories: scheduler name → factory(session_name, **params), called on first use.
+        component_defaults: component name → parameter → default.
+        scheduler_params: keywords for every factory.
+        detach: whether apps outlive this process. Otherwise one that still runs is cancelled with it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        scheduler_factories: Mapping[str, Factory],
+        component_defaults: Mapping[str, Mapping[str, str]] | None = None,
+        scheduler_params: Mapping[str, Any] | None = None,
+        *,
+        detach: bool = False,
+    ) -> None:
+        self._name = name
+        self._factories = scheduler_factories
+        self._component_defaults = dict(component_defaults or {})
+        self._params = {**(scheduler_params or {}), "detach": detach}
+        self._schedulers: dict[str, Scheduler[Any]] = {}
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the schedulers in use, each of them even where another fails. May be called twice."""
+        while self._schedulers:
+            _, scheduler = self._schedulers.popitem()
+            try:
+                scheduler.close()
+            except BaseException:
+                self.close()
+                raise
+
+    def name(self) -> str:
+        """The session in the handles of this runner's apps."""
+        return self._name
+
+    # Submitting
+
+    def run(
+        self,
+        app: AppDef,
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | None = None,
+        workspace: object | None = None,
+        parent_run_id: str | None = None,
+    ) -> str:
+        """Submit `app` and return its handle. See `dryrun` for what is refused."""
+        return self.schedule(self.dryrun(app, scheduler, cfg, workspace, parent_run_id))
+
+    def dryrun(
+        self,
+        app: AppDef,
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | None = None,
+        workspace: object | None = None,
+        parent_run_id: str | None = None,
+    ) -> AppDryRunInfo[Any]:
+        """What `run` would send to the scheduler, for `schedule` or for reading: `print(info)`.
+
+        Args:
+            cfg: run options of the scheduler (`scheduler_run_opts`).
+            parent_run_id: what replicas see as LAUNCHER_PARENT_RUN_ID, unless our own environment says.
+
+        Raises InvalidAppException, UnknownSchedulerException, InvalidRunConfigException; SchedulerError for
+        a workspace where the scheduler cannot build one.
+        """
+        from launcher.schedulers.api import validate
+
+        check(app)
+        engine = self._scheduler(scheduler)
+        if workspace is not None:
+            hint = "leave the workspace out, or use another scheduler"
+            raise SchedulerError(f"{scheduler} cannot build workspaces", hint=hint)
+        options = dict(cfg or {})
+        resolved = engine.run_opts().resolve(options)
+        launched = with_parent(app, os.environ.get(PARENT_RUN_ID) or parent_run_id)
+        engine._pre_build_validate(launched, scheduler, resolved)
+        validate(engine, launched, resolved)
+        info = engine.submit_dryrun(launched, options)
+        info._scheduler = scheduler  # our name for it, whatever it calls itself
+        return info
+
+    def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
+        """Submit what `dryrun` made and return the handle. Each call submits another app."""
+        scheduler = dryrun_info._scheduler
+        if scheduler is None:
+            raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
+        return self._handle(scheduler, self._scheduler(scheduler).schedule(dryrun_info))
+
+    # One app
+
+    def status(self, app_handle: str) -> AppStatus | None:
+        """How the app stands; None when its scheduler does not know it."""
+        engine, app_id = self._locate(app_handle)
+        return _status(engine.describe(app_id))
+
+    def wait(
+        self, app_handle: str, wait_interval: float = 10, *, timeout_s: float | None = None
+    ) -> AppStatus | None:
+        """Block until the app has ended; None when its scheduler does not know it.
+
+        Args:
+            wait_interval: kept for callers of old; the scheduler is told when the app ends, or knows
+                itself how often to ask.
+            timeout_s: after this many seconds the answer is the status as it is then, not terminal.
+        """
+        engine, app_id = self._locate(app_handle)
+        return _status(engine.wait(app_id, timeout_s))
+
+    def cancel(self, app_handle: str) -> None:
+        """Stop the app and return when it has stopped. One that has ended, or is unknown, is left alone."""
+        status = self.status(app_handle)
+        if status is not None and not status.is_terminal():
+            engine, app_id = self._locate(app_handle)
+            engine.cancel(app_id)
+
+    def stop(self, app_handle: str) -> None:
+        """The old name of `cancel`."""
+        import warnings
+
+        warnings.warn("Runner.stop is now Runner.cancel", PendingDeprecationWarning, stacklevel=2)
+        self.cancel(app_handle)
+
+    def describe(self, app_handle: str) -> AppDef | None:
+        """The app as its scheduler knows it; None when it does not."""
+        engine, app_id = self._locate(app_handle)
+        found = engine.describe(app_id)
+        if found is None:
+            return None
+        from launcher.specs.app import AppDef
+
+        return AppDef(name=found.name or app_id, roles=found.roles, metadata=dict(found.metadata))
+
+    def log_lines(
+        self,
+        app_handle: str,
+        role_name: str,
+        k: int = 0,
+        regex: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterator[str]:
+        """The lines that replica `k` of a role wrote, each with its newline.
+
+        Args:
+            regex: only the lines in which it is found.
+            since, until: only the lines written between.
+            should_tail: go on until the app has ended.
+
+        Raises UnknownAppException at the call, not at the first line.
+        """
+        engine, app_id = self._locate(app_handle)
+        if not engine.exists(app_id):
+            from launcher.specs.handle import UnknownAppException
+
+            raise UnknownAppException(app_handle)
+        return engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=streams)
+
+    # Schedulers
+
+    def list(self, scheduler: str) -> builtins.list[ListAppResponse]:
+        """Every app that the scheduler knows of, with its handle."""
+        from dataclasses import replace
+
+        from launcher.schedulers.responses import NOT_SET
+
+        apps = self._scheduler(scheduler).list()
+        return [
+            replace(app, app_handle=self._handle(scheduler, app.app_id)) if app.app_handle == NOT_SET else app
+            for app in apps
+        ]
+
+    def scheduler_backends(self) -> builtins.list[str]:
+        """The names of all schedulers."""
+        return [*self._factories]
+
+    def scheduler_run_opts(self, scheduler: str) -> runopts:
+        """The run options of a scheduler: names, types, defaults, help."""
+        return self._scheduler(scheduler).run_opts()
+
+    def cfg_from_str(self, scheduler: str, *cfg_literals: str) -> dict[str, CfgVal]:
+        """Run options out of texts like `"log_dir=/tmp/logs,prepend_cwd=true"`; later ones win."""
+        opts = self.scheduler_run_opts(scheduler)
+        merged: dict[str, CfgVal] = {}
+        for literal in cfg_literals:
+            merged.update(opts.cfg_from_str(literal))
+        return merged
+
+    def _scheduler(self, name: str) -> Scheduler[Any]:
+        """The scheduler of that name, made on first use. Raises UnknownSchedulerException."""
+        if name not in self._schedulers:
+            if name not in self._factories:
+                from launcher.specs.handle import UnknownSchedulerException
+
+                raise UnknownSchedulerException(name, self._factories)
+            self._schedulers[name] = self._factories[name](self._name, **self._params)
+        return self._schedulers[name]
+
+    def _locate(self, app_handle: str) -> tuple[Scheduler[Any], str]:
+        """Scheduler and app id. The session may be any: apps of a job file have their project's."""
+        from launcher.specs.handle import parse_app_handle
+
+        parsed = parse_app_handle(app_handle)
+        return self._scheduler(parsed.scheduler_backend), parsed.app_id
+
+    def _handle(self, scheduler: str, app_id: str) -> str:
+        from launcher.specs.handle import make_app_handle
+
+        return make_app_handle(scheduler, self._name, app_id)
+
+
+def get_runner(
+    name: str | None = None,
+    component_defaults: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    detach: bool = False,
+    **scheduler_params: Any,
+) -> Runner:
+    """A Runner on all schedulers there are, ours and those of installed packages.
+
+    ::
+
+        with get_runner() as runner:
+            handle = runner.run(app, "local_cwd")
+            print(runner.wait(handle))
+    """
+    from launcher.schedulers.registry import get_scheduler_factories
+
+    return Runner(
+        name or DEFAULT_SESSION,
+        get_scheduler_factories(),
+        component_defaults,
+        scheduler_params,
+        detach=detach,
+    )
+
+
+def _status(found: DescribeAppResponse | None) -> AppStatus | None:
+    if found is None:
+        return None
+    from launcher.specs.status import AppStatus
+
+    return AppStatus(
+        state=found.state,
+        num_restarts=found.num_restarts,
+        msg=found.msg,
+        structured_error_msg=found.structured_error_msg,
+        ui_url=found.ui_url,
+        roles=found.roles_statuses,
+    )

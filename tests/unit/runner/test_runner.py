@@ -1,0 +1,295 @@
+"""The Runner: what it hands to a scheduler, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.runner import InvalidAppException, Runner, get_runner
+from launcher.schedulers.responses import ListAppResponse, Stream
+from launcher.specs import (
+    AppDef,
+    AppDryRunInfo,
+    AppState,
+    InvalidRunConfigException,
+    MalformedAppHandleException,
+    Role,
+    UnknownAppException,
+    UnknownSchedulerException,
+)
+from tests.unit.runner.engine import MemoryScheduler
+
+
+def app(**changes: object) -> AppDef:
+    role = {"name": "main", "image": "", "entrypoint": "echo", "args": ["hi"], "env": {"A": "1"}, **changes}
+    return AppDef(name="demo", roles=[Role(**role)], metadata={"team": "vision"})
+
+
+@pytest.fixture
+def engines() -> list[MemoryScheduler]:
+    """Every scheduler that was made, in order."""
+    return []
+
+
+@pytest.fixture
+def runner(engines: list[MemoryScheduler]) -> Iterator[Runner]:
+    def factory(session_name: str, **params: object) -> MemoryScheduler:
+        engines.append(MemoryScheduler(session_name, **params))
+        return engines[-1]
+
+    with Runner("session", {"memory": factory, "other": factory}) as opened:
+        yield opened
+
+
+# Schedulers
+
+
+def test_schedulers_are_made_on_first_use_and_once(runner: Runner, engines: list[MemoryScheduler]):
+    assert engines == []
+    assert runner.scheduler_backends() == ["memory", "other"]
+    assert engines == []
+    for _ in range(2):
+        runner.run(app(), "memory")
+    assert [engine.session_name for engine in engines] == ["session"]
+
+
+def test_factories_get_the_parameters_and_whether_to_detach(engines: list[MemoryScheduler]):
+    def factory(session_name: str, **params: object) -> MemoryScheduler:
+        return MemoryScheduler(session_name, **params)
+
+    for detach in (False, True):
+        with Runner("s", {"memory": factory}, scheduler_params={"cache_size": 5}, detach=detach) as runner:
+            engine = runner._scheduler("memory")
+            assert isinstance(engine, MemoryScheduler)
+            assert engine.params == {"cache_size": 5, "detach": detach}
+
+
+def test_an_unknown_scheduler_is_an_error_with_the_nearest_name(runner: Runner):
+    with pytest.raises(UnknownSchedulerException) as unknown:
+        runner.run(app(), "memroy")
+    assert str(unknown.value) == "there is no scheduler `memroy`"
+    assert "memory" in str(unknown.value.hint)
+    with pytest.raises(KeyError):
+        runner.status("memroy://session/demo-0")
+
+
+def test_closing_closes_every_scheduler_once(runner: Runner, engines: list[MemoryScheduler]):
+    runner.run(app(), "memory")
+    runner.run(app(), "other")
+    runner.close()
+    runner.close()
+    assert [engine.closed for engine in engines] == [1, 1]
+
+
+def test_closing_goes_on_where_one_scheduler_fails(runner: Runner, engines: list[MemoryScheduler]):
+    runner.run(app(), "memory")
+    runner.run(app(), "other")
+    engines[1].close = lambda: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        runner.close()
+    assert engines[0].closed == 1
+
+
+def test_leaving_the_context_closes_and_lets_errors_through():
+    runner = Runner("s", {"memory": MemoryScheduler})
+    engine = runner._scheduler("memory")
+    with pytest.raises(ZeroDivisionError), runner:
+        _ = 1 / 0
+    assert isinstance(engine, MemoryScheduler)
+    assert engine.closed == 1
+
+
+def test_get_runner_has_the_schedulers_that_are_installed():
+    with get_runner() as runner:
+        assert runner.name() == "launcher"
+        assert runner.scheduler_backends()[0] == "local_cwd"
+        assert "local_dir" in runner.scheduler_backends()
+    with get_runner("mine") as runner:
+        assert runner.name() == "mine"
+
+
+# Submitting
+
+
+def test_run_returns_the_handle(runner: Runner):
+    assert runner.run(app(), "memory") == "memory://session/demo-0"
+
+
+def test_a_dry_run_prints_the_request_and_can_be_scheduled_more_than_once(runner: Runner):
+    info = runner.dryrun(app(), "memory", {"queue": "long"})
+    assert repr(info) == "demo on long"
+    assert [runner.schedule(info) for _ in range(2)] == ["memory://session/demo-0", "memory://session/demo-1"]
+
+
+def test_a_dry_run_starts_nothing_and_edits_nothing(runner: Runner, engines: list[MemoryScheduler]):
+    given, cfg = app(), {"queue": "long"}
+    before = copy.deepcopy((given, cfg))
+    runner.dryrun(given, "memory", cfg, parent_run_id="parent-1")
+    runner.run(given, "memory", cfg)
+    assert (given, cfg) == before
+    assert len(engines[0].apps) == 1
+
+
+def test_the_scheduler_validates_the_app_against_resolved_options(
+    runner: Runner, engines: list[MemoryScheduler]
+):
+    runner.dryrun(app(), "memory", {"depth": 3})
+    assert engines[0].validated == [{"queue": "short", "depth": 3}]
+
+
+def test_a_scheduler_of_the_older_kind_validates_without_options(engines: list[MemoryScheduler]):
+    class Older(MemoryScheduler):
+        def _validate(self, app: AppDef, scheduler: str) -> None:  # type: ignore[override]
+            self.validated.append({"scheduler": scheduler})
+
+    with Runner("s", {"memory": Older}) as runner:
+        runner.dryrun(app(), "memory")
+        assert runner._scheduler("memory").validated == [{"scheduler": "memory"}]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("cfg", [{"queu": "long"}, {"depth": "deep"}, {"depth": True}])
+def test_wrong_options_are_refused(runner: Runner, cfg: dict[str, object]):
+    with pytest.raises(InvalidRunConfigException):
+        runner.dryrun(app(), "memory", cfg)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"entrypoint": ""}, {"entrypoint": "<MISSING>"}, {"num_replicas": 0}, {"min_replicas": 2}]
+)
+def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, object]):
+    with pytest.raises(InvalidAppException, match=f"roles.main.{next(iter(wrong))}: ") as invalid:
+        runner.dryrun(app(**wrong), "memory")
+    assert isinstance(invalid.value, ValueError), "as users of TorchX catch it"
+
+
+def test_an_app_without_roles_is_refused(runner: Runner):
+    with pytest.raises(InvalidAppException, match="at least one role"):
+        runner.run(AppDef(name="empty"), "memory")
+
+
+def test_every_problem_of_an_app_is_named_at_once(runner: Runner):
+    with pytest.raises(InvalidAppException) as invalid:
+        runner.run(app(entrypoint="", num_replicas=0, max_retries=-1), "memory")
+    assert len(str(invalid.value).splitlines()) == 4
+
+
+def test_a_workspace_is_refused_not_ignored(runner: Runner):
+    with pytest.raises(SchedulerError, match="memory cannot build workspaces"):
+        runner.run(app(), "memory", workspace="/tmp")
+
+
+def test_replicas_learn_the_parent_run(
+    runner: Runner, engines: list[MemoryScheduler], monkeypatch: pytest.MonkeyPatch
+):
+    runner.run(app(), "memory", parent_run_id="given")
+    monkeypatch.setenv("LAUNCHER_PARENT_RUN_ID", "inherited")
+    runner.run(app(), "memory", parent_run_id="given")
+    envs = [submitted.roles[0].env for submitted in engines[0].apps.values()]
+    assert envs == [{"A": "1", "LAUNCHER_PARENT_RUN_ID": word} for word in ("given", "inherited")]
+
+
+def test_a_dry_run_that_names_no_scheduler_cannot_be_scheduled(runner: Runner):
+    with pytest.raises(Exception, match="names no scheduler"):
+        runner.schedule(AppDryRunInfo(app(), repr))
+
+
+# One app
+
+
+def test_status_tells_what_the_scheduler_says(runner: Runner):
+    status = runner.status(runner.run(app(), "memory"))
+    assert status is not None
+    assert (status.state, status.msg, status.num_restarts) == (AppState.RUNNING, "at work", -1)
+
+
+@pytest.mark.parametrize("handle", ["memory://session/unknown", "memory:///unknown"])
+def test_an_unknown_app_has_no_status(runner: Runner, handle: str):
+    assert runner.status(handle) is None
+    assert runner.wait(handle) is None
+    assert runner.describe(handle) is None
+    runner.cancel(handle)
+    with pytest.raises(UnknownAppException):
+        runner.log_lines(handle, "main")
+
+
+def test_the_session_of_a_handle_may_be_another_s(runner: Runner):
+    runner.run(app(), "memory")
+    assert runner.status("memory://vision.prod/demo-0") is not None
+
+
+def test_a_malformed_handle_is_refused(runner: Runner):
+    with pytest.raises(MalformedAppHandleException):
+        runner.status("demo-0")
+
+
+def test_wait_returns_the_end(runner: Runner, engines: list[MemoryScheduler]):
+    handle = runner.run(app(), "memory")
+    engines[0].apps["demo-0"].state = AppState.SUCCEEDED
+    status = runner.wait(handle, 10)
+    assert status is not None
+    assert status.state == AppState.SUCCEEDED
+
+
+def test_wait_gives_up_in_time(runner: Runner):
+    status = runner.wait(runner.run(app(), "memory"), timeout_s=0.05)
+    assert status is not None
+    assert not status.is_terminal()
+
+
+def test_cancel_stops_what_runs_and_leaves_what_has_ended(runner: Runner, engines: list[MemoryScheduler]):
+    handle = runner.run(app(), "memory")
+    runner.cancel(handle)
+    runner.cancel(handle)
+    assert engines[0].cancelled == ["demo-0"]
+
+
+def test_stop_is_the_old_name_of_cancel(runner: Runner, engines: list[MemoryScheduler]):
+    handle = runner.run(app(), "memory")
+    with pytest.warns(PendingDeprecationWarning, match=r"Runner\.cancel"):
+        runner.stop(handle)
+    assert engines[0].cancelled == ["demo-0"]
+
+
+def test_describe_gives_the_app_back(runner: Runner, engines: list[MemoryScheduler]):
+    handle = runner.run(app(), "memory")
+    assert runner.describe(handle) == AppDef(name="demo-0", roles=app().roles, metadata={"team": "vision"})
+    engines[0].apps["demo-0"].name = "demo"
+    assert runner.describe(handle) == app()
+
+
+def test_log_lines_pass_everything_on(runner: Runner, engines: list[MemoryScheduler]):
+    handle = runner.run(app(), "memory")
+    lines = runner.log_lines(handle, "main", 2, "regex", should_tail=True, streams=Stream.STDERR)
+    assert list(lines) == ["one\n", "two\n"]
+    assert engines[0].log_calls == [
+        (("demo-0", "main", 2, "regex", None, None, True), {"streams": Stream.STDERR})
+    ]
+
+
+# Lists and options
+
+
+def test_list_has_handles(runner: Runner):
+    handle = runner.run(app(), "memory")
+    assert [listed.app_handle for listed in runner.list("memory")] == [handle]
+
+
+def test_list_keeps_the_handle_that_a_scheduler_knows(runner: Runner, engines: list[MemoryScheduler]):
+    known = ListAppResponse("train-1-x", AppState.RUNNING, "memory://vision/train-1-x")
+    runner.run(app(), "memory")
+    engines[0].list = lambda: [known]  # type: ignore[method-assign]
+    assert runner.list("memory") == [known]
+
+
+def test_options_come_from_text_and_later_ones_win(runner: Runner):
+    assert runner.cfg_from_str("memory", "queue=long,depth=2", "depth=3") == {"queue": "long", "depth": 3}
+    assert runner.cfg_from_str("memory") == {}
+    with pytest.raises(InvalidRunConfigException):
+        runner.cfg_from_str("memory", "queu=long")
+
+
+def test_run_options_are_the_scheduler_s(runner: Runner):
+    assert set(dict(runner.scheduler_run_opts("memory"))) == {"queue", "depth"}
