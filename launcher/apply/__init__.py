@@ -1,0 +1,37 @@
+"""Observe the world once, make a plan of it, carry one out, follow what runs.
+
+The public names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.apply.events import Outcome, Result
+    from launcher.apply.follow import follow
+    from launcher.apply.plans import apply_launches, apply_plan, make_plan
+    from launcher.apply.settle import settle
+
+__all__ = ["Outcome", "Result", "apply_launches", "apply_plan", "follow", "make_plan", "settle"]
+
+_HOMES = {
+    "Outcome": "events",
+    "Result": "events",
+    "apply_launches": "plans",
+    "apply_plan": "plans",
+    "follow": "follow",
+    "make_plan": "plans",
+    "settle": "settle",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'launcher.apply' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"launcher.apply.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,32 @@
+"""Whether a plan may be carried out as it stands."""
+
+from __future__ import annotations
+
+from launcher.errors import BlockedError, LauncherError
+from launcher.plan.model import Plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises LauncherError when jobs in the plan cannot be planned, naming all of them."""
+    if plan.problems:
+        hints = dict.fromkeys(problem.hint for problem in plan.problems if problem.hint)
+        raise LauncherError(
+            "\n".join(f"{p.key.job}: {p.message}" for p in plan.problems), hint="; ".join(hints)
+        )
+
+
+def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
+    """Raises BlockedError when a job is protected, or when stopping a live attempt was not approved."""
+    check_plan(plan)
+    protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
+    if protected:
+        raise BlockedError(
+            f"protected, and would have to be stopped: {', '.join(protected)}",
+            hint="set `protect: false` in the job file first, or wait for the attempt to end",
+        )
+    destructive = [str(step.key) for step in plan.steps if step.destructive and not step.consented]
+    if destructive and not allow_destructive:
+        raise BlockedError(
+            f"would stop what is running: {', '.join(destructive)}",
+            hint="pass --allow-destructive, or say `on_change: replace` in the job's lifecycle",
+        )

@@ -1,0 +1,44 @@
+"""The schedulers that plan and apply talk to: made on first use, given back together."""
+
+from __future__ import annotations
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.api import StagedScheduler
+from launcher.schedulers.registry import get_scheduler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+
+class Engines:
+    """One scheduler per name, detached: what an apply starts outlives the apply. A context manager."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, StagedScheduler[Any]] = {}
+
+    def get(self, name: str) -> StagedScheduler[Any]:
+        """Raises UnknownSchedulerException, and SchedulerError for one that cannot be planned and applied."""
+        if name not in self._made:
+            scheduler = get_scheduler(name, "launcher", detach=True)
+            if not isinstance(scheduler, StagedScheduler):
+                raise SchedulerError(
+                    f"the scheduler `{name}` cannot be planned and applied",
+                    hint="it serves `launcher run` and the Runner",
+                )
+            self._made[name] = scheduler
+        return self._made[name]
+
+    def close(self) -> None:
+        for scheduler in self._made.values():
+            scheduler.close()
+        self._made.clear()
+
+    def __enter__(self) -> Engines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,86 @@
+"""Carry out the steps of a plan. Takes no decisions: it does what the steps say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.apply.engines import Engines
+from launcher.apply.events import Events, Outcome
+from launcher.apply.submit import stop, submit
+from launcher.errors import LauncherError
+from launcher.plan.step import Step
+from launcher.specs.attempt import Attempt
+from launcher.state.ledger import Ledger
+
+WORKERS = 8
+"""Jobs submitted at the same time."""
+
+
+def execute(
+    steps: Sequence[Step],
+    *,
+    provenance: Mapping[str, Mapping[str, Any]],
+    engines: Engines,
+    ledger: Ledger,
+    events: Events,
+) -> tuple[Outcome, ...]:
+    """What came of each step, in their order. A job that fails does not stop the others.
+
+    Args:
+        provenance: origin → the fields of new attempts that say where they come from.
+    """
+
+    def one(step: Step) -> Outcome:
+        return _carry_out(step, provenance=provenance, engines=engines, ledger=ledger, events=events)
+
+    busy = [step for step in steps if step.has_effects]
+    if len(busy) <= 1:
+        return tuple(map(one, steps))
+    for step in busy:  # schedulers are made by one thread
+        if step.launch is not None:
+            engines.get(step.launch.scheduler)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
+        return tuple(pool.map(one, steps))
+
+
+def _carry_out(
+    step: Step,
+    *,
+    provenance: Mapping[str, Mapping[str, Any]],
+    engines: Engines,
+    ledger: Ledger,
+    events: Events,
+) -> Outcome:
+    try:
+        if step.starts and step.launch is not None:
+            about = provenance[step.launch.origin]
+            made = submit(step, provenance=about, engines=engines, ledger=ledger, events=events)
+            return _outcome(step, made)
+        if step.kind == "destroy":
+            for old in step.stops:
+                stop(old, step, engines=engines, ledger=ledger, events=events)
+            return _outcome(step, ledger.latest([step.key]).get(step.key))
+    except LauncherError as error:
+        events.tell("failed", step.key, message=str(error), hint=error.hint)
+        return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
+    if step.latest is not None and step.latest.is_live and ledger.entry(step.latest.app_id) is None:
+        ledger.record(step.latest)  # whoever started it was killed before it could
+    events.tell("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
+    return _outcome(step, step.latest)
+
+
+def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
+    if attempt is None:
+        return Outcome(key=step.key, kind=step.kind)
+    return Outcome(
+        key=step.key,
+        kind=step.kind,
+        handle=attempt.handle,
+        app_id=attempt.app_id,
+        attempt=attempt.number,
+        state=attempt.state,
+        message=attempt.message,
+    )

@@ -1,0 +1,146 @@
+"""Follow apps until they have ended: their ends, the states of their replicas, their output."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from launcher.apply.engines import Engines
+from launcher.apply.events import Events, Outcome
+from launcher.schedulers.api import StagedScheduler
+from launcher.schedulers.responses import DescribeAppResponse
+from launcher.specs.launch import JobKey
+from launcher.state.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.logs import LogRecord
+
+OnLog = Callable[[JobKey, str, int, "LogRecord"], None]
+"""Called with job, role, replica and a chunk of its output; from one thread per replica."""
+
+OnProgress = Callable[[JobKey, DescribeAppResponse], None]
+
+_STACK_BYTES = 256 * 1024
+_PROGRESS_S = 0.25
+
+
+def follow(
+    outcomes: Sequence[Outcome],
+    *,
+    engines: Engines,
+    ledger: Ledger,
+    events: Events,
+    on_log: OnLog | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[Outcome, ...]:
+    """Wait for every live app; the outcomes with the states they ended in, which are then in the ledger.
+
+    Interrupting this detaches: the apps go on.
+    """
+    live = [
+        outcome
+        for outcome in outcomes
+        if outcome.app_id and outcome.state in ("running", "created", "reserved")
+    ]
+    ended: dict[str, Outcome] = {}
+
+    def one(outcome: Outcome) -> None:
+        ended[outcome.app_id] = _until_end(outcome, engines, ledger, events)
+
+    if len(live) == 1 and on_log is None and on_progress is None:
+        one(live[0])
+    elif live:
+        _in_threads(live, one, engines, on_log, on_progress)
+    return tuple(ended.get(outcome.app_id, outcome) if outcome.app_id else outcome for outcome in outcomes)
+
+
+def _until_end(outcome: Outcome, engines: Engines, ledger: Ledger, events: Events) -> Outcome:
+    scheduler = _scheduler(outcome, engines)
+    scheduler.wait(outcome.app_id)
+    attempt = scheduler.attempt(outcome.app_id)
+    if attempt is None:
+        return replace(outcome, state="lost", message="its records were removed while it was followed")
+    ledger.record(attempt)
+    events.tell("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=attempt.message)
+    return replace(outcome, state=attempt.state, message=attempt.message)
+
+
+def _in_threads(
+    live: Sequence[Outcome],
+    one: Callable[[Outcome], None],
+    engines: Engines,
+    on_log: OnLog | None,
+    on_progress: OnProgress | None,
+) -> None:
+    """One waiting thread per app, one per replica whose output is wanted; they sleep in the kernel.
+
+    Daemons all: an interrupt of the main thread leaves them behind, and with it the process.
+    """
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def guarded(work: Callable[..., None], *args: Any) -> None:
+        try:
+            work(*args)
+        except BaseException as error:
+            failures.append(error)
+
+    def start(work: Callable[..., None], *args: Any) -> threading.Thread:
+        thread = threading.Thread(target=guarded, args=(work, *args), daemon=True)
+        thread.start()
+        return thread
+
+    before = threading.stack_size(_STACK_BYTES)
+    try:
+        for outcome in live:
+            _scheduler(outcome, engines)  # made here, so that the threads only look it up
+        waiting = [start(one, outcome) for outcome in live]
+        if on_log is not None:
+            waiting += [
+                start(_copy, on_log, *where) for outcome in live for where in _replicas(outcome, engines)
+            ]
+        progress = start(_report, on_progress, live, engines, done) if on_progress is not None else None
+    finally:
+        threading.stack_size(before)
+    for thread in waiting:
+        thread.join()
+    done.set()
+    if progress is not None:
+        progress.join()
+    if failures:
+        raise failures[0]
+
+
+def _replicas(outcome: Outcome, engines: Engines) -> list[tuple[StagedScheduler[Any], Outcome, str, int]]:
+    scheduler = _scheduler(outcome, engines)
+    seen = scheduler.describe(outcome.app_id)
+    return [
+        (scheduler, outcome, replica.role, replica.id)
+        for role in (seen.roles_statuses if seen else [])
+        for replica in role.replicas
+    ]
+
+
+def _copy(on_log: OnLog, scheduler: StagedScheduler[Any], outcome: Outcome, role: str, k: int) -> None:
+    for record in scheduler.log_records(outcome.app_id, role, k, follow=True):
+        on_log(outcome.key, role, k, record)
+
+
+def _report(
+    on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, done: threading.Event
+) -> None:
+    """Look at the apps a few times a second, for somebody who watches a terminal; once more at the end."""
+    last = False
+    while not last:
+        last = done.wait(_PROGRESS_S)
+        for outcome in live:
+            seen = _scheduler(outcome, engines).describe(outcome.app_id)
+            if seen is not None:
+                on_progress(outcome.key, seen)
+
+
+def _scheduler(outcome: Outcome, engines: Engines) -> StagedScheduler[Any]:
+    return engines.get(outcome.handle.partition("://")[0])

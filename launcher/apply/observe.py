@@ -1,0 +1,42 @@
+"""Read the world once, into a snapshot that planning can be pure over. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from launcher.apply.engines import Engines
+from launcher.plan.snapshot import Snapshot, merge
+from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.launch import JobKey
+from launcher.state.ledger import Ledger
+
+
+def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers: Iterable[str]) -> Snapshot:
+    """What ledger and engines know of `keys`, and of everything live beside them.
+
+    Only engines that have a part in it are asked: those that the jobs name and those that their latest
+    attempts live on. Of what lives elsewhere the ledger is believed, so that a plan for this machine does
+    not fail because an engine that it does not need is down.
+    """
+    wanted = set(keys)
+    latest = ledger.latest(keys)
+    unsettled = (attempt.scheduler for attempt in latest.values() if attempt.is_live)
+    names = dict.fromkeys([*schedulers, *unsettled])
+    settled = {attempt.app_id for attempt in latest.values() if attempt.state in ENDED_STATES}
+    held = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
+    elsewhere = [
+        attempt
+        for entry in ledger.live()
+        if JobKey(*entry.key) not in wanted and (attempt := ledger.by_app_id(entry.app_id))
+    ]
+    return merge(
+        ledger=[*latest.values(), *elsewhere],
+        engines=held,
+        fingerprints={name: engines.get(name).fingerprint() for name in names},
+        counts=ledger.counts(_documents([*latest.values(), *held], wanted)),
+    )
+
+
+def _documents(attempts: Iterable[Attempt], wanted: set[JobKey]) -> list[tuple[JobKey, str]]:
+    """Automatic re-runs repeat the document of the latest attempt: only its attempts need counting."""
+    return list(dict.fromkeys((a.key, a.digest) for a in attempts if a.key in wanted))

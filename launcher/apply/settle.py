@@ -1,0 +1,46 @@
+"""Bring the ledger up to date with what the engines know to have ended."""
+
+from __future__ import annotations
+
+from launcher.apply.engines import Engines
+from launcher.state.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from launcher.specs.attempt import Attempt
+    from launcher.state.rows import Entry
+
+GONE = "it started, and nothing of it or of its outcome is left"
+
+
+def settle(ledger: Ledger, engines: Engines, schedulers: Iterable[str]) -> list[Attempt]:
+    """Record every end that the ledger does not know, and remove what dead supervisors left.
+
+    Args:
+        schedulers: names of the engines to ask; those of unsettled attempts in the ledger are asked as well.
+
+    Returns the attempts whose end was new.
+    """
+    live = ledger.live()
+    names = dict.fromkeys([*schedulers, *(entry.scheduler for entry in live)])
+    ended = [attempt for name in names for attempt in engines.get(name).reap()]
+    news = [attempt for attempt in ended if ledger.record(attempt)]
+    known = {attempt.app_id for attempt in ended}
+    for entry in live:
+        if entry.app_id not in known:
+            news += _settle_one(ledger, engines, entry)
+    return news
+
+
+def _settle_one(ledger: Ledger, engines: Engines, entry: Entry) -> list[Attempt]:
+    """An attempt that the ledger calls live and whose engine had no news of."""
+    import time
+
+    attempt = engines.get(entry.scheduler).attempt(entry.app_id)
+    if attempt is None:
+        ledger.settle(entry.app_id, "lost", time.time(), GONE)
+    elif not attempt.is_live and ledger.record(attempt):
+        return [attempt]
+    return []

@@ -1,0 +1,116 @@
+"""One launch to its scheduler: bound to this machine, dry-run, or submitted in stages that survive a kill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from time import time
+from typing import Any
+
+from launcher.apply.engines import Engines
+from launcher.apply.events import Events
+from launcher.plan.step import Guard, Step
+from launcher.schedulers.api import Reservation, StagedScheduler
+from launcher.specs.app import AppDef
+from launcher.specs.attempt import Attempt
+from launcher.specs.binding import bind, bind_cfg
+from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.launch import Launch
+from launcher.state.ledger import Ledger
+
+
+def bound(launch: Launch, scheduler: StagedScheduler[Any]) -> tuple[AppDef, dict[str, Any]]:
+    """The AppDef and options of a launch with this machine's paths in them."""
+    directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
+    app = bind(launch.app, directory=directory, home=os.path.expanduser("~"))
+    cfg = bind_cfg(launch.cfg, opts=scheduler.run_opts(), timeout_s=launch.timeout_s, directory=directory)
+    return app, cfg
+
+
+def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
+    """The exact request, under the symbolic app id. Whatever the scheduler refuses, it refuses here."""
+    scheduler = engines.get(launch.scheduler)
+    return scheduler.submit_dryrun(*bound(launch, scheduler))
+
+
+def submit(
+    step: Step, *, provenance: Mapping[str, Any], engines: Engines, ledger: Ledger, events: Events
+) -> Attempt:
+    """Reserve, create, stop what has to go, start, record.
+
+    What is new is created before anything old is stopped: when creation fails, the old one was never
+    touched. When a later stage fails, everything that this attempt made is removed.
+
+    Args:
+        provenance: the fields of the attempt that say where it comes from (actor, commit, plan …).
+    """
+    launch = step.launch
+    assert launch is not None, "a step that starts something has a launch"
+    scheduler = engines.get(launch.scheduler)
+    attempt = Attempt(
+        key=step.key,
+        number=step.number,
+        app_id=step.app_id,
+        scheduler=launch.scheduler,
+        digest=step.digest,
+        document=step.document,
+        metadata=launch.app.metadata,
+        origin=launch.origin,
+        path=launch.file,
+        action=step.kind,
+        created_at=time(),
+        **provenance,
+    )
+    about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}
+    _clear(step, engines)
+    events.tell("reserving", step.key, **about)
+    reservation = scheduler.reserve(attempt)
+    try:
+        events.tell("reserved", step.key, **about)
+        _create(launch, scheduler, reservation, events, about)
+        for old in step.stops:
+            stop(old, step, engines=engines, ledger=ledger, events=events)
+        events.tell("starting", step.key, **about)
+        scheduler.start(reservation)
+    except BaseException:
+        scheduler.abort(reservation)
+        raise
+    started = replace(attempt, state="running", started_at=time())
+    events.tell("started", step.key, **about)
+    ledger.record(started)
+    events.tell("recorded", step.key, **about)
+    return started
+
+
+def _create(
+    launch: Launch,
+    scheduler: StagedScheduler[Any],
+    reservation: Reservation,
+    events: Events,
+    about: Mapping[str, Any],
+) -> None:
+    events.tell("creating", reservation.attempt.key, **about)
+    scheduler.create(reservation, *bound(launch, scheduler))
+    events.tell("created", reservation.attempt.key, **about)
+
+
+def _clear(step: Step, engines: Engines) -> None:
+    """Remove submissions that nobody will finish, except the one whose place we take: reserving does that."""
+    for leftover in step.leftovers:
+        if leftover.app_id != step.app_id:
+            engines.get(leftover.scheduler).cancel(leftover.app_id)
+
+
+def stop(old: Guard, step: Step, *, engines: Engines, ledger: Ledger, events: Events) -> None:
+    """Stop a live attempt, wait until nothing of it is left, and record how it ended."""
+    about = {"attempt": old.attempt, "app_id": old.app_id}
+    events.tell("stopping", step.key, **about)
+    scheduler = engines.get(old.scheduler)
+    scheduler.cancel(old.app_id)
+    ended = scheduler.attempt(old.app_id)
+    if ended is not None:
+        ledger.record(ended)
+    else:
+        ledger.settle(old.app_id, "cancelled", time())
+    events.tell("stopped", step.key, **about)
