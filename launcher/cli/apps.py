@@ -1,0 +1,207 @@
+"""Which app a word on the command line means: a handle, an app id, a job's name, `job@3`, with `/role/replica`."""
+
+from __future__ import annotations
+
+from launcher.errors import LauncherError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.state.rows import Entry
+
+SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
+
+
+class App:
+    """An app that was found.
+
+    Attributes:
+        job: (project, target, name), None for an app that no job file made.
+        number: of the attempt, 0 without a job.
+        role, replicas: what stood behind the app: "" and () mean all of them.
+    """
+
+    __slots__ = ("app_id", "job", "number", "replicas", "role", "scheduler", "session")
+
+    def __init__(self, scheduler: str, session: str, app_id: str) -> None:
+        self.scheduler = scheduler
+        self.session = session
+        self.app_id = app_id
+        self.job: tuple[str, str, str] | None = None
+        self.number = 0
+        self.role = ""
+        self.replicas: tuple[int, ...] = ()
+
+    @property
+    def handle(self) -> str:
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    @classmethod
+    def of_entry(cls, entry: Entry) -> App:
+        app = cls(entry.scheduler, entry.session, entry.app_id)
+        app.job, app.number = entry.key, entry.number
+        return app
+
+
+class Word:
+    """What was typed, taken apart."""
+
+    __slots__ = ("name", "number", "replicas", "role", "scheduler", "session")
+
+    def __init__(self, text: str) -> None:
+        """Raises UsageError."""
+        self.scheduler = self.session = ""
+        rest = text
+        if "://" in text:
+            self.scheduler, _, rest = text.partition("://")
+            self.session, slash, rest = rest.partition("/")
+            if not self.scheduler or not slash:
+                raise malformed(text)
+        name, *parts = rest.split("/")
+        if not name or len(parts) > 2 or not all(parts):
+            raise malformed(text)
+        self.name, at, number = name.partition("@")
+        if at and not (number.isascii() and number.isdigit() and self.name and not self.scheduler):
+            raise UsageError(f"`{text}`: want JOB@ATTEMPT with a number, such as train@3")
+        self.number = int(number) if at else None
+        self.role = parts[0] if parts else ""
+        self.replicas = _replicas(parts[1], text) if len(parts) == 2 else ()
+
+
+def _replicas(text: str, whole: str) -> tuple[int, ...]:
+    numbers = text.split(",")
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise UsageError(f"`{whole}`: want replicas as numbers, such as trainer/0 or trainer/0,2")
+    return tuple(dict.fromkeys(map(int, numbers)))
+
+
+def malformed(text: str) -> UsageError:
+    return UsageError(f"`{text}` does not name an app", hint=SYNTAX)
+
+
+def whole(text: str) -> App:
+    """`find`, for commands that act on whole apps. Raises UsageError where a role stands behind."""
+    app = find(text)
+    if app.role:
+        raise UsageError(f"`{text}`: this command takes whole apps, without /{app.role}", hint=SYNTAX)
+    return app
+
+
+def find(text: str) -> App:
+    """The app that `text` means.
+
+    A job's name means its latest attempt in the project of the current directory.
+    Raises UsageError for what names nothing by its form, LauncherError for what is unknown or ambiguous.
+    """
+    word = Word(text)
+    if word.scheduler:
+        app = _by_handle(word)
+    else:
+        app = _by_name(word)
+    app.role, app.replicas = word.role, word.replicas
+    return app
+
+
+def _by_handle(word: Word) -> App:
+    from launcher.state.ledger import Ledger
+
+    app = App(word.scheduler, word.session, word.name)
+    with Ledger.open(readonly=True) as ledger:
+        entry = ledger.entry(word.name)
+    if entry is not None and entry.handle == app.handle:
+        return App.of_entry(entry)
+    return app
+
+
+def _by_name(word: Word) -> App:
+    from launcher.state.ledger import Ledger
+
+    with Ledger.open(readonly=True) as ledger:
+        named = ledger.find(word.name, number=word.number)
+        by_id = ledger.entry(word.name) if word.number is None else None
+    apps = [App.of_entry(by_id)] if by_id else []
+    if word.number is None and not by_id:
+        apps += _in_local_index(word.name)
+    if named:
+        project = _project()
+        jobs = [App.of_entry(entry) for entry in named]
+        apps += [app for app in jobs if app.job and app.job[0] == project]
+        if not apps:
+            raise LauncherError(
+                f"there is no job `{word.name}` in project `{project}`, the one of this directory",
+                hint=f"elsewhere there is {_listed(jobs)}",
+            )
+    if len(apps) > 1:
+        raise LauncherError(f"`{word.name}` can mean several apps", hint=f"say which: {_listed(apps)}")
+    if not apps:
+        raise _unknown(word)
+    return apps[0]
+
+
+def _listed(apps: Sequence[App]) -> str:
+    return ", ".join(app.handle for app in apps[:5]) + (" …" if len(apps) > 5 else "")
+
+
+def _in_local_index(app_id: str) -> list[App]:
+    """An app of the local scheduler by its id: those that no job file made are known nowhere else."""
+    from launcher import paths
+    from launcher.schedulers.local.index import Index
+
+    with Index.open(paths.local(), readonly=True) as index:
+        row = index.find(app_id)
+    return [App(row.scheduler, row.session, row.app_id)] if row else []
+
+
+def _project() -> str:
+    """The project of the current directory: of the nearest launcher.toml up to the top of the work tree."""
+    import os
+
+    folder = os.getcwd()
+    while True:
+        config = os.path.join(folder, "launcher.toml")
+        if os.path.exists(config):
+            return _project_in(config)
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
+            return "default"
+        folder = parent
+
+
+def _project_in(config: str) -> str:
+    """`project = "name"` of a launcher.toml. A name is a DNS label: nothing in it needs a TOML parser."""
+    try:
+        with open(config, encoding="utf-8") as file:
+            for line in file:
+                name, equals, value = line.partition("=")
+                if name.strip().startswith("["):
+                    break
+                if equals and name.strip().strip("\"'") == "project":
+                    return value.partition("#")[0].strip().strip("\"'") or "default"
+    except (OSError, UnicodeDecodeError) as error:
+        raise LauncherError(f"cannot read {config}: {error}") from error
+    return "default"
+
+
+def _unknown(word: Word) -> LauncherError:
+    from launcher.cli.nearest import nearest
+    from launcher.state.ledger import Ledger
+
+    with Ledger.open(readonly=True) as ledger:
+        newest = ledger.newest(1000)
+        latest = ledger.find(word.name) if word.number is not None else []
+    if latest:
+        return LauncherError(
+            f"job `{word.name}` has no attempt {word.number}", hint=f"its latest is attempt {latest[0].number}"
+        )
+    near = nearest(word.name, {entry.job for entry in newest} | {entry.app_id for entry in newest})
+    hint = f"did you mean `{near}`?" if near else "`launcher list` shows what there is"
+    return LauncherError(f"there is no job or app `{word.name}`", hint=hint)
+
+
+def scheduler_of(app: App) -> Any:
+    """The scheduler that runs an app. Raises UnknownSchedulerException."""
+    from launcher.schedulers.registry import get_scheduler
+
+    return get_scheduler(app.scheduler, app.session)

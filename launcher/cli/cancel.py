@@ -1,0 +1,43 @@
+"""`launcher cancel`: stop apps, and leave nothing of them running."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "cancel APP…"
+HELP = """\
+Stop apps: every replica gets SIGTERM, after its grace period SIGKILL, and so
+does whatever it has started. Returns when nothing of them is left.
+
+An app that has ended stays as it ended. A cancelled job is held by the next
+apply until you ask for it (--rerun)."""
+EXAMPLES = """\
+  launcher cancel train
+  launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id or a handle"
+    )
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.cli.apps import scheduler_of, whole
+    from launcher.cli.inspect_app import inspect
+    from launcher.cli.interrupts import terminate_with_exception
+
+    terminate_with_exception()
+    for app in [whole(text) for text in args.apps]:
+        before = inspect(app).item
+        if before.is_live:
+            scheduler_of(app).cancel(app.app_id)
+            after = inspect(app).item
+            console.note(f"{app.handle} {after.state.upper()}")
+        else:
+            console.note(f"{app.handle} has ended before: {before.state.upper()}")
+    return 0

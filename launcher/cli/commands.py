@@ -1,0 +1,54 @@
+"""The commands: their groups, what each does in a few words, and the module that has it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# (title, {command: what it does}). A command lives in the module of its name and is imported when it is wanted:
+# it has HELP, USAGE and EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
+COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
+    (
+        "Job files",
+        {
+            "validate": "check job files and show every problem in them",
+            "plan": "show what apply would do, and why",
+            "apply": "make it so: start, replace, re-run what the plan says",
+            "run": "run one job file attached to this terminal",
+        },
+    ),
+    (
+        "Apps",
+        {
+            "list": "the newest apps and their states",
+            "status": "one app: its replicas, exit codes, restarts",
+            "describe": "one app: everything that is known of it",
+            "logs": "what the replicas of an app have printed",
+            "wait": "wait until apps have ended",
+            "cancel": "stop apps",
+        },
+    ),
+    (
+        "Reference",
+        {
+            "schedulers": "what apps can run on",
+            "runopts": "the run options of a scheduler",
+            "schema": "the JSON Schema of job files and of saved plans",
+            "completion": "a completion script for your shell",
+            "version": "the version of launcher and of what it runs on",
+        },
+    ),
+)
+
+
+def names() -> list[str]:
+    """Every command, in the order of the help."""
+    return [name for _, group in COMMANDS for name in group]
+
+
+def command(name: str) -> Any:
+    """The module of a command."""
+    from importlib import import_module
+
+    return import_module(f"launcher.cli.{name}")

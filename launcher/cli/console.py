@@ -1,0 +1,185 @@
+"""Where output goes: data to stdout, messages to stderr, colours only on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from errno import EBADF
+
+from launcher.errors import LauncherError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+
+class OutputError(LauncherError):
+    """Standard output cannot be written: a full disk, a closed descriptor."""
+
+
+class OutputClosed(Exception):
+    """Whoever read our standard output has gone (`launcher list | head -1`). No error, only an end."""
+
+
+def paint(text: str, style: str, color: bool = True) -> str:
+    """`text` in the style ("bold red"), or as it is where there are no colours."""
+    if not color or not style or not text:
+        return text
+    codes = ";".join(_CODES[word] for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m"
+
+
+class Console:
+    """The two output streams and the terminal behind them.
+
+    Attributes:
+        color: whether stdout takes colours; `err_color` says so of stderr.
+    """
+
+    __slots__ = ("_err", "_out", "_silent", "color", "err_color")
+
+    def __init__(
+        self, out: TextIO | None = None, err: TextIO | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._out = sys.stdout if out is None else out
+        self._err = sys.stderr if err is None else err
+        self._silent = False
+        env = os.environ if environ is None else environ
+        plain = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
+        self.color = not plain and _is_terminal(self._out)
+        self.err_color = not plain and _is_terminal(self._err)
+        for stream in (self._out, self._err):
+            # A name that is no valid UTF-8, or a locale that lacks "→", must not end in a traceback.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody looks at stdout."""
+        return _is_terminal(self._out)
+
+    @property
+    def err_is_terminal(self) -> bool:
+        return _is_terminal(self._err)
+
+    def print(self, text: str = "", *, end: str = "\n", flush: bool = False) -> None:
+        """Data, to stdout.
+
+        Raises OutputClosed when the reader has gone, OutputError when it cannot be written.
+        """
+        if self._silent:
+            return
+        try:
+            if self._out is None:
+                raise OSError(EBADF, os.strerror(EBADF))
+            self._out.write(text + end)
+            if flush:
+                self._out.flush()
+        except OSError as error:
+            raise self.broken(error) from error
+
+    def copy(self, data: bytes, *, flush: bool = False) -> None:
+        """Data that is none of our text: goes to stdout as it is. Raises as `print` does."""
+        if self._silent:
+            return
+        try:
+            if self._out is None:
+                raise OSError(EBADF, os.strerror(EBADF))
+            self._out.buffer.write(data)
+            if flush:
+                self._out.flush()
+        except OSError as error:
+            raise self.broken(error) from error
+
+    def flush(self) -> None:
+        try:
+            if self._out is not None:
+                self._out.flush()
+        except OSError as error:
+            raise self.broken(error) from error
+
+    def broken(self, error: OSError) -> Exception:
+        """The exception for a failed write to stdout. Silences the stream, so that the exit does not fail again."""
+        self.silence()
+        if isinstance(error, BrokenPipeError):
+            return OutputClosed()
+        return OutputError(f"cannot write the output: {error.strerror or error}")
+
+    def silence(self) -> None:
+        """Send what is still buffered for stdout, and all that follows, to nowhere."""
+        stream, self._out, self._silent = self._out, None, True
+        if stream is None or stream is not sys.stdout:
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+    def note(self, text: str = "") -> None:
+        """A message, to stderr. One that cannot be written is dropped: there is nobody left to tell."""
+        if self._err is None:
+            return
+        try:
+            self._err.write(text + "\n")
+            self._err.flush()
+        except OSError:
+            self._err = None  # type: ignore[assignment]
+
+    def warn(self, text: str) -> None:
+        self.note(f"{paint('warning:', 'bold yellow', self.err_color)} {text}")
+
+    def error(self, error: LauncherError) -> None:
+        """`error: …` and, where there is one, `hint: …`."""
+        self.note(f"{paint('error:', 'bold red', self.err_color)} {error}")
+        if error.hint:
+            self.note(f"{paint('hint:', 'bold cyan', self.err_color)} {error.hint}")
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a question would be seen and could be answered."""
+        return _is_terminal(sys.stdin) and _is_terminal(self._err)
+
+    def ask(self, question: str) -> bool:
+        """A yes-or-no question on stderr; only `y` and `yes` mean yes, the end of the input means no."""
+        self.flush()
+        self._err.write(f"{paint(question, 'bold', self.err_color)} [y/N] ")
+        self._err.flush()
+        answer = sys.stdin.readline()
+        if not answer:
+            self.note()
+        return answer.strip().lower() in ("y", "yes")
+
+    def width(self) -> int:
+        """Columns of the terminal behind stdout or stderr; 80 where there is none."""
+        return terminal_width(self._out, self._err)
+
+
+def terminal_width(*streams: TextIO | None) -> int:
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given) > 0:
+        return int(given)
+    for stream in streams:
+        if _is_terminal(stream):
+            try:
+                return os.get_terminal_size(stream.fileno()).columns or 80  # type: ignore[union-attr]
+            except OSError:
+                continue
+    return 80
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False

@@ -1,0 +1,90 @@
+"""The options that plan and apply share: what they ask of the planner, and what counts as a reason to stop."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.apply.plans import Choices
+    from launcher.plan.model import Plan
+    from launcher.plan.orphans import Scope
+    from launcher.specs import Launch
+
+FAIL_ON = ("held", "orphan", "drift")
+
+
+def add_arguments(parser: Any) -> None:
+    from launcher.cli.kinds import several_of
+
+    group = parser.add_argument_group("What to decide")
+    group.add_argument(
+        "--rerun",
+        metavar="JOB",
+        action="append",
+        default=[],
+        help="run this job again although its document is the same; may be repeated",
+    )
+    group.add_argument("--retry-failed", action="store_true", help="run the jobs again that failed or were lost")
+    group.add_argument(
+        "--prune",
+        action="store_true",
+        help="stop live jobs of the directories given that no file declares any more",
+    )
+    group.add_argument(
+        "--take-over", action="store_true", help="take jobs over that another repository has applied"
+    )
+    group.add_argument(
+        "--fail-on",
+        metavar="LIST",
+        type=several_of(*FAIL_ON),
+        default=(),
+        help="exit 3 when a job is held, an orphan is found, or a job drifted: its file is not what ran last "
+        "(comma-separated: held,orphan,drift)",
+    )
+
+
+def choices(launches: Sequence[Launch], args: Any) -> Choices:
+    """The options as the planner takes them."""
+    from launcher.apply.plans import Choices
+
+    return Choices(
+        rerun=tuple(args.rerun),
+        retry_failed=args.retry_failed,
+        prune=args.prune,
+        take_over=args.take_over,
+        scopes=_scopes(launches, args.files or ["."]),
+    )
+
+
+def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
+    """Where orphans are sought: in the directories among `paths`, never around single files."""
+    from os.path import commonpath, isdir, join, realpath, relpath
+
+    from launcher.plan.orphans import Scope
+
+    found = {}
+    for directory in (realpath(path) for path in paths if isdir(path)):
+        for launch in launches:
+            root = realpath(launch.root)
+            if commonpath([directory, realpath(join(root, launch.file))]) != directory:
+                continue
+            inside = commonpath([root, directory]) == root
+            below = relpath(directory, root) if inside else ""
+            below = "" if below == "." else below
+            found[Scope(origin=launch.origin, target=launch.key.target, directory=below)] = None
+    return tuple(found)
+
+
+def matched(plan: Plan, fail_on: tuple[str, ...]) -> list[str]:
+    """What of `--fail-on` the plan shows, as phrases."""
+    found = {
+        "held": [str(step.key) for step in plan.steps if step.kind == "hold"],
+        "orphan": [str(orphan.key) for orphan in plan.orphans]
+        + [str(step.key) for step in plan.steps if any(reason.code == "orphan" for reason in step.reasons)],
+        "drift": [
+            str(step.key) for step in plan.steps if any(reason.code == "spec_changed" for reason in step.reasons)
+        ],
+    }
+    return [f"{word}: {', '.join(found[word])}" for word in FAIL_ON if word in fail_on and found[word]]

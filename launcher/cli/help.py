@@ -1,0 +1,155 @@
+"""What argparse is for here: `--help` of a command, command lines out of the ordinary, shell completion."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from launcher.cli.arguments import ArgumentTypeError
+from launcher.cli.commands import COMMANDS, command, names
+from launcher.cli.console import paint, terminal_width
+from launcher.cli.nearest import did_you_mean
+from launcher.errors import UsageError
+
+_EXAMPLES = """\
+  launcher apply examples/hello --yes --wait    run the first example, follow it
+  launcher plan jobs/ --out plan.json           what would change? keep the answer
+  launcher logs train --follow                  read along
+"""
+
+
+def overview(color: bool) -> str:
+    """`launcher --help`: every command on one line."""
+    lines = ["Declare jobs in files, see what a change means, apply it.", ""]
+    lines += [paint("Usage:", "bold", color) + " launcher COMMAND [OPTIONS]", ""]
+    for title, group in COMMANDS:
+        lines.append(paint(f"{title}:", "bold", color))
+        for name, summary in group.items():
+            lines.append(f"  {paint(name.ljust(12), 'cyan', color)}  {summary}")
+        lines.append("")
+    lines += [paint("Examples:", "bold", color), _EXAMPLES]
+    lines.append("`launcher COMMAND --help` explains a command; `launcher --version` shows the version.")
+    return "\n".join(lines) + "\n"
+
+
+class HelpRequested(Exception):
+    """`--help` was among the words. Carries the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """The terminal's width, and one metavar for the spellings of an option."""
+
+    def __init__(self, prog: str, **_options: Any) -> None:
+        import sys
+
+        # Given a width, argparse does not import shutil to ask for it.
+        super().__init__(prog, max_help_position=26, width=min(terminal_width(sys.stdout), 100) - 1)
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        super().add_usage(usage, actions, groups, prefix or "Usage: ")
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper())
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose help and errors are exceptions."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(add_help=False, allow_abbrev=False, formatter_class=_Formatter, **options)
+        self._positionals.title = "Arguments"
+        self._optionals.title = "Options"
+        self.add_argument("-h", "--help", action="help", help="show this help")
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        _translate(options)
+        return super().add_argument(*names, **options)
+
+    def add_argument_group(self, *words: Any, **options: Any) -> argparse._ArgumentGroup:
+        group = super().add_argument_group(*words, **options)
+        plain = group.add_argument
+
+        def add(*names: Any, **options: Any) -> argparse.Action:
+            _translate(options)
+            return plain(*names, **options)
+
+        group.add_argument = add  # type: ignore[method-assign]
+        return group
+
+    def parse_args(self, words: list[str]) -> argparse.Namespace:  # type: ignore[override]
+        """Raises HelpRequested, and UsageError with the nearest option."""
+        args, unknown = self.parse_known_intermixed_args(words)
+        if unknown:
+            known = [text for action in self._actions for text in action.option_strings]
+            word = next((word for word in unknown if word.startswith("-")), unknown[0])
+            name = word.partition("=")[0]
+            if word.startswith("-"):
+                raise UsageError(f"{name} is not an option of {self.prog}", hint=self._hint(name, known))
+            raise UsageError(f"{self.prog} has no use for `{word}`", hint=self._hint("", ()))
+        return args
+
+    def _hint(self, name: str, known: Any) -> str:
+        return did_you_mean(name, known) or f"see `{self.prog} --help`"
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message.removeprefix("argument "), hint=f"see `{self.prog} --help`")
+
+    def print_help(self, file: Any = None) -> None:
+        raise HelpRequested(self.format_help())
+
+    def print_usage(self, file: Any = None) -> None:
+        """argparse's own error path prints the usage first; ours is one sentence and a hint."""
+
+
+def _translate(options: dict[str, Any]) -> None:
+    """argparse shows the text of its own exception class only."""
+    kind = options.get("type")
+    if kind is None:
+        return
+
+    def convert(text: str) -> Any:
+        try:
+            return kind(text)
+        except ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    convert.__name__ = getattr(kind, "__name__", "value")
+    options["type"] = convert
+
+
+def parser(name: str) -> Parser:
+    """The parser of one command."""
+    module = command(name)
+    made = Parser(**_texts(name, module))
+    module.add_arguments(made)
+    return made
+
+
+def _texts(name: str, module: Any) -> dict[str, Any]:
+    examples = f"Examples:\n{module.EXAMPLES}" if module.EXAMPLES else None
+    return {
+        "prog": f"launcher {name}",
+        "usage": f"launcher {module.USAGE}",
+        "description": module.HELP,
+        "epilog": examples,
+    }
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of all commands at once, which shell completion is made from."""
+    top = Parser(prog="launcher")
+    top.add_argument("--version", action="store_true", help="show the version")
+    commands = top.add_subparsers(metavar="COMMAND")
+    summaries = {name: summary for _, group in COMMANDS for name, summary in group.items()}
+    for name in names():
+        module = command(name)
+        texts = {**_texts(name, module), "help": summaries[name]}
+        module.add_arguments(commands.add_parser(name, **texts))
+    return top

@@ -1,0 +1,154 @@
+"""Everything that `status` shows of one app, whichever scheduler it lives on. Its end is recorded when it is news."""
+
+from __future__ import annotations
+
+from launcher.cli.apps import App, scheduler_of
+from launcher.cli.inventory import LOCAL, Item, of_entry, of_row, refresh, settle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.schedulers.local.appview import AppView
+
+
+class Replica:
+    """One replica; `state` in lower case."""
+
+    __slots__ = ("ended_at", "exit_code", "k", "message", "num_restarts", "role", "started_at", "state")
+
+    def __init__(self, role: str, k: int, state: str) -> None:
+        self.role = role
+        self.k = k
+        self.state = state
+        self.exit_code: int | None = None
+        self.num_restarts = 0
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.message = ""
+
+    def to_json(self) -> dict[str, Any]:
+        from launcher.cli.render.values import iso
+
+        return {
+            "role": self.role,
+            "replica": self.k,
+            "state": "FAILED" if self.state == "lost" else self.state.upper(),
+            "exit_code": self.exit_code,
+            "num_restarts": self.num_restarts,
+            "started_at": iso(self.started_at),
+            "ended_at": iso(self.ended_at),
+            "message": self.message,
+        }
+
+
+class Inspected:
+    """An app and its replicas. `replicas` is empty where only the ledger remembers the app."""
+
+    __slots__ = ("item", "num_restarts", "replicas", "warnings")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.num_restarts = 0
+        self.replicas: list[Replica] = []
+        self.warnings: list[str] = []
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.item.to_json(),
+            "num_restarts": self.num_restarts,
+            "warnings": self.warnings,
+            "replicas": [replica.to_json() for replica in self.replicas],
+        }
+
+
+def inspect(app: App) -> Inspected:
+    """The app as it is now. Raises UnknownAppException when neither an engine nor the ledger knows it."""
+    item = on_record(app)
+    found = Inspected(item)
+    if app.scheduler in LOCAL:
+        known = _from_local(app, found)
+    else:
+        known = _from_engine(app, found)
+    if not known and item.state == "unknown":
+        from launcher.specs.handle import UnknownAppException
+
+        raise UnknownAppException(app.handle)
+    return found
+
+
+def on_record(app: App) -> Item:
+    """What ledger or index know of it."""
+    from launcher import paths
+    from launcher.schedulers.local.index import Index
+    from launcher.state.ledger import Ledger
+
+    with Ledger.open(readonly=True) as ledger:
+        entry = ledger.entry(app.app_id)
+    if entry is not None and entry.handle == app.handle:
+        return of_entry(entry)
+    if app.scheduler in LOCAL:
+        with Index.open(paths.local(), readonly=True) as index:
+            row = index.find(app.app_id)
+        if row is not None and (row.scheduler, row.session) == (app.scheduler, app.session):
+            return of_row(row)
+    return Item(app.scheduler, app.session, app.app_id)
+
+
+def _from_local(app: App, found: Inspected) -> bool:
+    item = found.item
+    if item.state == "unknown":
+        return False  # another session's, or nobody's: its handle names nothing
+    view: AppView | None = scheduler_of(app).view(app.app_id)
+    if view is None:
+        if item.is_live:
+            settle()
+            found.item = on_record(app)
+        return found.item.state != "unknown"
+    if item.is_live and view.state not in ("reserved", "created", "running"):
+        settle()
+    refresh(item, view)
+    found.num_restarts = view.num_restarts
+    found.warnings = list(view.warnings)
+    for seen in view.replicas:
+        replica = Replica(seen.role, seen.k, seen.state)
+        replica.exit_code, replica.num_restarts = seen.exit_code, seen.num_restarts
+        replica.started_at, replica.ended_at = seen.started_at, seen.ended_at
+        replica.message = "out of memory" if seen.oom else f"signal {seen.signal}" if seen.signal else ""
+        found.replicas.append(replica)
+    return True
+
+
+def _from_engine(app: App, found: Inspected) -> bool:
+    """Ask a scheduler that we know nothing more of than its contract."""
+    answer = scheduler_of(app).describe(app.app_id)
+    if answer is None:
+        return False
+    item = found.item
+    item.state = _finer(str(answer.state).lower(), item.state)
+    item.name = item.name or answer.name
+    item.message = "" if answer.msg == "<NONE>" else answer.msg
+    item.exit_code, item.created_at = answer.exit_code, item.created_at or answer.created_at
+    item.started_at, item.ended_at = answer.started_at, answer.ended_at
+    found.num_restarts = max(0, answer.num_restarts)
+    found.replicas = _replicas(answer.roles_statuses)
+    return True
+
+
+def _finer(state: str, recorded: str) -> str:
+    """The state in an attempt's words: lost and reserved are finer than what an AppState can say."""
+    if recorded == "lost" and state == "failed":
+        return recorded
+    return {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}.get(state, state)
+
+
+def _replicas(roles: Sequence[Any]) -> list[Replica]:
+    out = []
+    for role in roles:
+        for seen in role.replicas:
+            replica = Replica(role.role, seen.id, str(seen.state).lower())
+            replica.exit_code, replica.num_restarts = seen.exit_code, seen.num_restarts
+            replica.started_at, replica.ended_at, replica.message = seen.started_at, seen.ended_at, seen.message
+            out.append(replica)
+    return out

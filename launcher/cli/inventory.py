@@ -1,0 +1,223 @@
+"""The apps there are, as `list` and `status` show them: from the ledger, the local index, or an engine asked by name.
+
+Light: nothing here loads the specs, unless an app has ended that nobody has recorded yet.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.index import Row
+    from launcher.state.rows import Entry
+
+LOCAL = ("local_cwd", "local_dir")
+LIVE = ("reserved", "created", "running")
+
+_APP_STATES = {"reserved": "SUBMITTED", "created": "PENDING", "lost": "FAILED", "unknown": "UNKNOWN"}
+
+
+class Item:
+    """One app. `state` is an attempt's (reserved, created, running, succeeded, failed, cancelled, lost)."""
+
+    __slots__ = (
+        "app_id",
+        "attempt",
+        "created_at",
+        "ended_at",
+        "exit_code",
+        "job",
+        "message",
+        "name",
+        "project",
+        "scheduler",
+        "session",
+        "started_at",
+        "state",
+        "target",
+    )
+
+    def __init__(self, scheduler: str, session: str, app_id: str) -> None:
+        self.scheduler = scheduler
+        self.session = session
+        self.app_id = app_id
+        self.name = ""
+        self.project: str | None = None
+        self.target: str | None = None
+        self.job: str | None = None
+        self.attempt: int | None = None
+        self.state = "unknown"
+        self.created_at: float | None = None
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.exit_code: int | None = None
+        self.message = ""
+
+    @property
+    def handle(self) -> str:
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE
+
+    @property
+    def app_state(self) -> str:
+        """The name of the AppState."""
+        return _APP_STATES.get(self.state, self.state.upper())
+
+    def to_json(self) -> dict[str, Any]:
+        from launcher.cli.render.values import iso
+
+        return {
+            "handle": self.handle,
+            "app_id": self.app_id,
+            "scheduler": self.scheduler,
+            "session": self.session,
+            "name": self.name,
+            "project": self.project,
+            "target": self.target,
+            "job": self.job,
+            "attempt": self.attempt,
+            "state": self.app_state,
+            "attempt_state": self.state,
+            "created_at": iso(self.created_at),
+            "started_at": iso(self.started_at),
+            "ended_at": iso(self.ended_at),
+            "exit_code": self.exit_code,
+            "message": self.message,
+        }
+
+
+def newest(limit: int | None, scheduler: str | None = None) -> list[Item]:
+    """The newest apps, the newest first. Ends that nobody had noticed are recorded.
+
+    Args:
+        limit: how many; None for all.
+        scheduler: only its apps; an engine beside the local ones is asked itself.
+    """
+    if scheduler is not None and scheduler not in LOCAL:
+        return _asked(scheduler, limit)
+    items = _recorded(limit, scheduler)
+    if any(_look(item) for item in items if item.is_live and item.scheduler in LOCAL):
+        settle()
+        items = _recorded(limit, scheduler)
+        for item in items:
+            if item.is_live and item.scheduler in LOCAL:
+                _look(item)
+    return items
+
+
+def live() -> list[Item]:
+    """The apps that run or are about to. Ends that nobody had noticed are recorded."""
+    items = _live_on_record()
+    if any(_look(item) for item in items if item.scheduler in LOCAL):
+        settle()
+        items = _live_on_record()
+        for item in items:
+            if item.scheduler in LOCAL:
+                _look(item)
+    return [item for item in items if item.is_live]
+
+
+def _live_on_record() -> list[Item]:
+    from launcher import paths
+    from launcher.schedulers.local.index import Index
+    from launcher.state.ledger import Ledger
+
+    with Ledger.open(readonly=True) as ledger:
+        entries = ledger.live()
+    with Index.open(paths.local(), readonly=True) as index:
+        rows = index.live()
+    return _merged(entries, rows)
+
+
+def _merged(entries: Sequence[Entry], rows: Sequence[Row]) -> list[Item]:
+    """One item per app, the newest first; what the ledger knows says more than the index."""
+    items = {entry.app_id: of_entry(entry) for entry in entries}
+    for row in rows:
+        items.setdefault(row.app_id, of_row(row))
+    return sorted(items.values(), key=lambda item: item.created_at or 0.0, reverse=True)
+
+
+def _recorded(limit: int | None, scheduler: str | None) -> list[Item]:
+    from launcher import paths
+    from launcher.schedulers.local.index import Index
+    from launcher.state.ledger import Ledger
+
+    with Ledger.open(readonly=True) as ledger:
+        entries = ledger.newest(-1 if limit is None or scheduler else limit)
+    with Index.open(paths.local(), readonly=True) as index:
+        rows = index.newest(limit, scheduler=scheduler)
+    return _merged([entry for entry in entries if scheduler in (None, entry.scheduler)], rows)[:limit]
+
+
+def of_entry(entry: Entry) -> Item:
+    item = Item(entry.scheduler, entry.session, entry.app_id)
+    item.name, item.project, item.target, item.job = entry.job, entry.project, entry.target, entry.job
+    item.attempt, item.state, item.message, item.exit_code = entry.number, entry.state, entry.message, entry.exit_code
+    item.created_at, item.started_at, item.ended_at = entry.created_at, entry.started_at, entry.ended_at
+    return item
+
+
+def of_row(row: Row) -> Item:
+    item = Item(row.scheduler, row.session, row.app_id)
+    item.name, item.project, item.target, item.job = row.name, row.project, row.target, row.job
+    item.attempt, item.state, item.message = row.number, row.state or "reserved", row.message
+    item.created_at, item.ended_at, item.exit_code = row.created_at, row.ended_at, row.exit_code
+    return item
+
+
+def _look(item: Item) -> bool:
+    """Bring a live local app up to date by its record; True when it has ended and that is news."""
+    view = local_view(item.app_id)
+    if view is None:
+        return True
+    refresh(item, view)
+    return not item.is_live
+
+
+def local_view(app_id: str) -> AppView | None:
+    """What the local scheduler's record says of an app. Writes nothing."""
+    from launcher import paths
+    from launcher.schedulers.local import rundir
+
+    return rundir.read_state(rundir.app_dir(paths.local(), app_id))
+
+
+def refresh(item: Item, view: AppView) -> None:
+    item.state, item.message, item.exit_code = view.state, view.message, view.exit_code
+    item.started_at, item.ended_at = view.started_at, view.ended_at
+    item.created_at = item.created_at or view.created_at
+
+
+def settle() -> Sequence[Any]:
+    """Record what has ended and remove what dead supervisors left; the attempts whose end is news.
+
+    Where the state folder cannot be written nothing is recorded: looking must still work.
+    """
+    from launcher.apply.engines import Engines
+    from launcher.apply.settle import settle as record
+    from launcher.errors import StateError
+    from launcher.state.ledger import Ledger
+
+    try:
+        with Ledger.open() as ledger, Engines() as engines:
+            return record(ledger, engines, LOCAL)
+    except StateError:
+        return ()
+
+
+def _asked(scheduler: str, limit: int | None) -> list[Item]:
+    from launcher.schedulers.registry import get_scheduler
+
+    items = []
+    for answer in get_scheduler(scheduler, "").list():
+        name, _, rest = answer.app_handle.partition("://")
+        item = Item(scheduler, rest.partition("/")[0] if name == scheduler else "", answer.app_id)
+        item.name, item.state, item.created_at = answer.name, str(answer.state).lower(), answer.created_at
+        items.append(item)
+    return items[:limit]

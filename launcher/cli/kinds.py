@@ -1,0 +1,105 @@
+"""The kinds of values that options take: names, durations, moments, KEY=VALUE. For `type=` of an argument."""
+
+from __future__ import annotations
+
+import time
+
+from launcher.cli.arguments import ArgumentTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """One of these words; a wrong one is answered with the nearest."""
+
+    def word(text: str) -> str:
+        if text in allowed:
+            return text
+        from launcher.cli.nearest import did_you_mean
+
+        near = did_you_mean(text, allowed)
+        raise ArgumentTypeError(f"`{text}` is not one of {', '.join(allowed)}{'; ' + near if near else ''}")
+
+    return word
+
+
+def several_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
+    """A list of these words, separated by commas."""
+    single = one_of(*allowed)
+
+    def words(text: str) -> tuple[str, ...]:
+        return tuple(single(word.strip()) for word in text.split(","))
+
+    return words
+
+
+def count(text: str) -> int:
+    """A whole number, 0 or more."""
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError(f"want a whole number, got `{text}`")
+    return int(text)
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """`KEY=VALUE`; the value may be empty and may hold further `=`."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ArgumentTypeError(f"want KEY=VALUE, got `{text}`")
+    return key, value
+
+
+def duration(text: str) -> float:
+    """Seconds, from `90`, `1.5`, `250ms`, `10s`, `2m`, `1h30m`, `7d`."""
+    seconds = _seconds(text)
+    if seconds is None:
+        raise ArgumentTypeError(f"want a duration such as 90, 10s, 5m or 1h30m, got `{text}`")
+    return seconds
+
+
+def _seconds(text: str) -> float | None:
+    """The sum of `number unit` pairs; a bare number is seconds. None when it is something else."""
+    if _is_number(text):
+        return float(text)
+    total, rest = 0.0, text
+    while rest:
+        digits = len(rest) - len(rest.lstrip("0123456789."))
+        letters = digits
+        while letters < len(rest) and rest[letters].isalpha():
+            letters += 1
+        number, unit, rest = rest[:digits], rest[digits:letters], rest[letters:]
+        if not _is_number(number) or unit not in _UNITS_S:
+            return None
+        total += float(number) * _UNITS_S[unit]
+    return total if text else None
+
+
+def _is_number(text: str) -> bool:
+    whole, _, part = text.partition(".")
+    return text.isascii() and whole.isdigit() and (not part or part.isdigit())
+
+
+def moment(text: str) -> float:
+    """Seconds since the epoch, from a duration (so long ago), a local date and time, or `@SECONDS`.
+
+    `10m` is ten minutes ago; `2025-03-01`, `2025-03-01T12:30`, `2025-03-01 12:30:05+02:00`, `12:30` (today).
+    """
+    if text.startswith("@") and _is_number(text[1:]):
+        return float(text[1:])
+    ago = _seconds(text)
+    if ago is not None:
+        return time.time() - ago
+    stamp = text[:-1] + "+00:00" if text.endswith("Z") else text  # Python 3.10 does not know Z
+    if ":" in text and "-" not in text:
+        stamp = f"{time.strftime('%Y-%m-%d')}T{stamp}"
+    try:
+        from datetime import datetime
+
+        return datetime.fromisoformat(stamp).timestamp()
+    except (ValueError, OverflowError):
+        raise ArgumentTypeError(
+            f"want a time such as 10m (ago), 12:30, 2025-03-01T12:30 or @1740832200, got `{text}`"
+        ) from None

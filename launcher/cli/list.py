@@ -1,0 +1,48 @@
+"""`launcher list`: the newest apps and their states."""
+
+from __future__ import annotations
+
+from launcher.cli.kinds import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "list [OPTIONS]"
+HELP = """\
+List the newest apps of this user, whatever folder they were applied from: the
+attempts of jobs, and what `launcher run` and the Python Runner have started."""
+EXAMPLES = """\
+  launcher list                 the newest 50
+  launcher list --all --json | jq '.[] | select(.state == "FAILED")'
+  launcher list -s local_cwd    of one scheduler; an engine is asked itself"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
+    parser.add_argument("-n", "--limit", metavar="N", type=count, default=50, help="how many (default: 50)")
+    parser.add_argument("-a", "--all", action="store_true", help="all of them")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.cli.inventory import newest
+
+    limit = None if args.all else args.limit
+    items = newest(limit, args.scheduler)
+    if args.json:
+        from json import dumps
+
+        console.print(dumps([item.to_json() for item in items], indent=2))
+        return 0
+    if not items:
+        console.note("no apps yet; `launcher apply FILE` starts some")
+        return 0
+    from launcher.cli.render.items import items_table
+
+    console.print(items_table(items, color=console.color))
+    if limit is not None and len(items) == limit:
+        console.note(f"the newest {limit}; --all shows all of them")
+    return 0

@@ -1,0 +1,195 @@
+"""Read the logs of an app as they were asked for, in the largest pieces that this allows."""
+
+from __future__ import annotations
+
+from launcher.cli.apps import scheduler_of
+from launcher.cli.inventory import LOCAL
+from launcher.errors import LauncherError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from launcher.cli.apps import App
+
+
+class Asked:
+    """What of which replicas is to be shown, and how.
+
+    Attributes:
+        since, until: seconds since the epoch.
+        prefixes: one per replica, or none.
+    """
+
+    __slots__ = ("follow", "prefixes", "regex", "replicas", "since", "stream", "tail", "timestamps", "until")
+
+    def __init__(self, replicas: list[tuple[str, int]], stream: str = "combined") -> None:
+        self.replicas = replicas
+        self.stream = stream
+        self.since: float | None = None
+        self.until: float | None = None
+        self.tail: int | None = None
+        self.follow = False
+        self.regex: str | None = None
+        self.timestamps = False
+        self.prefixes: list[bytes] = []
+
+    def prefix(self, number: int) -> bytes:
+        return self.prefixes[number] if self.prefixes else b""
+
+
+def replicas_of(app: App) -> list[tuple[str, int]]:
+    """The replicas that were named, else all of the role, else all of the app.
+
+    Raises LauncherError when there is no such app, role or replica.
+    """
+    known = _known_replicas(app)
+    if not app.role:
+        return known
+    of_role = [(role, k) for role, k in known if role == app.role]
+    if not of_role:
+        from launcher.cli.nearest import did_you_mean
+
+        roles = list(dict.fromkeys(role for role, _ in known))
+        hint = did_you_mean(app.role, roles) or f"its roles: {', '.join(roles) or 'none'}"
+        raise LauncherError(f"{app.app_id} has no role `{app.role}`", hint=hint)
+    missing = [k for k in app.replicas if (app.role, k) not in of_role]
+    if missing:
+        raise LauncherError(
+            f"role `{app.role}` of {app.app_id} has no replica {missing[0]}",
+            hint=f"it has {len(of_role)}, counted from 0",
+        )
+    return [(app.role, k) for k in app.replicas] or of_role
+
+
+def _known_replicas(app: App) -> list[tuple[str, int]]:
+    scheduler = scheduler_of(app)
+    if app.scheduler in LOCAL:
+        view = scheduler.view(app.app_id)
+        if view is not None:
+            return [(replica.role, replica.k) for replica in view.replicas]
+    else:
+        answer = scheduler.describe(app.app_id)
+        if answer is not None:
+            return [(status.role, replica.id) for status in answer.roles_statuses for replica in status.replicas]
+    from launcher.cli.inspect_app import inspect
+
+    inspect(app)  # raises where nobody knows the app at all
+    raise LauncherError(f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes")
+
+
+def read(app: App, asked: Asked) -> Iterator[bytes]:
+    """The text to show, in pieces."""
+    scheduler = scheduler_of(app)
+    by_time = asked.timestamps or (len(asked.replicas) > 1 and asked.tail is None and not asked.follow)
+    if by_time or not hasattr(scheduler, "log_chunks"):
+        return _with_times(scheduler, app, asked)
+    chunks = scheduler.log_chunks(
+        app.app_id,
+        asked.replicas,
+        stream=asked.stream,
+        since=asked.since,
+        until=asked.until,
+        tail=None if asked.regex and not asked.follow else asked.tail,
+        follow=asked.follow,
+    )
+    if len(asked.replicas) == 1 and not asked.prefixes:
+        return _single((data for _, _, data in chunks), asked)
+    return _several(chunks, asked)
+
+
+def _single(chunks: Iterable[bytes], asked: Asked) -> Iterator[bytes]:
+    """One replica, byte for byte; its lines are looked at only for a pattern."""
+    if asked.regex is None:
+        yield from chunks
+        return
+    from launcher.schedulers import logs
+
+    found = logs.grep(chunks, asked.regex)
+    yield from found if asked.tail is None or asked.follow else logs.tail(found, asked.tail)
+
+
+def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator[bytes]:
+    """Several replicas in the order in which their chunks come."""
+    from launcher.cli.render.log_lines import Shaper, last_lines
+
+    shapers = {
+        where: Shaper(asked.prefix(number), regex=asked.regex) for number, where in enumerate(asked.replicas)
+    }
+
+    def pieces() -> Iterator[tuple[tuple[str, int], bytes]]:
+        for role, k, data in chunks:
+            yield (role, k), shapers[role, k].feed(0, "", data)
+        for where, shaper in shapers.items():
+            yield where, shaper.finish()
+
+    if asked.regex is None or asked.tail is None or asked.follow:
+        yield from (text for _, text in pieces() if text)
+        return
+    kept: dict[tuple[str, int], list[tuple[int, bytes]]] = {where: [] for where in asked.replicas}
+    for where, text in pieces():
+        if text:
+            kept[where] = list(last_lines([*kept[where], (0, text)], asked.tail))
+    for lines in kept.values():
+        yield from (line for _, line in lines)
+
+
+def _with_times(scheduler: Any, app: App, asked: Asked) -> Iterator[bytes]:
+    """By record: in order of time, or with the times in front of the lines."""
+    from launcher.cli.render.log_lines import Shaper, last_lines, shaped
+
+    sources = []
+    for number, (role, k) in enumerate(asked.replicas):
+        records = scheduler.log_records(
+            app.app_id, role, k, asked.since, asked.until, asked.follow, _stream(app, asked.stream)
+        )
+        shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
+        pieces = shaped(records, shaper)
+        sources.append(pieces if asked.tail is None or asked.follow else last_lines(pieces, asked.tail))
+    if len(sources) == 1:
+        yield from (text for _, text in sources[0])
+    elif asked.follow:
+        yield from _as_they_come(sources)
+    else:
+        from heapq import merge
+
+        yield from (text for _, text in merge(*sources, key=lambda piece: piece[0]))
+
+
+def _stream(app: App, stream: str) -> Any:
+    """As the scheduler takes it: loading the enumeration would cost the local ones more than their answer."""
+    if app.scheduler in LOCAL:
+        return stream
+    from launcher.schedulers import Stream
+
+    return Stream(stream)
+
+
+def _as_they_come(sources: list[Iterator[tuple[int, bytes]]]) -> Iterator[bytes]:
+    """One thread per replica, each asleep in the kernel until its replica writes."""
+    import threading
+    from queue import SimpleQueue
+
+    lines: SimpleQueue[bytes | BaseException | None] = SimpleQueue()
+
+    def drain(source: Iterator[tuple[int, bytes]]) -> None:
+        try:
+            for _, text in source:
+                lines.put(text)
+        except (LauncherError, OSError) as error:
+            lines.put(error)
+        lines.put(None)
+
+    for source in sources:
+        threading.Thread(target=drain, args=(source,), daemon=True).start()
+    left = len(sources)
+    while left:
+        item = lines.get()
+        if isinstance(item, BaseException):
+            raise item
+        if item is None:
+            left -= 1
+        else:
+            yield item
+

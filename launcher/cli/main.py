@@ -1,0 +1,115 @@
+"""Find the command, read its arguments, run it, turn what went wrong into an exit code.
+
+The one place that catches errors for the user: a LauncherError becomes `error: …` with its exit code, a reader
+of stdout that has gone ends us quietly, Ctrl-C gives 130 and SIGTERM 143.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from launcher.cli.commands import command, names
+from launcher.cli.console import Console, OutputClosed
+from launcher.cli.interrupts import Terminated
+from launcher.errors import JobFileError, LauncherError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLOSED = 141  # as a shell reports a program that SIGPIPE has ended
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command line `argv` (without the program's name) and return its exit code."""
+    console = Console()
+    try:
+        code = dispatch(argv, console)
+        console.flush()
+    except LauncherError as error:
+        code = report(error, console)
+    except OutputClosed:
+        code = CLOSED
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Terminated:
+        code = TERMINATED
+    return code
+
+
+def dispatch(argv: Sequence[str], console: Console) -> int:
+    """Run the command that `argv` names."""
+    if sys.platform == "win32":
+        console.note("error: launcher runs on Linux and macOS; on Windows, use it inside WSL")
+        return 1
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        return _help(argv, console)
+    if argv[0] == "--version":
+        return dispatch(["version", *argv[1:]], console)
+    name, words = argv[0], argv[1:]
+    if name not in names():
+        raise unknown_command(name)
+    module = command(name)
+    from launcher.cli.arguments import Arguments
+
+    plain = Arguments()
+    module.add_arguments(plain)
+    args = plain.parse(words)
+    if args is None:
+        from launcher.cli.help import HelpRequested, parser
+
+        try:
+            args = parser(name).parse_args(list(words))
+        except HelpRequested as request:
+            console.print(request.text, end="")
+            return 0
+    code: int = module.run(args, console)
+    return code
+
+
+def unknown_command(name: str) -> UsageError:
+    from launcher.cli.nearest import did_you_mean
+
+    if name.startswith("-"):
+        return UsageError(f"{name} is not an option of launcher", hint="see `launcher --help`")
+    near = did_you_mean(name, names())
+    return UsageError(f"`{name}` is not a command of launcher", hint=near or "see `launcher --help`")
+
+
+def report(error: LauncherError, console: Console) -> int:
+    """Show an error and return its exit code."""
+    try:
+        console.flush()  # what was printed before comes first where both streams are one terminal
+    except (LauncherError, OutputClosed):
+        console.silence()
+    if isinstance(error, JobFileError) and error.diagnostics:
+        _show_diagnostics(error, console)
+    else:
+        console.error(error)
+    return error.exit_code
+
+
+def _show_diagnostics(error: JobFileError, console: Console) -> None:
+    """Every problem in full, and how many there are."""
+    from launcher.cli.render.values import plural
+    from launcher.jobfile import render
+
+    console.note(render(error.diagnostics, color=console.err_color) + "\n")
+    errors = [diagnostic for diagnostic in error.diagnostics if diagnostic.severity == "error"]
+    files = {diagnostic.file for diagnostic in errors}
+    console.error(JobFileError(f"{plural(len(errors), 'problem')} in {plural(len(files), 'file')}"))
+
+
+def _help(argv: Sequence[str], console: Console) -> int:
+    if argv and argv[0] == "help" and len(argv) > 1:
+        return dispatch([argv[1], "--help"], console)
+    from launcher.cli.help import overview
+
+    if argv:
+        console.print(overview(console.color), end="")
+        return 0
+    console.note(overview(console.err_color).rstrip("\n"))
+    return UsageError.exit_code
+

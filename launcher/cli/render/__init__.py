@@ -1,0 +1,1 @@
+"""What commands print: pure functions from values to text."""

@@ -1,0 +1,114 @@
+"""Chunks of output → lines as `launcher logs` shows them: prefixed, timed, filtered.
+
+Works on chunks; looks at single lines only when something on the line is asked for.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from launcher.schedulers.logs import LogRecord
+
+_COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red")
+
+
+class Shaper:
+    """Turns the output of one replica into text to show.
+
+    A line is shown when it is complete, or at the end: what stdout and stderr write is never mixed within a line.
+
+    Args:
+        prefix: stands in front of every line.
+        regex: only lines in which it is found are shown.
+        timestamps: whether the time stands in front of every line, behind the prefix.
+    """
+
+    __slots__ = ("_partial", "_prefix", "_regex", "_stamp")
+
+    def __init__(self, prefix: bytes = b"", *, regex: str | None = None, timestamps: bool = False) -> None:
+        self._prefix = prefix
+        self._regex = regex
+        self._stamp = timestamps
+        self._partial: dict[str, list[bytes]] = {}  # joined once: a line may come in many small pieces
+
+    def feed(self, time_ns: int, stream: str, data: bytes) -> bytes:
+        """The lines that `data` completes."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            if data:
+                self._partial.setdefault(stream, []).append(data)
+            return b""
+        begun = self._partial.pop(stream, None)
+        if end < len(data):
+            self._partial[stream] = [data[end:]]
+            data = data[:end]
+        return self._shape(time_ns, b"".join([*begun, data]) if begun else data)
+
+    def finish(self, time_ns: int = 0) -> bytes:
+        """The lines that never got their newline; they get one here, so that prefixes stay at line starts."""
+        rest = [b"".join(parts) for parts in self._partial.values()]
+        self._partial.clear()
+        return b"".join(self._shape(time_ns, text + b"\n") for text in rest)
+
+    def _shape(self, time_ns: int, text: bytes) -> bytes:
+        """`text` holds whole lines."""
+        if self._regex is not None:
+            from launcher.schedulers.logs import grep
+
+            text = b"".join(grep((text,), self._regex))
+        front = self._prefix + stamp(time_ns) if self._stamp else self._prefix
+        if not front or not text:
+            return text
+        return front + text[:-1].replace(b"\n", b"\n" + front) + b"\n"
+
+
+_last_stamp: tuple[int, bytes] = (-1, b"")
+
+
+def stamp(time_ns: int) -> bytes:
+    """`2025-03-01T12:30:05.123456+0100 `: local time, sortable within one zone."""
+    global _last_stamp
+    second, rest = divmod(time_ns, 1_000_000_000)
+    if _last_stamp[0] != second:  # formatting a date is dearer than the line it stands before
+        import time
+
+        local = time.localtime(second)
+        text = f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.%06d{time.strftime('%z', local)} "
+        _last_stamp = (second, text.encode())
+    return _last_stamp[1] % (rest // 1000)
+
+
+def shaped(records: Iterable[LogRecord], shaper: Shaper) -> Iterator[tuple[int, bytes]]:
+    """(time, whole lines) of one replica."""
+    time_ns = 0
+    for record in records:
+        time_ns = record.time_ns
+        text = shaper.feed(time_ns, record.stream, record.data)
+        if text:
+            yield time_ns, text
+    text = shaper.finish(time_ns)
+    if text:
+        yield time_ns, text
+
+
+def last_lines(pieces: Iterable[tuple[int, bytes]], count: int) -> Iterator[tuple[int, bytes]]:
+    """The last `count` lines of pieces of whole lines, each with the time of its piece."""
+    from collections import deque
+
+    kept: deque[tuple[int, bytes]] = deque(maxlen=count)
+    for time_ns, text in pieces:
+        lines = text[:-1].split(b"\n")
+        kept.extend((time_ns, line + b"\n") for line in lines[len(lines) - min(count, len(lines)) :])
+    yield from kept
+
+
+def prefixes(names: Iterable[tuple[str, int]], color: bool) -> Iterator[bytes]:
+    """`role/k | ` for each replica, equally wide, each replica in a colour of its own."""
+    from launcher.cli.console import paint
+
+    labels = [f"{role}/{k}" for role, k in names]
+    size = max(map(len, labels), default=0)
+    for number, label in enumerate(labels):
+        yield paint(f"{label.ljust(size)} |", _COLORS[number % len(_COLORS)], color).encode() + b" "

@@ -1,0 +1,89 @@
+"""A plan as Markdown, for a comment on a pull request."""
+
+from __future__ import annotations
+
+from launcher.cli.render.plan_text import namer
+from launcher.cli.render.values import plural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from launcher.plan.diff import Change
+    from launcher.plan.model import Plan, Step
+
+MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
+
+_TABLE_HEAD = ["| | Job | Action | Why |", "|---|---|---|---|"]
+
+
+def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES) -> str:
+    """The plan as a comment of at most `max_bytes` bytes of UTF-8: what does not fit is dropped from the end.
+
+    The hidden first line is the same for every plan of these projects and targets, so that a comment can be
+    found again and replaced.
+    """
+    told = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
+    rows = [_row(step, namer(plan)(step)) for step in told]
+    rows += [f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(str(orphan.guard))} |" for orphan in plan.orphans]
+    details = [_details(step, namer(plan)(step)) for step in told if _changes(step)]
+    for left_out in range(len(details) + len(rows) + 1):
+        kept_details = details[: max(0, len(details) - left_out)]
+        kept_rows = rows[: len(rows) - max(0, left_out - len(details))]
+        text = _page(plan, kept_rows, kept_details, plural(left_out, "part") if left_out else "")
+        if len(text.encode()) <= max_bytes:
+            return text
+    return text
+
+
+def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str) -> str:
+    sessions = sorted({step.key.session for step in plan.steps})
+    lines = [f"<!-- launcher plan: {', '.join(sessions)} -->", f"### {plan.summary()}", ""]
+    if left_out:
+        lines += [f"> Shortened: {left_out} left out at the end.", ""]
+    if rows:
+        lines += [*_TABLE_HEAD, *rows, ""]
+    lines += details
+    facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
+    facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]
+    lines += [" · ".join(facts)] if facts else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(step: Step, name: str) -> str:
+    why = "; ".join(str(reason) for reason in step.reasons)
+    action = f"**{step.kind}**" if step.destructive else step.kind
+    return f"| `{step.mark}` | {_cell(name)} | {action} | {_cell(why)} |"
+
+
+def _changes(step: Step) -> tuple[Change, ...]:
+    """What differs; for a job that has no earlier attempt, all of it."""
+    if step.changes or not step.starts or step.guard.attempt:
+        return step.changes
+    from launcher.plan.diff import diff
+
+    return diff({}, step.document)
+
+
+def _details(step: Step, name: str) -> str:
+    body = [line for change in _changes(step) for line in _diff_lines(change)]
+    body += [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops if step.has_effects]
+    summary = _html(f"{name}: {step.kind}")
+    return "\n".join([f"<details><summary>{summary}</summary>", "", "```diff", *body, "```", "", "</details>", ""])
+
+
+def _diff_lines(change: Change) -> Iterable[str]:
+    """One change as lines of a diff: what is replaced is one line gone and one new."""
+    if change.op != "~":
+        return [str(change)]
+    from launcher.plan.reasons import show
+
+    return [f"- {change.path} = {show(change.old)}", f"+ {change.path} = {show(change.new)}"]
+
+
+def _cell(text: str) -> str:
+    return _html(" ".join(text.split())).replace("|", "\\|").replace("`", "\\`").replace("*", "\\*")
+
+
+def _html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,89 @@
+"""What came of an apply: one line per job."""
+
+from __future__ import annotations
+
+from launcher.cli.console import paint
+from launcher.cli.render.tables import table
+from launcher.cli.render.values import state_cell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from launcher.apply.events import Outcome, Result
+
+_DONE = {
+    "keep": "unchanged",
+    "create": "created",
+    "replace": "replaced",
+    "rerun": "run again",
+    "resume": "resumed",
+    "destroy": "stopped",
+    "hold": "held",
+}
+
+
+def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False) -> str:
+    """A table of the jobs, and below it why a job could not be applied or how it ended."""
+    single = len({outcome.key.session for outcome in outcomes}) <= 1
+    rows = []
+    for outcome in outcomes:
+        done = ("failed", "bold red") if outcome.error else _DONE[outcome.kind]
+        name = outcome.key.job if single else str(outcome.key)
+        rows.append([(name, "bold"), done, state_cell(outcome.state or ""), outcome.handle, outcome.message])
+    return table(["JOB", "DONE", "STATE", "APP", "WHY"], rows, color=color)
+
+
+def errors_text(outcomes: Sequence[Outcome], *, color: bool = False) -> list[str]:
+    """Why jobs could not be applied, one text each."""
+    lines = []
+    for outcome in outcomes:
+        if outcome.error:
+            hint = f"\n{paint('hint:', 'bold cyan', color)} {outcome.hint}" if outcome.hint else ""
+            lines.append(f"{paint('error:', 'bold red', color)} {outcome.key.job}: {outcome.error}{hint}")
+    return lines
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """The result as a JSON object."""
+    return {"exit_code": result.exit_code, "jobs": [_outcome_json(outcome) for outcome in result.outcomes]}
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "project": outcome.key.project,
+        "target": outcome.key.target,
+        "job": outcome.key.job,
+        "action": outcome.kind,
+        "attempt": outcome.attempt or None,
+        "app_id": outcome.app_id or None,
+        "handle": outcome.handle or None,
+        "state": outcome.state,
+        "message": outcome.message,
+        "error": outcome.error or None,
+        "hint": outcome.hint or None,
+    }
+
+
+_EVENT_WORDS = {
+    "waiting": "waits for another apply",
+    "stopping": "stopping",
+    "stopped": "stopped",
+    "started": "started",
+}
+
+
+def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
+    """One line for an event that people want to see; None for the others."""
+    name, job = str(event["event"]), paint(str(event["job"]), "bold", color)
+    if name == "ended":
+        word, style = state_cell(str(event.get("state", "")))
+        why = f": {event['message']}" if event.get("message") else ""
+        return f"{job} {paint(word, style, color)}{why}"
+    if name == "waiting":
+        owner = event.get("owner") or event.get("message") or ""
+        return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"
+    if name in _EVENT_WORDS:
+        return f"{job} {_EVENT_WORDS[name]} {event.get('handle') or event.get('app_id') or ''}".rstrip()
+    return None

@@ -1,0 +1,96 @@
+"""Live progress of apps on a terminal, by rich. The one importer of rich."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console as RichConsole
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from launcher.cli.render.values import STATE_STYLES, duration, plural
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.specs.launch import JobKey
+
+_MOST_DOTS = 32  # replicas of a role shown one by one; beyond that they are counted
+_DOT = {"succeeded": "✔", "failed": "✘", "cancelled": "✘", "running": "●"}
+
+
+class Progress:
+    """A table on stderr, redrawn while the apps run: job, state, replicas of each role, time."""
+
+    def __init__(self) -> None:
+        self._seen: dict[JobKey, DescribeAppResponse] = {}
+        self._began: dict[JobKey, float] = {}
+        self._ended: dict[JobKey, float] = {}
+        self._lock = threading.Lock()
+        console = RichConsole(file=sys.stderr, highlight=False)
+        self._live = Live(get_renderable=self._table, console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Progress:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def update(self, key: JobKey, seen: DescribeAppResponse) -> None:
+        """Called from the following threads."""
+        with self._lock:
+            self._seen[key] = seen
+            self._began.setdefault(key, seen.started_at or time.time())
+            if str(seen.state).lower() in ("succeeded", "failed", "cancelled"):
+                self._ended.setdefault(key, seen.ended_at or time.time())
+
+    def say(self, line: str) -> None:
+        """A line above the table."""
+        self._live.console.print(Text.from_ansi(line))
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        with self._lock:
+            for key, seen in self._seen.items():
+                took = self._ended.get(key, time.time()) - self._began[key]
+                table.add_row(
+                    Text(key.job, "bold"), _state(str(seen.state)), _roles(seen), Text(duration(took), "dim")
+                )
+        return table
+
+
+def _state(state: str) -> Text:
+    return Text(state, STATE_STYLES.get(state.lower(), ""))
+
+
+def _roles(seen: DescribeAppResponse) -> Text:
+    """Every role with a mark per replica, or with counts where there are many."""
+    text = Text()
+    for role in seen.roles_statuses:
+        if text:
+            text.append("  ")
+        text.append(f"{role.role} ")
+        states = [str(replica.state).lower() for replica in role.replicas]
+        if len(states) <= _MOST_DOTS:
+            for state in states:
+                text.append(_DOT.get(state, "○"), STATE_STYLES.get(state, "dim"))
+        else:
+            text.append(_counts(states))
+    if seen.num_restarts > 0:
+        text.append(f"  {plural(seen.num_restarts, 'restart')}", "yellow")
+    return text
+
+
+def _counts(states: list[str]) -> Text:
+    numbers: Mapping[str, int] = {state: states.count(state) for state in sorted(set(states))}
+    parts: list[Any] = [Text(f"{count} {state}", STATE_STYLES.get(state, "")) for state, count in numbers.items()]
+    return Text(", ").join(parts)

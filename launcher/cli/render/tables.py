@@ -1,0 +1,46 @@
+"""Tables: columns padded to their widest cell, nothing cut, nothing drawn."""
+
+from __future__ import annotations
+
+from launcher.cli.console import paint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Cell = str | tuple[str, str]  # text, or (text, style)
+
+GAP = "  "
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: bool = False) -> str:
+    """The rows under their headings, one line each, without a newline at the end.
+
+    Columns that are empty in every row are left out.
+    """
+    kept = [c for c in range(len(headings)) if any(_text(row[c]) for row in rows)] or list(range(len(headings)))
+    widths = [max(len(headings[c]), *(width(_text(row[c])) for row in rows), 0) for c in kept]
+    lines = [[(headings[c], "dim") for c in kept], *([row[c] for c in kept] for row in rows)]
+    return "\n".join(_line(line, widths, color) for line in lines)
+
+
+def _line(cells: Sequence[Cell], widths: Sequence[int], color: bool) -> str:
+    parts = []
+    for cell, size in zip(cells, widths, strict=True):
+        text = _text(cell)
+        painted = text if isinstance(cell, str) else paint(text, cell[1], color)
+        parts.append(painted + " " * (size - width(text)))
+    return GAP.join(parts).rstrip()
+
+
+def _text(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else cell[0]
+
+
+def width(text: str) -> int:
+    """The columns that `text` takes on a terminal: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -1,0 +1,88 @@
+"""Durations, times, states and words as people read them."""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STATE_STYLES = {
+    "reserved": "dim",
+    "created": "dim",
+    "submitted": "dim",
+    "pending": "dim",
+    "running": "cyan",
+    "succeeded": "green",
+    "failed": "bold red",
+    "lost": "bold red",
+    "cancelled": "yellow",
+}
+
+
+def state_cell(state: str) -> tuple[str, str]:
+    """A state with its colour, for a table."""
+    return state.upper(), STATE_STYLES.get(state.lower(), "")
+
+
+def duration(seconds: float) -> str:
+    """`0.2s`, `12s`, `3m05s`, `2h10m`, `4d03h`: two units at most."""
+    if seconds < 0:
+        seconds = 0.0
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}h{minutes:02}m"
+    days, hours = divmod(hours, 24)
+    return f"{days}d{hours:02}h"
+
+
+def ago(moment: float | None, now: float) -> str:
+    """How long ago, in one unit: `just now`, `12s ago`, `3m ago`, `2h ago`, `4d ago`; "" for None."""
+    if moment is None or moment <= 0:
+        return ""
+    seconds = int(now - moment)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit} ago"
+    return f"{seconds}s ago" if seconds >= 2 else "just now"
+
+
+def took(start: float | None, end: float | None, now: float | None = None) -> str:
+    """The time between two moments; up to `now` for what still runs; "" where one is not known."""
+    last = end if end is not None else now
+    return duration(last - start) if start and last else ""
+
+
+def timestamp(moment: float | None) -> str:
+    """Local date and time with the zone's offset, to the second; "" for None."""
+    if not moment:
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(moment))
+
+
+def iso(moment: float | None) -> str | None:
+    """UTC as RFC 3339 with milliseconds, for machines."""
+    if not moment:
+        return None
+    whole, thousandths = divmod(round(moment * 1000), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{thousandths:03}Z"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listing(words: Sequence[str], limit: int = 5) -> str:
+    """`a, b, c`, and `… and 4 more` past the limit."""
+    shown = ", ".join(words[:limit])
+    return shown if len(words) <= limit else f"{shown} … and {len(words) - limit} more"

@@ -1,0 +1,70 @@
+"""`launcher runopts`: the run options of schedulers."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "runopts [SCHEDULER] [--json]"
+HELP = """\
+List the run options of a scheduler: what `cfg:` in a job file and `--cfg` of
+`launcher run` may set."""
+EXAMPLES = "  launcher runopts local_cwd\n  launcher runopts --json          of all schedulers"
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("scheduler", metavar="SCHEDULER", nargs="?", help="one scheduler; all without it")
+    parser.add_argument("--json", action="store_true", help="print a JSON object, by scheduler and option")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.schedulers import get_scheduler, get_scheduler_factories
+
+    names = [args.scheduler] if args.scheduler else list(get_scheduler_factories())
+    found = {name: _options(get_scheduler(name, "launcher")) for name in names}
+    if args.json:
+        from json import dumps
+
+        console.print(dumps(found, indent=2))
+        return 0
+    for number, (name, options) in enumerate(found.items()):
+        if len(found) > 1:
+            console.print(("\n" if number else "") + f"{name}:")
+        console.print(_table(options, console))
+    return 0
+
+
+def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
+    from launcher.specs import get_type_name
+
+    return {
+        name: {
+            "type": get_type_name(option.opt_type),
+            "required": option.is_required,
+            "default": option.default,
+            "help": option.help,
+        }
+        for name, option in scheduler.run_opts()
+    }
+
+
+def _table(options: dict[str, dict[str, Any]], console: Console) -> str:
+    if not options:
+        return "no run options"
+    from json import dumps
+
+    from launcher.cli.render.tables import table
+
+    rows = [
+        [
+            (name, "bold"),
+            option["type"],
+            "required" if option["required"] else "" if option["default"] is None else dumps(option["default"]),
+            option["help"],
+        ]
+        for name, option in options.items()
+    ]
+    return table(["OPTION", "TYPE", "DEFAULT", "WHAT"], rows, color=console.color)

@@ -1,0 +1,51 @@
+"""`launcher schedulers`: what apps can run on."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "schedulers [--json]"
+HELP = """\
+List the schedulers: those that come with launcher, and those that installed
+packages add under the entry-point group `launcher.schedulers`."""
+EXAMPLES = "  launcher schedulers\n  launcher runopts local_cwd      the run options of one"
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.schedulers import get_default_scheduler_name, get_scheduler_factories
+
+    default = get_default_scheduler_name()
+    found = [{"name": name, "default": name == default, **_about(name)} for name in get_scheduler_factories()]
+    if args.json:
+        from json import dumps
+
+        console.print(dumps(found, indent=2))
+        return 0
+    from launcher.cli.render.tables import table
+
+    rows = [
+        [(row["name"], "bold"), "default" if row["default"] else "", "yes" if row["apply"] else "run only", row["about"]]
+        for row in found
+    ]
+    console.print(table(["NAME", "", "PLAN AND APPLY", "WHAT"], rows, color=console.color))
+    return 0
+
+
+def _about(name: str) -> dict[str, Any]:
+    """Whether it can be planned, and the first line of its docstring; why not, when it cannot be loaded."""
+    from launcher.schedulers import StagedScheduler, get_scheduler
+
+    try:
+        scheduler = get_scheduler(name, "launcher")
+    except (ImportError, AttributeError) as error:  # a plug-in whose package is broken must not hide the others
+        return {"apply": False, "about": f"cannot be loaded: {error}"}
+    lines = (type(scheduler).__doc__ or "").strip().splitlines()
+    return {"apply": isinstance(scheduler, StagedScheduler), "about": lines[0] if lines else ""}

@@ -1,0 +1,42 @@
+"""`launcher schema`: the JSON Schemas, as they are published under schemas/."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "schema job|plan"
+HELP = """\
+Print a JSON Schema (draft 2020-12).
+
+job     job files: for editors that check and complete YAML and TOML
+plan    saved plans: what `launcher plan --out` writes and `--format json` prints"""
+EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
+
+KINDS = ("job", "plan")
+
+
+def add_arguments(parser: Any) -> None:
+    from launcher.cli.kinds import one_of
+
+    parser.add_argument("kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job or plan")
+
+
+def run(args: Any, console: Console) -> int:
+    from json import dumps
+
+    console.print(dumps(schema(args.kind), indent=2))
+    return 0
+
+
+def schema(kind: str) -> dict[str, Any]:
+    if kind == "plan":
+        from launcher.plan.codec import plan_schema
+
+        return plan_schema()
+    from launcher.jobfile import job_schema
+
+    return job_schema()

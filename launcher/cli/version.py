@@ -1,0 +1,41 @@
+"""`launcher version`: what to write into a bug report."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "version [--json]"
+HELP = "The version of launcher, of the Python it runs on, and where it keeps its state."
+EXAMPLES = "  launcher version          for people, and for bug reports\n  launcher --version        one line, fast"
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher import __version__, paths
+
+    system = os.uname()
+    facts = {
+        "launcher": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "executable": sys.executable,
+        "system": f"{system.sysname} {system.release} {system.machine}",
+        "home": paths.home(),
+    }
+    if args.json:
+        from json import dumps
+
+        console.print(dumps(facts, indent=2))
+    else:
+        for name, value in facts.items():
+            console.print(f"{name} {value}" if name == "launcher" else f"{name:<11} {value}")
+    return 0

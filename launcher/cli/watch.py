@@ -1,0 +1,177 @@
+"""What a user sees while an apply works and waits: the plan, changes of state, output of replicas, the result."""
+
+from __future__ import annotations
+
+import threading
+
+from launcher.cli.console import OutputClosed, OutputError
+from launcher.cli.render.log_lines import Shaper, prefixes
+from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, result_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Any
+
+    from launcher.apply.events import Outcome, Result
+    from launcher.apply.plans import Watching
+    from launcher.cli.console import Console
+    from launcher.cli.render.progress import Progress
+    from launcher.plan.model import Plan
+    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.specs.launch import JobKey
+
+_MOST_ROWS = 20  # of unchanged jobs in the result; more are a count
+_DETACHED = "detached: the jobs go on; `launcher list` shows them, `launcher logs JOB --follow` reads along"
+
+
+class Watch:
+    """Listens to one apply. A context manager.
+
+    Output that cannot be written any more must not stop an apply half way: it goes silent instead.
+
+    Args:
+        format: "text", "json" (the result alone) or "jsonl" (every event).
+    """
+
+    def __init__(self, console: Console, *, format: str, wait: bool, logs: bool) -> None:
+        self._console = console
+        self._format = format
+        self._wait = wait
+        self._logs = logs
+        self._lock = threading.RLock()
+        self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
+        self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.__exit__(kind, error, trace)
+            self._progress = None
+        if kind is KeyboardInterrupt and self._wait:
+            self._console.note(_DETACHED)
+
+    def watching(self) -> Watching:
+        from launcher.apply.plans import Watching
+
+        live = self._wait and not self._logs and self._format == "text" and self._console.err_is_terminal
+        return Watching(
+            on_event=self._event,
+            on_log=self._log if self._logs else None,
+            on_progress=self._look if live else None,
+        )
+
+    def planned(self, plan: Plan, *, show: bool = True) -> None:
+        """The plan that is about to be carried out."""
+        if self._logs:
+            replicas = list(_replicas(plan))
+            fronts = prefixes([name for _, name in replicas], self._console.color)
+            self._fronts = dict(zip((where for where, _ in replicas), fronts, strict=True))
+        if self._format == "jsonl":
+            counts = {kind: count for kind, count in plan.counts().items() if count}
+            self._json({"version": _version(), "event": "planned", "counts": counts, "plan_digest": plan.plan_digest})
+        elif self._format == "text" and show:
+            from launcher.cli.render.plan_text import plan_text
+
+            self._write(plan_text(plan, color=self._console.color) + "\n")
+
+    def finish(self, result: Result) -> int:
+        """Show what came of it; the exit code."""
+        self.__exit__(None, None, None)
+        for shaper in self._shapers.values():
+            self._copy(shaper.finish(0))
+        if self._format == "json":
+            self._json(result_json(result), indent=2)
+        elif self._format == "jsonl":
+            self._json({"version": _version(), "event": "done", **result_json(result)})
+        else:
+            self._show(result.outcomes)
+        for text in errors_text(result.outcomes, color=self._console.err_color):
+            self._console.note(text)
+        return result.exit_code
+
+    def _show(self, outcomes: Sequence[Outcome]) -> None:
+        kept = [outcome for outcome in outcomes if outcome.kind == "keep"]
+        shown = outcomes if len(kept) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
+        if shown:
+            self._write("\n" + outcomes_text(shown, color=self._console.color) + "\n")
+        if not self._wait and any(o.state == "running" for o in outcomes):
+            self._console.note("they go on by themselves: `launcher logs JOB --follow` reads along")
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        if self._format == "jsonl":
+            self._json(event)
+            return
+        line = event_line(event, color=self._console.err_color)
+        if line is None:
+            return
+        with self._lock:
+            if self._progress is not None:
+                self._progress.say(line)
+            else:
+                self._console.note(line)
+
+    def _look(self, key: JobKey, seen: DescribeAppResponse) -> None:
+        with self._lock:
+            if self._progress is None:
+                from launcher.cli.render.progress import Progress
+
+                self._progress = Progress().__enter__()
+        self._progress.update(key, seen)
+
+    def _log(self, key: JobKey, role: str, k: int, record: LogRecord) -> None:
+        where = (key, role, k)
+        with self._lock:
+            shaper = self._shapers.get(where)
+            if shaper is None:
+                front = self._fronts.get(where) or next(prefixes([(role, k)], self._console.color))
+                shaper = self._shapers[where] = Shaper(front if self._format == "text" else b"")
+            text = shaper.feed(record.time_ns, str(record.stream), record.data)
+            if self._format == "text":
+                self._copy(text)
+            elif self._format == "jsonl" and text:
+                about = {"project": key.project, "target": key.target, "job": key.job, "role": role, "replica": k}
+                lines = text.decode("utf-8", "replace")
+                self._json({"version": _version(), "event": "log", **about, "stream": record.stream, "text": lines})
+
+    def _copy(self, text: bytes) -> None:
+        if text:
+            self._write(text.decode("utf-8", "replace"), end="")
+
+    def _json(self, value: Mapping[str, Any], indent: int | None = None) -> None:
+        from json import dumps
+
+        self._write(dumps(value, indent=indent, ensure_ascii=False))
+
+    def _write(self, text: str, end: str = "\n") -> None:
+        with self._lock:
+            try:
+                self._console.print(text, end=end, flush=True)
+            except OutputClosed:
+                pass  # silent from here on: the console has let go of the stream
+            except OutputError as error:
+                self._console.error(error)
+
+
+def _replicas(plan: Plan) -> Iterator[tuple[tuple[JobKey, str, int], tuple[str, int]]]:
+    """Every replica of the plan's jobs, and how its lines are labelled: with the job where there are several."""
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    for launch in launches:
+        for role in launch.app.roles:
+            name = role.name if len(launches) == 1 else f"{launch.key.job}/{role.name}"
+            for k in range(role.num_replicas):
+                yield (launch.key, role.name, k), (name, k)
+
+
+def _version() -> str:
+    from launcher.apply.events import VERSION
+
+    return VERSION
+

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+
+import pytest
+
+from launcher.cli.arguments import ArgumentTypeError
+from launcher.cli.kinds import count, duration, key_value, moment, several_of
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("1.5", 1.5), ("250ms", 0.25), ("10s", 10), ("2m", 120), ("1h30m", 5400), ("1d2h", 93600), ("0", 0)],
+)
+def test_durations(text, seconds):
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "x", "10x", "h", "1h30", "-5", "1..2s", "²", "10 s", "1e5"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ArgumentTypeError, match="want a duration"):
+        duration(text)
+
+
+def test_a_duration_as_a_moment_is_so_long_ago():
+    assert moment("10m") == pytest.approx(time.time() - 600, abs=5)
+
+
+def test_moments_are_local_unless_they_say_otherwise():
+    assert moment("2025-03-01T12:30:05+02:00") == datetime(2025, 3, 1, 10, 30, 5, tzinfo=timezone.utc).timestamp()
+    assert moment("2025-03-01T12:30:05Z") == datetime(2025, 3, 1, 12, 30, 5, tzinfo=timezone.utc).timestamp()
+    assert moment("2025-03-01 12:30") == datetime(2025, 3, 1, 12, 30).timestamp()  # noqa: DTZ001 - local is meant
+    assert moment("2025-03-01") == datetime(2025, 3, 1).timestamp()  # noqa: DTZ001
+    assert moment("@1740832200") == 1740832200
+
+
+def test_a_time_of_day_is_of_today():
+    today = time.localtime()
+    got = time.localtime(moment("12:30"))
+    assert (got.tm_mday, got.tm_hour, got.tm_min) == (today.tm_mday, 12, 30)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "25:00", "2025-13-01", "@x", ""])
+def test_what_is_no_moment_is_refused(text):
+    with pytest.raises(ArgumentTypeError, match="want a time"):
+        moment(text)
+
+
+def test_key_value_splits_at_the_first_equals_sign():
+    assert key_value("a=b=c") == ("a", "b=c")
+    assert key_value("a=") == ("a", "")
+
+
+@pytest.mark.parametrize("text", ["a", "=b", ""])
+def test_what_is_no_pair_is_refused(text):
+    with pytest.raises(ArgumentTypeError, match="KEY=VALUE"):
+        key_value(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "1.5", "", "²"])
+def test_what_is_no_count_is_refused(text):
+    with pytest.raises(ArgumentTypeError, match="whole number"):
+        count(text)
+
+
+def test_a_list_takes_each_of_its_words():
+    assert several_of("held", "orphan")("orphan, held") == ("orphan", "held")
+    with pytest.raises(ArgumentTypeError, match="did you mean `held`"):
+        several_of("held", "orphan")("hold")

@@ -1,0 +1,86 @@
+"""Chunks in, lines out: nothing is lost, cut or mixed, whatever the borders of the chunks."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.cli.render.log_lines import Shaper, last_lines, prefixes, shaped, stamp
+from launcher.schedulers.logs import LogRecord
+
+CHUNKS = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n\r", max_size=6).map(str.encode)))
+
+
+def shown(shaper, chunks):
+    return b"".join([*(shaper.feed(0, stream, data) for stream, data in chunks), shaper.finish(0)])
+
+
+def lines_of(chunks, stream):
+    return b"".join(data for name, data in chunks if name == stream).split(b"\n")
+
+
+@given(CHUNKS)
+def test_every_line_of_a_stream_comes_out_whole_and_in_order(chunks):
+    out = shown(Shaper(b"> "), chunks)
+    for stream in ("stdout", "stderr"):
+        expected = lines_of(chunks, stream)
+        if not expected[-1]:
+            expected.pop()
+        only = [part for part in chunks if part[0] == stream]
+        assert shown(Shaper(b"> "), only) == b"".join(b"> " + line + b"\n" for line in expected)
+    assert out.count(b"\n") == sum(len([x for x in lines_of(chunks, s)[:-1]]) for s in ("stdout", "stderr")) + sum(
+        bool(lines_of(chunks, s)[-1]) for s in ("stdout", "stderr")
+    )
+
+
+def test_lines_of_two_streams_are_never_mixed():
+    shaper = Shaper()
+    assert shaper.feed(0, "stdout", b"half ") == b""
+    assert shaper.feed(0, "stderr", b"whole\n") == b"whole\n"
+    assert shaper.feed(0, "stdout", b"line\n") == b"half line\n"
+
+
+def test_a_last_line_without_newline_is_shown_and_gets_one():
+    shaper = Shaper(b"a/0 | ")
+    assert shaper.feed(0, "stdout", b"x\ny") == b"a/0 | x\n"
+    assert shaper.finish(0) == b"a/0 | y\n"
+    assert shaper.finish(0) == b""
+
+
+def test_only_matching_lines_are_kept():
+    shaper = Shaper(b"> ", regex="^b")
+    assert shaper.feed(0, "stdout", b"ab\nba\nbb\n") == b"> ba\n> bb\n"
+    assert shaper.feed(0, "stdout", b"none\nat") == b""
+    assert shaper.finish() == b""
+
+
+def test_what_is_no_utf8_is_searched_all_the_same():
+    assert Shaper(regex="ok").feed(0, "stdout", b"\xff ok\nno\n") == b"\xff ok\n"
+
+
+def test_times_stand_before_each_line():
+    out = Shaper(b"", timestamps=True).feed(1_740_832_200_123_456_789, "stdout", b"a\nb\n")
+    assert re.fullmatch(rb"(2025-03-01T\d\d:\d\d:00\.123456[+-]\d{4} [ab]\n){2}", out)
+    assert stamp(0).startswith((b"1970", b"1969"))
+
+
+PIECES = st.lists(st.text("ab\n", min_size=1).map(lambda text: text.encode() + b"\n"))
+
+
+@given(PIECES, st.integers(0, 5))
+def test_the_last_lines_are_the_last_lines(pieces, count):
+    everything = b"".join(pieces).split(b"\n")[:-1]
+    last = everything[-count:] if count else []
+    assert [line for _, line in last_lines(enumerate(pieces), count)] == [line + b"\n" for line in last]
+
+
+def test_pieces_come_with_the_time_of_what_completed_them():
+    records = [LogRecord(1, "stdout", b"a\nb"), LogRecord(2, "restart", b""), LogRecord(3, "stdout", b"c\nd")]
+    assert list(shaped(records, Shaper())) == [(1, b"a\n"), (3, b"bc\n"), (3, b"d\n")]
+
+
+def test_prefixes_are_equally_wide_and_coloured_only_for_a_terminal():
+    assert list(prefixes([("main", 0), ("main", 10)], color=False)) == [b"main/0  | ", b"main/10 | "]
+    assert all(text.startswith(b"\x1b[") for text in prefixes([("main", 0)], color=True))

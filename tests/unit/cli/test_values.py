@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from launcher.cli.render.values import ago, duration, iso, listing, plural, took
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0s"), (-1, "0.0s"), (1.24, "1.2s"), (9.96, "10s"), (59.4, "59s"), (59.6, "1m00s"), (185, "3m05s"),
+     (3600, "1h00m"), (7801, "2h10m"), (86400 * 4 + 3600 * 3, "4d03h")],
+)  # fmt: skip
+def test_durations_show_two_units_at_most(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"), [(1000, "just now"), (995, "5s ago"), (900, "1m ago"), (None, ""), (1010, "just now")]
+)
+def test_ages(moment, text):
+    assert ago(moment, 1000) == text
+
+
+def test_an_age_of_hours_and_days():
+    assert ago(1.0, 7300) == "2h ago"
+    assert ago(1.0, 86400 * 3 + 5) == "3d ago"
+
+
+def test_what_still_runs_took_until_now():
+    assert took(10.0, None, 15.0) == "5.0s"
+    assert took(10.0, 12.0, 15.0) == "2.0s"
+    assert took(None, 12.0) == ""
+
+
+def test_iso_times_are_utc_with_milliseconds():
+    assert iso(1740832200.1234) == "2025-03-01T12:30:00.123Z"
+    assert iso(1740832199.9999) == "2025-03-01T12:30:00.000Z"
+    assert iso(None) is None
+
+
+def test_words():
+    assert plural(1, "file") == "1 file"
+    assert plural(2, "entry", "entries") == "2 entries"
+    assert listing(["a", "b"]) == "a, b"
+    assert listing(list("abcdefg"), limit=5) == "a, b, c, d, e … and 2 more"
