@@ -1,0 +1,50 @@
+"""Schedulers: where apps run. The names here are loaded on first use: each costs its own module only."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.api import Scheduler, StagedScheduler
+    from launcher.schedulers.registry import (
+        DEFAULT_SCHEDULERS,
+        get_default_scheduler_name,
+        get_scheduler,
+        get_scheduler_factories,
+    )
+    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+
+__all__ = [
+    "DEFAULT_SCHEDULERS",
+    "DescribeAppResponse",
+    "ListAppResponse",
+    "Scheduler",
+    "StagedScheduler",
+    "Stream",
+    "get_default_scheduler_name",
+    "get_scheduler",
+    "get_scheduler_factories",
+]
+
+_HOMES = {
+    "Scheduler": "api",
+    "StagedScheduler": "api",
+    "DescribeAppResponse": "responses",
+    "ListAppResponse": "responses",
+    "Stream": "responses",
+    "DEFAULT_SCHEDULERS": "registry",
+    "get_default_scheduler_name": "registry",
+    "get_scheduler": "registry",
+    "get_scheduler_factories": "registry",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,333 @@
+"""The contract of a scheduler: what it offers to run apps, and what plan and apply need of it beyond that.
+
+A scheduler that offers `_submit_dryrun`, `schedule`, `describe`, `list` and `_cancel_existing` serves
+`launcher run` and the Runner. One that is also a `StagedScheduler` can be planned and applied.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+
+from launcher.errors import SchedulerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from typing import Any, Generic, TypeVar
+
+    from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
+    from launcher.schedulers.responses import ListAppResponse as ListAppResponse
+    from launcher.schedulers.responses import Stream as Stream
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import JobKey
+    from launcher.specs.runopts import runopts
+
+    T = TypeVar("T")
+else:
+    T = None
+
+    class Generic:
+        """What `typing.Generic` does for us at run time, without its import: `Scheduler[X]` is Scheduler."""
+
+        def __class_getitem__(cls, _parameters: object) -> type:
+            return cls
+
+
+DAYS_IN_2_WEEKS = 14
+
+_FIRST_POLL_S = 0.05
+_LAST_POLL_S = 5.0
+
+
+class LogsUnsupported(SchedulerError, NotImplementedError):
+    """This scheduler keeps no logs that could be read back."""
+
+
+class ResourceRequired(SchedulerError, ValueError):
+    """This scheduler places replicas by their resources, and a role names none."""
+
+
+class Scheduler(ABC, Generic[T]):
+    """Runs apps. `T` is the type of its requests (what `submit_dryrun` makes and `schedule` sends)."""
+
+    def __init__(self, backend: str, session_name: str) -> None:
+        self.backend = backend
+        self.session_name = session_name
+
+    # What a scheduler must offer
+
+    @abstractmethod
+    def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
+        """The request for `app` (`cfg` is resolved), under the symbolic app id. Writes and edits nothing."""
+
+    @abstractmethod
+    def schedule(self, dryrun_info: AppDryRunInfo[T]) -> str:
+        """Start what `submit_dryrun` described, each time under a fresh app id, and return that id."""
+
+    @abstractmethod
+    def describe(self, app_id: str) -> DescribeAppResponse | None:
+        """The app as it is now, None when there is no such app."""
+
+    @abstractmethod
+    def list(self) -> list[ListAppResponse]:
+        """Every app that this scheduler knows of, newest first."""
+
+    @abstractmethod
+    def _cancel_existing(self, app_id: str) -> None:
+        """Stop an app that exists. One that has ended already stays as it ended."""
+
+    # What it may offer
+
+    def _run_opts(self) -> runopts:
+        """The run options that this scheduler understands."""
+        from launcher.specs.runopts import runopts
+
+        return runopts()
+
+    def _pre_build_validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
+        """A look at the app before its workspace is built."""
+
+    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
+        """Raises ResourceRequired for a role without a resource. Schedulers that place nothing override it."""
+        from launcher.specs.app import NULL_RESOURCE
+
+        for role in app.roles:
+            if role.resource == NULL_RESOURCE:
+                raise ResourceRequired(
+                    f"role `{role.name}` of app `{app.name}` has no resource",
+                    hint=f"{scheduler} needs to know what a replica takes; give the role a resource",
+                )
+
+    def log_iter(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        regex: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterator[str]:
+        """The lines of replica `k` of a role, each with its newline (the last one may have none).
+
+        Each call gives a new iterator. With `should_tail` it ends when the app has ended and everything was
+        read; without, at the end of what is there. `regex` is searched, not matched.
+        """
+        raise LogsUnsupported(f"{self.backend} does not support reading logs back")
+
+    def log_records(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        since: float | None = None,
+        until: float | None = None,
+        follow: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterator[LogRecord]:
+        """The output of replica `k` as it was written: chunks of bytes with their time and stream."""
+        raise LogsUnsupported(f"{self.backend} does not support reading logs back")
+
+    def log_chunks(
+        self,
+        app_id: str,
+        replicas: Sequence[tuple[str, int]],
+        *,
+        stream: str = "combined",
+        since: float | None = None,
+        until: float | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[tuple[str, int, bytes]]:
+        """The output of several replicas for copying on: (role, replica, bytes cut anywhere).
+
+        One replica after the other; followed, in the order of writing where the scheduler can.
+        `since` and `until` (epoch seconds) choose the lines that began between them, `tail` the last lines of
+        what is there when the reading starts.
+        """
+        from launcher.schedulers import logs
+
+        for role, k in replicas:
+            records = self.log_records(app_id, role, k, since, until, follow, logs.stream_of(stream))
+            found = (record.data for record in records)
+            for data in found if tail is None or follow else logs.tail(found, tail):
+                yield role, k, data
+
+    def close(self) -> None:
+        """Give back what this object holds. May be called twice."""
+
+    # What all of them have
+
+    def run_opts(self) -> runopts:
+        """The run options of this scheduler. Override `_run_opts`; overriding this works too."""
+        return self._run_opts()
+
+    def submit(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object | None = None) -> str:
+        """Dry run and schedule in one; returns the app id.
+
+        Raises InvalidRunConfigException for wrong run options.
+        """
+        if workspace:
+            raise SchedulerError(
+                f"{self.backend} cannot build workspaces",
+                hint="leave the workspace out, or use another scheduler",
+            )
+        return self.schedule(self.submit_dryrun(app, cfg))
+
+    def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
+        """What `submit` would send, without sending it. `app` and `cfg` stay as they are.
+
+        Raises InvalidRunConfigException for wrong run options.
+        """
+        resolved = self.run_opts().resolve(cfg)
+        info = self._submit_dryrun(app, resolved)
+        for role in app.roles:
+            info = role.pre_proc(self.backend, info)
+        info._app = app
+        info._cfg = resolved
+        info._scheduler = self.backend
+        return info
+
+    def exists(self, app_id: str) -> bool:
+        return self.describe(app_id) is not None
+
+    def cancel(self, app_id: str) -> None:
+        """Stop the app if there is one. Cancelling twice, or an app that has ended, does nothing."""
+        if self.exists(app_id):
+            self._cancel_existing(app_id)
+
+    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
+        """Block until the app has ended. None when there is no such app.
+
+        When `timeout_s` passes first, the answer is the app as it is then, not ended. This one asks at
+        growing intervals; a scheduler whose engine can tell overrides it.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        interval = _FIRST_POLL_S
+        while True:
+            answer = self.describe(app_id)
+            left = None if deadline is None else deadline - time.monotonic()
+            if answer is None or _is_terminal(answer) or (left is not None and left <= 0):
+                return answer
+            time.sleep(interval if left is None else min(interval, left))
+            interval = min(interval * 1.5, _LAST_POLL_S)
+
+
+def _is_terminal(answer: DescribeAppResponse) -> bool:
+    from launcher.specs.status import is_terminal
+
+    return is_terminal(answer.state)
+
+
+def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Call the scheduler's `_validate`, with or without `cfg`: schedulers in the wild have either form."""
+    hook = scheduler._validate
+    code = getattr(hook, "__code__", None)
+    if (
+        code is not None and code.co_argcount == 3 and not code.co_flags & 0x04
+    ):  # self, app, scheduler; no *args
+        hook(app, scheduler.backend)  # type: ignore[call-arg]
+    else:
+        hook(app, scheduler.backend, cfg)
+
+
+class Reservation:
+    """An app id that is ours, from `reserve` to `start` or `abort`. Schedulers derive their own."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+
+    @property
+    def app_id(self) -> str:
+        return self.attempt.app_id
+
+
+class StagedScheduler(Scheduler[T]):
+    """A scheduler whose apps can be planned and applied: reserve, create, start. Each step survives a kill."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The identity of the engine: a plan made against one engine is stale for another."""
+
+    @abstractmethod
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        """Every attempt of a job that has not settled, and the latest attempt of each of `keys`. Read-only.
+
+        Args:
+            settled: app ids whose outcome the caller knows; they are left out.
+        """
+
+    @abstractmethod
+    def attempt(self, app_id: str) -> Attempt | None:
+        """One recorded attempt with its present state, None when it is unknown. Writes nothing."""
+
+    @abstractmethod
+    def reserve(self, attempt: Attempt) -> Reservation:
+        """Take the attempt's app id, atomically.
+
+        What a dead owner left under this id is resumed when its digest is the same, else removed first.
+        Raises ReservedError, which names the owner, when the id is taken.
+        """
+
+    @abstractmethod
+    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        """Make every object of the attempt and check all that can be checked; nothing is started.
+
+        Args:
+            app, cfg: already bound (`launcher.specs.binding`); the app id is filled in here.
+        """
+
+    @abstractmethod
+    def start(self, reservation: Reservation) -> None:
+        """Start it; returns when every replica was seen to start.
+
+        Raises StartError when one cannot; then the whole attempt was taken back.
+        """
+
+    @abstractmethod
+    def abort(self, reservation: Reservation) -> None:
+        """Remove everything that this reservation made. May be called twice."""
+
+    @abstractmethod
+    def reap(self) -> list[Attempt]:
+        """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new."""
+
+
+def filter_regex(regex: str, lines: Iterable[str]) -> Iterator[str]:
+    """The lines in which `regex` is found, lazily."""
+    import re
+
+    search = re.compile(regex).search
+    return (line for line in lines if search(line))
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Split after each `\n` and only there; lines keep it. `"foo\nbar"` gives `["foo\n", "bar"]`."""
+    lines = [line + "\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    if last:
+        lines.append(last)
+    return lines
+
+
+def split_lines_iterator(chunks: Iterable[str]) -> Iterator[str]:
+    """`split_lines` of each chunk by itself: a line that runs over a border of chunks stays cut there."""
+    for chunk in chunks:
+        yield from split_lines(chunk)
+
+
+_ON_USE = ("DescribeAppResponse", "ListAppResponse", "Stream")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_USE:
+        from launcher.schedulers import responses
+
+        return getattr(responses, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,75 @@
+"""Ids that tell apps apart, and names that paths and hosts can bear."""
+
+from __future__ import annotations
+
+import os
+
+# No vowels, so that no words appear; no 8 beside B. An id begins with a letter: hosts and labels want that.
+_FIRST = "bcdfghjklmnpqrstvwxz"
+_LATER = _FIRST + "012345679"
+
+_LABEL_LIMIT = 63  # of a DNS label
+_PATH_LIMIT = 100  # well below the 255 bytes of a file name, with room for suffixes
+
+
+def random_uint64() -> int:
+    return int.from_bytes(os.urandom(8), "big")
+
+
+def random_id() -> str:
+    """A random id of at most 14 characters, never empty."""
+    number = 0
+    while number == 0:
+        number = random_uint64()
+    out = ""
+    alphabet = _FIRST
+    while number:
+        number, digit = divmod(number, len(alphabet))
+        out += alphabet[digit]
+        alphabet = _LATER
+    return out
+
+
+def get_len_random_id(string_length: int) -> str:
+    """A random id of exactly `string_length` characters."""
+    if string_length < 1:
+        raise ValueError(f"an id has at least one character, not {string_length}")
+    number = int.from_bytes(os.urandom(string_length + 8), "big")  # 8 more bytes: no digit is favoured
+    out = ""
+    alphabet = _FIRST
+    for _ in range(string_length):
+        number, digit = divmod(number, len(alphabet))
+        out += alphabet[digit]
+        alphabet = _LATER
+    return out
+
+
+def make_unique(name: str, string_length: int = 0) -> str:
+    """`name-<id>`, with an id of `string_length` characters; 0 takes all 64 bits."""
+    return f"{name}-{random_id() if string_length == 0 else get_len_random_id(string_length)}"
+
+
+def normalise(name: str, limit: int = _LABEL_LIMIT) -> str:
+    """`name` as a DNS label: `Train Model/2` → `train-model-2`. Never empty, at most `limit` characters."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())
+    return "-".join(part for part in kept.split("-") if part)[:limit].rstrip("-") or "app"
+
+
+def path_name(name: str, limit: int = _PATH_LIMIT) -> str:
+    """`name` as one component of a path: letters, digits, `.`, `_` and `-` stay, the rest becomes `-`."""
+    kept = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in name)
+    return kept.lstrip(".-")[:limit] or "x"
+
+
+def path_names(names: list[str]) -> list[str]:
+    """A path component for each of `names`, in order, no two of them alike (on any file system)."""
+    taken: set[str] = set()
+    out = []
+    for name in names:
+        base = path_name(name)
+        found, n = base, 2
+        while found.lower() in taken:
+            found, n = f"{base}-{n}", n + 1
+        taken.add(found.lower())
+        out.append(found)
+    return out

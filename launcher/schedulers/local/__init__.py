@@ -1,0 +1,1 @@
+"""The local scheduler: one detached supervisor process per app, no daemon."""

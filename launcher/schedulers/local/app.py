@@ -1,0 +1,244 @@
+"""One app while it runs: rounds of starts, restarts by policy, the reasons to stop, the outcome."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.schedulers.local import kernel
+from launcher.schedulers.local.replicas import ENDED, IDLE, Replica, Replicas
+from launcher.schedulers.local.spawn import SpawnError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from launcher.schedulers.local.logwriter import LogWriter
+    from launcher.schedulers.local.loop import Loop
+    from launcher.schedulers.local.record import Record
+    from launcher.schedulers.local.replicas import Role
+    from launcher.schedulers.local.spawn import Spawner
+
+STARTS_PER_TURN = 8  # then the loop looks at pipes and signals
+TAKE_BACK_GRACE_S = 1.0
+
+
+class Outcome:
+    """How an app ended. `state` "" means that it is taken back: no outcome at all."""
+
+    __slots__ = ("code", "message", "state")
+
+    def __init__(self, state: str, message: str = "", code: int | None = None) -> None:
+        self.state = state
+        self.message = message
+        self.code = code
+
+
+class App:
+    """The replicas of an app, what their policies make of an exit, and what becomes of the whole.
+
+    Set the callbacks before `start`: `on_started` (every replica of the first round runs), `on_broken` (one
+    of them cannot be started), `on_ended` (nothing is left of the app, its logs are closed).
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        loop: Loop,
+        spawner: Spawner,
+        logs: LogWriter,
+        record: Record,
+        grace_s: float,
+    ) -> None:
+        self.on_started: Callable[[], None]
+        self.on_broken: Callable[[SpawnError], None]
+        self.on_ended: Callable[[Outcome], None]
+        self.started = False
+        self._loop = loop
+        self._record = record
+        self._grace_s = grace_s
+        self._processes = Replicas(loop, spawner, logs, self._replica_ended)
+        self._roles = roles
+        self._all = [replica for role in roles for replica in role.replicas]
+        self._restarts_possible = any(role.max_retries for role in roles)
+        self._to_start: list[Replica] = []  # the next one last
+        self._over: list[Replica] = []  # ended, not judged yet
+        self._active = 0
+        self._restarts = 0
+        self._restarting: Replica | None = None  # whose failure restarts the whole app
+        self._outcome: Outcome | None = None
+        self._sweeping = False
+
+    def start(self) -> None:
+        self._queue(self._all)
+
+    def stop(self, why: str, outcome: Outcome, by: str = "") -> None:
+        """Stop everything and end with `outcome`. Of several reasons to end the first one counts."""
+        if self._outcome:
+            return
+        self._record.add("stopping", why=why, by=by)
+        self._halt(outcome, self._grace_s)
+
+    def take_back(self) -> None:
+        """Stop everything, as if it had never been."""
+        self._halt(Outcome(""), min(self._grace_s, TAKE_BACK_GRACE_S))
+
+    def child_ended(self) -> None:
+        """There was a SIGCHLD."""
+        self._processes.reap()
+
+    def kill_all(self) -> None:
+        self._processes.kill_all()
+
+    @property
+    def busy(self) -> bool:
+        """Whether `step` has something to do without waiting for anything."""
+        return bool(self._to_start or self._over)
+
+    def step(self) -> None:
+        """Start a few replicas; when all are started, look at those that ended."""
+        if self._to_start:
+            self._start_some()
+            return
+        over, self._over = self._over, []
+        for replica in over:
+            if replica.state == ENDED:  # or it is about to be started again with others
+                self._judge(replica)
+
+    # -- starting ------------------------------------------------------------------------------------------
+
+    def _queue(self, replicas: Iterable[Replica]) -> None:
+        replicas = list(replicas)
+        for replica in replicas:
+            replica.state = IDLE
+        self._to_start[:0] = reversed(replicas)
+
+    def _start_some(self) -> None:
+        for replica in self._to_start[: -STARTS_PER_TURN - 1 : -1]:
+            try:
+                self._processes.start(replica)
+            except SpawnError as error:
+                self._cannot_start(replica, error)
+                return
+            self._to_start.pop()
+            self._active += 1
+            replica.role.active += 1
+            self._record.add(
+                "spawn",
+                role=replica.role.name,
+                k=replica.k,
+                pid=replica.pid,
+                start=kernel.start_time(replica.pid),
+                restart=replica.restarts,
+            )
+            if not self._restarts_possible:
+                replica.packed = b""
+        os.chdir("/")  # we must not keep a replica's directory busy
+        if not self._to_start and not self.started:
+            self.started = True
+            self._record.add("started")
+            self.on_started()
+
+    def _cannot_start(self, replica: Replica, error: SpawnError) -> None:
+        error.role, error.k = replica.role.name, replica.k
+        self._to_start = []
+        if self.started:
+            message = f"{replica.name} could not be started again: {error}"
+            self.stop("peer", Outcome("failed", message), by=replica.name)
+        else:
+            self.on_broken(error)
+
+    # -- ends and restarts ---------------------------------------------------------------------------------
+
+    def _replica_ended(self, replica: Replica) -> None:
+        self._active -= 1
+        replica.role.active -= 1
+        more = {name: True for name in ("oom", "stopped") if getattr(replica, name)}
+        self._record.add(
+            "exit",
+            replica.ended_ns,
+            role=replica.role.name,
+            k=replica.k,
+            code=replica.code,
+            signal=replica.signal,
+            **more,
+        )
+        self._over.append(replica)
+
+    def _judge(self, replica: Replica) -> None:
+        role = replica.role
+        if self._outcome or self._restarting:
+            self._go_on_when_all_ended()
+        elif role.restarting:
+            if role.active == 0:
+                self._restart_role(role, replica)
+        elif replica.code:
+            self._failed(replica)
+        elif not self._active and all(each.state == ENDED and each.code == 0 for each in self._all):
+            self._outcome = Outcome("succeeded", code=0)
+            self._go_on_when_all_ended()
+
+    def _failed(self, replica: Replica) -> None:
+        role = replica.role
+        if role.retry_policy == "REPLICA" and replica.retries < role.max_retries:
+            replica.retries += 1
+            self._restart((replica,), "replica", replica, replica.retries)
+        elif role.retry_policy == "ROLE" and role.restarts < role.max_retries:
+            role.restarts += 1
+            role.restarting = True
+            self._stop_for_restart(role.replicas, role.active, replica)
+            if role.active == 0:
+                self._restart_role(role, replica)
+        elif role.retry_policy == "APPLICATION" and self._restarts < role.max_retries:
+            self._restarts += 1
+            self._restarting = replica
+            self._to_start = []
+            self._stop_for_restart(self._all, self._active, replica)
+            self._go_on_when_all_ended()
+        else:
+            self.stop("peer", Outcome("failed", _how_it_ended(replica), replica.code), by=replica.name)
+
+    def _stop_for_restart(self, replicas: Sequence[Replica], active: int, cause: Replica) -> None:
+        if active:
+            self._record.add("stopping", why="restart", by=cause.name)
+            self._processes.stop(replicas, self._grace_s)
+
+    def _restart_role(self, role: Role, cause: Replica) -> None:
+        role.restarting = False
+        self._restart(role.replicas, "role", cause, role.restarts)
+
+    def _restart(self, replicas: Sequence[Replica], scope: str, cause: Replica, count: int) -> None:
+        self._record.add("restart", scope=scope, role=cause.role.name, k=cause.k, n=count)
+        for replica in replicas:
+            replica.restarts += 1
+        self._queue(replicas)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _halt(self, outcome: Outcome, grace_s: float) -> None:
+        self._outcome = outcome
+        self._to_start = []
+        self._processes.stop(self._all, grace_s)
+        self._go_on_when_all_ended()
+
+    def _go_on_when_all_ended(self) -> None:
+        if self._active == 0 and not self._sweeping:
+            self._sweeping = True
+            self._processes.sweep(self._swept)
+
+    def _swept(self) -> None:
+        """Nothing runs any more: end, or begin again."""
+        if self._outcome:
+            self.on_ended(self._outcome)
+        elif self._restarting:
+            self._sweeping = False
+            cause, self._restarting = self._restarting, None
+            for role in self._roles:
+                role.restarting = False
+            self._restart(self._all, "app", cause, self._restarts)
+
+
+def _how_it_ended(replica: Replica) -> str:
+    if not replica.signal:
+        return f"{replica.name} exited with {replica.code}"
+    memory = "; the machine was out of memory" if replica.oom else ""
+    return f"{replica.name} was killed by signal {replica.signal}{memory}"

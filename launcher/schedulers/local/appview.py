@@ -1,0 +1,259 @@
+"""What the record of an app says, folded into its present state. Only reads."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from launcher.errors import StateError
+from launcher.schedulers.local import rundir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.specs.attempt import AttemptState
+
+VERSION = 1
+LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
+
+
+class ReplicaView:
+    """One replica. `state`: pending, running, succeeded, failed, cancelled or lost. Times in seconds."""
+
+    __slots__ = (
+        "ended_at",
+        "exit_code",
+        "k",
+        "num_restarts",
+        "oom",
+        "pid",
+        "role",
+        "signal",
+        "start",
+        "started_at",
+        "state",
+    )
+
+    def __init__(self, role: str, k: int) -> None:
+        self.role = role
+        self.k = k
+        self.state = "pending"
+        self.pid: int | None = None
+        self.start: int | None = None
+        self.exit_code: int | None = None
+        self.signal = 0
+        self.oom = False
+        self.num_restarts = 0
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+
+
+class AppView:
+    """One app, as its record and its lock tell.
+
+    Attributes:
+        supervisor: (pid, start time, boot id) of the process that looks after it; None before there is one.
+        owner: who is still busy submitting a reserved or created app; "" when nobody is.
+        exit_code: of the replica that decided a failure.
+        num_restarts: restarts of the app, of its roles and of single replicas, together.
+        stop_why, stop_by: why it was or is being stopped (cancel, timeout, peer, parent), and by whom.
+        warnings: what went wrong without ending it, e.g. log output lost to a full disk.
+    """
+
+    __slots__ = (
+        "attached",
+        "created_at",
+        "ended_at",
+        "exit_code",
+        "handle",
+        "lock_held",
+        "message",
+        "num_restarts",
+        "owner",
+        "replicas",
+        "started_at",
+        "state",
+        "stop_by",
+        "stop_why",
+        "supervisor",
+        "warnings",
+    )
+
+    def __init__(self) -> None:
+        self.state: AttemptState = "reserved"
+        self.supervisor: tuple[int, int, str] | None = None
+        self.owner = ""
+        self.lock_held = False
+        self.handle = ""
+        self.attached = False
+        self.created_at: float | None = None
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.message = ""
+        self.exit_code: int | None = None
+        self.num_restarts = 0
+        self.stop_why = ""
+        self.stop_by = ""
+        self.replicas: list[ReplicaView] = []
+        self.warnings: list[str] = []
+
+
+def view_of(app_dir: str) -> AppView:
+    """The state of an app; "reserved" where there is no record. Raises StateError for a newer version's."""
+    view = _Fold(_events(app_dir)).view
+    if view.state in ("succeeded", "failed", "cancelled"):
+        return view
+    held = rundir.is_locked(app_dir)
+    if not held:  # it may have ended between the record and the lock: what is written now is all there is
+        view = _Fold(_events(app_dir)).view
+    view.lock_held = held
+    if view.state == "running" and not held:
+        _lose(view)
+    elif view.state in ("reserved", "created") and held:
+        view.owner = _owner(app_dir, view)
+    return view
+
+
+def _events(app_dir: str) -> list[dict[str, Any]]:
+    try:
+        with open(rundir.events(app_dir), "rb") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return []
+    whole = text[: text.rfind(b"\n") + 1]  # a line being written is not there yet
+    try:
+        found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")
+    except ValueError:  # a crash of the machine can tear a line in the middle of the file
+        found = [_line(line) for line in whole.splitlines()]
+    return [event for event in found if isinstance(event, dict)]
+
+
+def _line(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _owner(app_dir: str, view: AppView) -> str:
+    host = os.uname().nodename
+    if view.supervisor:
+        return f"pid {view.supervisor[0]} on {host}"
+    try:
+        with open(rundir.lock(app_dir), "rb") as file:
+            written = file.read(200).decode(errors="replace").strip()
+    except OSError:
+        written = ""
+    return written or f"a process on {host}"
+
+
+def _lose(view: AppView) -> None:
+    view.state = "lost"
+    view.message = LOST
+    for replica in view.replicas:
+        if replica.state in ("pending", "running"):
+            replica.state = "lost"
+
+
+class _Fold:
+    """Goes through the events once; `view` is what they add up to."""
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self.view = AppView()
+        self._known: dict[tuple[str, int], ReplicaView] = {}
+        actions = {
+            "spawn": self._spawn,
+            "exit": self._exit,
+            "supervisor": self._supervisor,
+            "created": self._created,
+            "starting": self._starting,
+            "started": self._started,
+            "restart": self._restart,
+            "stopping": self._stopping,
+            "warning": self._warning,
+            "ended": self._ended,
+        }
+        for event in events:
+            action = actions.get(event.get("e", ""))  # kinds that a later version adds tell us nothing
+            if action:
+                action(event, event.get("t", 0) / 1e9)
+
+    def _supervisor(self, event: dict[str, Any], at: float) -> None:
+        if event["v"] > VERSION:
+            raise StateError(
+                f"{event['handle']} was started by a newer version of launcher (record version {event['v']})",
+                hint="use the newer version for this app",
+            )
+        view = self.view
+        view.supervisor = (event["pid"], event["start"], event["boot"])
+        view.handle = event["handle"]
+        view.attached = event["attached"]
+
+    def _created(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "created"
+        self.view.created_at = at
+        for role, count in event.get("roles", ()):
+            for k in range(count):
+                self._replica(role, k)
+
+    def _starting(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "running"
+        self.view.started_at = at
+
+    def _started(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "running"
+        self.view.started_at = at
+
+    def _spawn(self, event: dict[str, Any], at: float) -> None:
+        replica = self._replica(event["role"], event["k"])
+        replica.state = "running"
+        replica.pid = event["pid"]
+        replica.start = event["start"]
+        replica.num_restarts = event["restart"]
+        replica.started_at = at
+        replica.ended_at = replica.exit_code = None
+        replica.signal = 0
+        replica.oom = False
+
+    def _exit(self, event: dict[str, Any], at: float) -> None:
+        replica = self._replica(event["role"], event["k"])
+        code = event["code"]
+        replica.exit_code = code
+        replica.signal = event["signal"]
+        replica.oom = bool(event.get("oom"))
+        replica.ended_at = at
+        if code == 0:
+            replica.state = "succeeded"
+        elif event.get("stopped"):  # we told it to end; its code is none of its doing
+            replica.state = "failed" if self.view.stop_why == "timeout" else "cancelled"
+        else:
+            replica.state = "failed"
+
+    def _restart(self, event: dict[str, Any], at: float) -> None:
+        self.view.num_restarts += 1
+        self.view.stop_why = self.view.stop_by = ""
+
+    def _stopping(self, event: dict[str, Any], at: float) -> None:
+        self.view.stop_why = event["why"]
+        self.view.stop_by = event.get("by", "")
+
+    def _warning(self, event: dict[str, Any], at: float) -> None:
+        self.view.warnings.append(event["message"])
+
+    def _ended(self, event: dict[str, Any], at: float) -> None:
+        view = self.view
+        view.state = event["state"]
+        view.message = event["message"]
+        view.exit_code = event["code"]
+        view.ended_at = at
+        for replica in view.replicas:
+            if replica.state in ("pending", "running"):
+                replica.state = "cancelled"
+
+    def _replica(self, role: str, k: int) -> ReplicaView:
+        found = self._known.get((role, k))
+        if found is None:
+            found = self._known[role, k] = ReplicaView(role, k)
+            self.view.replicas.append(found)
+        return found

@@ -1,0 +1,129 @@
+"""attempt.json: what an app was reserved as. Written once by the client, before anything else is made.
+
+For an attempt of a job it is the attempt; for any other app the same fields as far as they mean something,
+with "key" null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from launcher import paths
+from launcher.schedulers.local import rundir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.index import Row
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+
+Record = dict[str, "Any"]
+
+
+def of_app(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str, app_id: str, created_at: float) -> Record:
+    """The record of an app that no job file made."""
+    return {
+        "key": None,
+        "name": app.name,
+        "app_id": app_id,
+        "scheduler": scheduler,
+        "document": _document(app, cfg, scheduler),
+        "metadata": {str(name): str(value) for name, value in app.metadata.items()},
+        "created_at": created_at,
+    }
+
+
+def _document(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from launcher.specs.canonical import UnstorableValueError, document
+    from launcher.specs.launch import JobKey, Launch
+
+    launch = Launch(
+        key=JobKey("", "", app.name), app=app, cfg=cfg, scheduler=scheduler, root="", file="", origin=""
+    )
+    try:
+        return document(launch)
+    except (
+        UnstorableValueError
+    ):  # role metadata of Python apps may hold any object; it is no part of what runs
+        bare = replace(app, roles=[replace(role, metadata={}) for role in app.roles])
+        return document(replace(launch, app=bare))
+
+
+def write(app_dir: str, record: Mapping[str, Any]) -> None:
+    _write(rundir.attempt(app_dir), record)
+
+
+def write_request(app_dir: str, request: Mapping[str, Any]) -> None:
+    _write(rundir.request(app_dir), request)
+
+
+def _write(path: str, value: Mapping[str, Any]) -> None:
+    """Raises StateError when the disk is full or read-only; then the file is as it was."""
+    new = f"{path}.new"
+    try:
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(value, file, ensure_ascii=False, separators=(",", ":"))
+        os.replace(new, path)
+    except OSError as error:
+        raise paths.unusable(error, path) from error
+
+
+def read(app_dir: str) -> Record | None:
+    """None where there is none: its writer was killed before, or the folder is not there."""
+    return _read(rundir.attempt(app_dir))
+
+
+def read_request(app_dir: str) -> dict[str, Any] | None:
+    return _read(rundir.request(app_dir))
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            value = json.load(file)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def attempt_of(record: Record, view: AppView) -> Attempt:
+    """The recorded attempt of a job as it is now."""
+    from dataclasses import replace
+
+    from launcher.specs.attempt import Attempt
+
+    return replace(
+        Attempt.from_json(record),
+        state=view.state,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        owner=view.owner,
+        message=view.message,
+        exit_code=view.exit_code,
+    )
+
+
+def blank_attempt(row: Row, view: AppView) -> Attempt:
+    """An attempt whose folder was made and whose record was not written: it has no document."""
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
+
+    return Attempt(
+        key=JobKey(row.project or "", row.target or "", row.job or ""),
+        number=row.number or 0,
+        app_id=row.app_id,
+        scheduler=row.scheduler,
+        digest="",
+        document={},
+        created_at=row.created_at,
+        state=view.state,
+        owner=view.owner,
+    )

@@ -1,0 +1,197 @@
+"""Taking an app id: an index row, a folder, and its lock, so that exactly one process owns it at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+
+from launcher import paths
+from launcher.errors import ReservedError, StateError
+from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local.index import Index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.attemptfile import Record
+    from launcher.specs.launch import JobKey
+
+_PATIENCE_S = 0.2  # readers hold the lock for microseconds to see whether it is free
+_AGAIN_S = 0.002
+
+
+class TakenError(ReservedError):
+    """The app id is somebody else's. `owner` says whose, `state` how far that app has come."""
+
+    def __init__(self, app_id: str, state: str, owner: str) -> None:
+        super().__init__(
+            f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
+            hint="plan again: somebody applied the same job meanwhile",
+        )
+        self.owner = owner
+        self.state = state
+
+
+class Claim:
+    """An app folder that is ours as long as `lock_fd` is open, here or in a supervisor that inherited it.
+
+    `resumed`: it holds what a dead owner had begun, with the same digest.
+    """
+
+    def __init__(self, app_dir: str, lock_fd: int, *, resumed: bool) -> None:
+        self.app_dir = app_dir
+        self.lock_fd = lock_fd
+        self.resumed = resumed
+
+    def release(self) -> None:
+        """Close our copy of the lock: the supervisor has its own, or nobody owns the folder any more."""
+        if self.lock_fd >= 0:
+            os.close(self.lock_fd)
+            self.lock_fd = -1
+
+
+def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
+    """Take the app id of `record` and write the record. Raises TakenError, StateError.
+
+    The row comes before the folder, so that no folder is ever without one, and again after it, because
+    whoever met the row alone may have removed it as void.
+    """
+    app_id = record["app_id"]
+    app_dir = rundir.app_dir(state_dir, app_id)
+    with Index.open(state_dir) as index:
+        paths.ensure(rundir.apps_dir(state_dir))
+        while True:
+            _add(index, record, session, name, key)
+            new = _make(app_dir)
+            fd = _lock(app_dir, app_id)
+            if fd >= 0:
+                _add(index, record, session, name, key)
+                break
+    made = Claim(app_dir, fd, resumed=False)
+    try:
+        if not new:
+            made.resumed = _take_over(app_dir, record)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
+        attemptfile.write(app_dir, record)
+    except OSError as error:
+        made.release()
+        raise paths.unusable(error, app_dir) from error
+    except (TakenError, StateError):
+        made.release()
+        raise
+    return made
+
+
+def discard(state_dir: str, app_dir: str, made: Claim) -> None:
+    """Remove a folder that is ours, and its row."""
+    rundir.remove(app_dir)
+    made.release()
+    with Index.open(state_dir) as index:
+        index.remove_void(os.path.basename(app_dir), app_dir)
+
+
+def discard_ownerless(state_dir: str, app_dir: str) -> bool:
+    """Remove an app that was never started and whose owner is dead. False when somebody owns it after all."""
+    app_id = os.path.basename(app_dir)
+    try:
+        fd = _lock(app_dir, app_id)
+    except TakenError:
+        return False
+    made = Claim(app_dir, fd, resumed=False)
+    if fd >= 0 and _has_started(app_dir):
+        made.release()
+        return False
+    discard(state_dir, app_dir, made)
+    return True
+
+
+def _add(index: Index, record: Record, session: str, name: str, key: JobKey | None) -> None:
+    index.add(
+        record["app_id"],
+        scheduler=record["scheduler"],
+        session=session,
+        name=name,
+        key=key,
+        number=record.get("number"),
+        created_at=record["created_at"],
+    )
+
+
+def _make(app_dir: str) -> bool:
+    try:
+        os.mkdir(app_dir, 0o700)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise paths.unusable(error, app_dir) from error
+    return True
+
+
+def _lock(app_dir: str, app_id: str) -> int:
+    """A descriptor that holds the lock of the folder; -1 when the folder was removed under our hands."""
+    path = rundir.lock(app_dir)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return -1
+    except OSError as error:
+        raise paths.unusable(error, path) from error
+    deadline = time.monotonic() + _PATIENCE_S
+    while not _try_lock(fd):
+        if time.monotonic() > deadline:
+            os.close(fd)
+            view = rundir.read_state(app_dir)
+            raise TakenError(app_id, view.state if view else "gone", view.owner if view else "")
+        time.sleep(_AGAIN_S)
+    if _is_at(fd, path):
+        return fd
+    os.close(fd)
+    return -1
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether the file that we locked is still the one at `path`, and not one of a folder just removed."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _has_started(app_dir: str) -> bool:
+    view = rundir.read_state(app_dir)
+    return view is not None and view.state not in ("reserved", "created")
+
+
+def _take_over(app_dir: str, record: Record) -> bool:
+    """Clear what a dead owner left, under our lock; True when it had begun the same thing.
+
+    Raises TakenError when the app was started: then it is an attempt of its own, however it ended.
+    """
+    view = rundir.read_state(app_dir)
+    if view is not None and view.state not in ("reserved", "created"):
+        # We hold the lock, so nobody supervises it: what its record calls running is lost.
+        raise TakenError(record["app_id"], "lost" if view.state == "running" else view.state, "")
+    left = attemptfile.read(app_dir)
+    for name in os.listdir(app_dir):
+        if name != os.path.basename(rundir.lock(app_dir)):
+            _delete(os.path.join(app_dir, name))
+    return left is not None and left.get("digest") == record.get("digest")
+
+
+def _delete(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        rundir.remove_tree(path)
+    else:
+        os.unlink(path)

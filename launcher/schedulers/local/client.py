@@ -1,0 +1,222 @@
+"""The client's end of a supervisor: spawn it, hand it the request, say go.
+
+Messages both ways: 4 bytes of length, little-endian, then a marshalled value. Both ends are the same
+interpreter, so marshal is safe here and costs the supervisor no import.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+from launcher.errors import SchedulerError, StartError
+from launcher.schedulers.local import kernel, rundir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from typing import Any
+
+    from launcher.schedulers.local.request import PopenRequest
+
+_CONTROL_FD = 3
+_LOCK_FD = 4
+_NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
+_ABOVE = 10  # where our copies go, out of the way of the numbers that the supervisor wants
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+_MAIN = (
+    f"import sys; sys.path.insert(0, {_ROOT!r});"
+    " from launcher.schedulers.local.supervisor import main; main()"
+)
+# A loader or locale that this interpreter itself needs. Nothing else of the environment: the replicas' part
+# goes through the control socket and is written nowhere.
+_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+
+
+class Supervisor:
+    """A supervisor that we spawned: its pid and our end of the control socket.
+
+    As long as the socket is open an attached app runs; it closes with this object, and with our process.
+    """
+
+    def __init__(self, app_dir: str, pid: int, control: socket) -> None:
+        self.app_dir = app_dir
+        self.pid = pid
+        self.attached = False
+        self._control: socket | None = control
+
+    def __del__(self) -> None:
+        self.close()
+
+    @classmethod
+    def spawn(cls, app_dir: str, lock_fd: int) -> Supervisor:
+        """Start a supervisor for the app. It takes over the lock: the caller closes its copy of `lock_fd`."""
+        from _socket import socketpair  # `socket` loads selectors and enum for what we do not need
+
+        if not sys.executable:
+            raise SchedulerError("cannot start a supervisor: this Python does not know its own executable")
+        try:
+            ours, theirs = socketpair()
+        except OSError as error:
+            raise _unstartable(error) from error
+        try:
+            return cls(app_dir, _spawn(app_dir, theirs.fileno(), lock_fd), ours)
+        except OSError as error:
+            ours.close()
+            raise _unstartable(error) from error
+        finally:
+            theirs.close()
+
+    def create(self, request: PopenRequest, *, attached: bool) -> None:
+        """Have everything made and checked. Raises StartError naming role and command when that fails."""
+        self.attached = attached
+        self._ask(
+            {
+                "op": "create",
+                "app_dir": self.app_dir,
+                "handle": request.handle,
+                "attached": attached,
+                "timeout_s": request.timeout_s,
+                "grace_s": request.grace_s,
+                "env": dict(os.environ),
+                "roles": [_role(request, name) for name in request.role_params],
+            }
+        )
+
+    def go(self) -> None:
+        """Start every replica. Raises StartError when one cannot; then nothing is left of the app."""
+        self._ask({"op": "go"})
+
+    def close(self) -> None:
+        """Let go of the supervisor. An app not started is taken back, an attached one is cancelled."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def reap(self, *, block: bool = False) -> bool:
+        """Take its exit status once it has ended, or we keep a zombie. True when it is gone."""
+        try:
+            return os.waitpid(self.pid, 0 if block else os.WNOHANG)[0] == self.pid
+        except ChildProcessError:
+            # Reaped by the host program's own SIGCHLD handling, or we are a fork of whoever spawned it.
+            return kernel.start_time(self.pid) is None
+
+    def _ask(self, message: dict[str, Any]) -> None:
+        try:
+            self._send(message)
+            answer = self._receive()
+        except (BrokenPipeError, ConnectionResetError):
+            answer = None
+        if answer is None:
+            self._ended_without_answer()
+        elif "error" in answer:
+            self.close()
+            self.reap(block=True)
+            raise _refusal(answer)
+
+    def _ended_without_answer(self) -> None:
+        """The supervisor hung up. Fine when the app was cancelled meanwhile, else it died."""
+        self.close()
+        self.reap(block=True)
+        view = rundir.read_state(self.app_dir)
+        if view is None or view.state != "cancelled":
+            raise SchedulerError(
+                f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
+                hint="apply again; if it stays so, the disk may be full or the machine out of memory",
+            )
+
+    def _send(self, message: dict[str, Any]) -> None:
+        data = marshal.dumps(message)
+        if self._control is None:
+            raise BrokenPipeError
+        # Without the flag a host program that restored SIGPIPE would die with its supervisor.
+        self._control.sendall(len(data).to_bytes(4, "little") + data, _NO_SIGPIPE)
+
+    def _receive(self) -> dict[str, Any] | None:
+        """The next message; None when the other end has gone."""
+        head = self._read(4)
+        body = self._read(int.from_bytes(head, "little")) if head else b""
+        return marshal.loads(body) if body else None
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = self._control.recv(size - len(data)) if self._control is not None else b""
+            if not part:
+                return b""
+            data += part
+        return bytes(data)
+
+
+def _spawn(app_dir: str, control_fd: int, lock_fd: int) -> int:
+    from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+    copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control_fd, lock_fd)]
+    errors = os.path.join(app_dir, "supervisor.err")
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        (os.POSIX_SPAWN_DUP2, copies[0], _CONTROL_FD),
+        (os.POSIX_SPAWN_DUP2, copies[1], _LOCK_FD),
+    ]
+    argv = [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN]
+    env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    try:
+        return os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
+    finally:
+        for fd in copies:
+            os.close(fd)
+
+
+def _role(request: PopenRequest, name: str) -> dict[str, Any]:
+    retries, policy = request.role_retries.get(name, (0, "APPLICATION"))
+    unbuffered = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "x"}
+    return {
+        "name": name,
+        "max_retries": retries,
+        "retry_policy": policy,
+        "replicas": [
+            {
+                "argv": param.args,
+                "env": {**unbuffered, **param.env},
+                "cwd": param.cwd or "/",
+                "log_dir": folder,
+            }
+            for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
+        ],
+    }
+
+
+def _exact(text: str) -> str:
+    """The same text as a plain str: marshal takes no subclasses, and an enum's members are some."""
+    return text[:]
+
+
+def _unstartable(error: OSError) -> SchedulerError:
+    return SchedulerError(
+        f"cannot start a supervisor: {error.strerror or error}",
+        hint="the machine may be out of processes, files or memory",
+    )
+
+
+def _refusal(answer: dict[str, Any]) -> StartError:
+    """The error for what the supervisor could not do, naming the replica and its command."""
+    text = str(answer["error"])
+    if answer.get("role") is None:
+        return StartError(text)
+    import shlex
+
+    where = str(answer["role"]) if answer.get("k") is None else f"{answer['role']}/{answer['k']}"
+    return StartError(f"cannot start {where}: {text}\n  command: {shlex.join(answer.get('argv') or [])}")
+
+
+def _last_words(app_dir: str) -> str:
+    """What a dead supervisor wrote to its stderr, its last line."""
+    try:
+        with open(os.path.join(app_dir, "supervisor.err"), encoding="utf-8", errors="replace") as file:
+            lines = file.read().strip().splitlines()
+    except OSError:
+        return ""
+    return f": {lines[-1]}" if lines else ""

@@ -1,0 +1,128 @@
+"""What is known of a local app, in the words of the schedulers' API."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import PurePath
+
+from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local.request import ERROR_FILE
+from launcher.schedulers.responses import DescribeAppResponse
+from launcher.specs.app import NONE
+from launcher.specs.appstate import AppState
+from launcher.specs.canonical import app_from_document
+from launcher.specs.status import ReplicaStatus, RoleStatus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.appview import AppView, ReplicaView
+    from launcher.schedulers.local.attemptfile import Record
+    from launcher.specs.app import AppDef
+
+_STATES = {
+    "reserved": AppState.SUBMITTED,
+    "created": AppState.PENDING,
+    "pending": AppState.PENDING,
+    "running": AppState.RUNNING,
+    "succeeded": AppState.SUCCEEDED,
+    "failed": AppState.FAILED,
+    "cancelled": AppState.CANCELLED,
+    "lost": AppState.FAILED,
+}
+_HOST = "localhost"
+
+
+def app_state(state: str) -> AppState:
+    """Our finer states in the eight that users know; a lost app has failed."""
+    return _STATES.get(state, AppState.UNKNOWN)
+
+
+def response(app_id: str, app_dir: str, view: AppView, record: Record | None) -> DescribeAppResponse:
+    """The answer of `describe`. `record` None: the app was reserved and not recorded yet."""
+    request = attemptfile.read_request(app_dir) or {}
+    log_dirs = request.get("role_log_dirs") or {}
+    errors = _error_files(log_dirs)
+    app = _app(record)
+    return DescribeAppResponse(
+        app_id=app_id,
+        state=app_state(view.state),
+        num_restarts=view.num_restarts,
+        msg=_message(view) or NONE,
+        structured_error_msg=_oldest(errors),
+        ui_url=PurePath(request["log_dir"]).as_uri() if request.get("log_dir") else None,
+        metadata=app.metadata if app else {},
+        roles_statuses=_roles(view, errors),
+        roles=app.roles if app else [],
+        name=app.name if app else "",
+        exit_code=view.exit_code,
+        created_at=record["created_at"] if record else view.created_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+    )
+
+
+def name_of(record: Record) -> str:
+    """The job's name, or the AppDef's."""
+    key = record.get("key")
+    return str(key[2] if key else record["name"])
+
+
+def _app(record: Record | None) -> AppDef | None:
+    if record is None:
+        return None
+    return app_from_document(record["document"], name_of(record), record.get("metadata") or {})
+
+
+def _message(view: AppView) -> str:
+    lost = "lost: " if view.state == "lost" else ""
+    return "; ".join(part for part in (lost + view.message, *view.warnings) if part)
+
+
+def _roles(view: AppView, errors: dict[tuple[str, int], tuple[float, str]]) -> list[RoleStatus]:
+    by_role: dict[str, list[ReplicaStatus]] = {}
+    for replica in view.replicas:
+        error = errors.get((replica.role, replica.k), (0.0, NONE))[1]
+        by_role.setdefault(replica.role, []).append(_status(replica, error))
+    return [RoleStatus(role, sorted(found, key=lambda status: status.id)) for role, found in by_role.items()]
+
+
+def _status(replica: ReplicaView, error: str) -> ReplicaStatus:
+    return ReplicaStatus(
+        id=replica.k,
+        state=app_state(replica.state),
+        role=replica.role,
+        hostname=_HOST,
+        structured_error_msg=error,
+        exit_code=replica.exit_code,
+        num_restarts=replica.num_restarts,
+        started_at=replica.started_at,
+        ended_at=replica.ended_at,
+        message="killed: out of memory" if replica.oom else "",
+    )
+
+
+def _error_files(log_dirs: dict[str, list[str]]) -> dict[tuple[str, int], tuple[float, str]]:
+    """(role, k) → (time, text) of the replicas that left an error file; one half-written counts as it is."""
+    found = {}
+    for role, dirs in log_dirs.items():
+        for k, folder in enumerate(dirs):
+            path = os.path.join(folder, ERROR_FILE)
+            try:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found[role, k] = os.fstat(file.fileno()).st_mtime, _compact(file.read())
+            except OSError:
+                continue
+    return found
+
+
+def _compact(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text))
+    except ValueError:
+        return text
+
+
+def _oldest(errors: dict[tuple[str, int], tuple[float, str]]) -> str:
+    """The first error is the cause; later ones are mostly its effects."""
+    return min(errors.values())[1] if errors else NONE

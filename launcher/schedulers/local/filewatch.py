@@ -1,0 +1,97 @@
+"""Waiting until files change: inotify, or looking from time to time where there is none."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from launcher.schedulers.local import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
+CHANGES = (
+    0x2 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
+)  # written, moved, made, removed; the folder itself
+
+
+class FileWatch:
+    """Waits until files change: are written, made, renamed or removed.
+
+    The files need not exist yet, their folders must. Changes after `add` are never missed: watch first,
+    read, then wait.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if kernel.LINUX else -1
+        self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
+        self._signatures: dict[str, tuple[int, int, int] | None] = {}
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: str) -> None:
+        """Watch one more file. Raises FileNotFoundError when its folder is not there."""
+        folder = os.path.dirname(path) or "."
+        if self._fd >= 0 and folder not in self._folders.values():
+            number = kernel.libc("inotify_add_watch", self._fd, os.fsencode(folder), CHANGES)
+            if number >= 0:
+                self._folders[number] = folder
+            else:
+                os.stat(folder)
+                self.close()  # out of watches: look from time to time instead
+        self._signatures[path] = _signature(path)
+
+    def wait(self, timeout_s: float | None = None, *fds: int) -> set[str]:
+        """The watched paths that changed since the last call; empty when `timeout_s` is over or one of
+        `fds` (say, of `open_pid`) can be read."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            if self._fd >= 0:
+                ready = kernel.wait_readable((self._fd, *fds), left)
+            else:
+                ready = kernel.wait_readable(fds, kernel.POLL_S if left is None else min(left, kernel.POLL_S))
+            changed = self._changed()
+            if changed or any(fd in ready for fd in fds) or (left is not None and left <= 0):
+                return changed
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _changed(self) -> set[str]:
+        if self._fd < 0:
+            return self._differing()
+        try:
+            events = os.read(self._fd, 65536)
+        except BlockingIOError:
+            return set()
+        changed: set[str] = set()
+        at = 0
+        while at < len(events):  # struct inotify_event {int wd; uint32_t mask, cookie, len; char name[len];}
+            number = int.from_bytes(events[at : at + 4], "little", signed=True)
+            size = int.from_bytes(events[at + 12 : at + 16], "little")
+            name = os.fsdecode(events[at + 16 : at + 16 + size].rstrip(b"\0"))
+            at += 16 + size
+            if number < 0 or not name:  # events were dropped, or the folder itself went
+                changed.update(self._signatures)
+            else:
+                changed.add(os.path.join(self._folders.get(number, ""), name))
+        return changed & self._signatures.keys()
+
+    def _differing(self) -> set[str]:
+        now = {path: _signature(path) for path in self._signatures}
+        changed = {path for path in now if now[path] != self._signatures[path]}
+        self._signatures = now
+        return changed
+
+
+def _signature(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

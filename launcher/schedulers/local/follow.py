@@ -1,0 +1,145 @@
+"""Following the logs of local replicas until their app has ended, woken by the kernel."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.schedulers.local import kernel, rundir
+from launcher.schedulers.local.filewatch import FileWatch
+from launcher.schedulers.local.logs import CHUNK, RecordReader, path_of
+from launcher.schedulers.logs import COMBINED, LogRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from launcher.schedulers.local.appview import AppView
+
+_UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file
+
+
+class AppWatch:
+    """Wakes up when watched files change or the app's supervisor has gone. Use as a context manager."""
+
+    def __init__(self, app_dir: str) -> None:
+        self._app_dir = app_dir
+        self._files = FileWatch()
+        self._pid_fd = -1
+        self.ended = False
+        """The app has ended: whatever it wrote is in the files by now."""
+        self._look()
+
+    def __enter__(self) -> AppWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+        if self._pid_fd >= 0:
+            os.close(self._pid_fd)
+            self._pid_fd = -1
+
+    def add(self, path: str) -> None:
+        self._files.add(path)
+
+    def wait(self) -> set[str]:
+        """The files that changed; none of them when the app has ended or was started."""
+        fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
+        changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
+        if fds and kernel.wait_readable(fds, 0):
+            self.ended = True
+        elif not fds:
+            self._look()
+        return changed
+
+    def _look(self) -> None:
+        """Find the supervisor. Until there is one, its record is what we wait for."""
+        events = rundir.events(self._app_dir)
+        if os.path.isdir(self._app_dir):
+            self._files.add(events)  # watched before it is read, so that no line is missed
+        view = rundir.read_state(self._app_dir)
+        if view is None or view.state not in ("reserved", "created", "running"):
+            self.ended = True
+        elif view.supervisor is not None:
+            pid, start, _ = view.supervisor
+            fd = kernel.open_pid(pid, start)
+            self._pid_fd = -1 if fd is None else fd
+            self.ended = fd is None
+        elif not view.lock_held:
+            self.ended = True
+
+
+def wait_for_end(app_dir: str, view: AppView, timeout_s: float | None = None) -> None:
+    """Until the supervisor has ended; before there is one, until something happens. At most `timeout_s`."""
+    if view.supervisor is not None and kernel.is_running(*view.supervisor[:2]):
+        kernel.wait_for_exit(*view.supervisor[:2], timeout_s)
+        return
+    try:
+        watch = FileWatch([rundir.events(app_dir)])
+    except FileNotFoundError:
+        return
+    watch.wait(_UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s))
+    watch.close()
+
+
+class _Tail:
+    """A growing file: what was added since the last look."""
+
+    def __init__(self, path: str, at: int) -> None:
+        self._path = path
+        self._at = at
+        self._fd = -1
+
+    def read(self) -> Iterator[bytes]:
+        if self._fd < 0:
+            try:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return
+        while data := os.pread(self._fd, CHUNK, self._at):
+            self._at += len(data)
+            yield data
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def follow_chunks(app_dir: str, starts: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
+    """(file, bytes) as they are written, until the app has ended and everything was read.
+
+    Args:
+        starts: log file → offset to begin at. Its folder must exist.
+    """
+    tails = {path: _Tail(path, at) for path, at in starts.items()}
+    try:
+        with AppWatch(app_dir) as watch:
+            for path in starts:
+                watch.add(path)
+            looking = set(starts)
+            while True:
+                ended = watch.ended  # before the look: what is read then is all there is
+                for path in starts if ended else sorted(looking):
+                    for data in tails[path].read():
+                        yield path, data
+                if ended:
+                    return
+                looking = watch.wait() & tails.keys()
+    finally:
+        for tail in tails.values():
+            tail.close()
+
+
+def follow_records(
+    app_dir: str, folder: str, stream: str, since: float | None, until: float | None
+) -> Iterator[LogRecord]:
+    """Records of one replica as they come, until the app has ended or their time is past `until`."""
+    reader = RecordReader(folder, stream, since, until)
+    with AppWatch(app_dir) as watch:
+        watch.add(path_of(folder, COMBINED))
+        while True:
+            ended = watch.ended
+            yield from reader.read()
+            if ended or reader.finished:
+                return
+            watch.wait()

@@ -1,0 +1,108 @@
+"""What an image is to the local scheduler: nothing (local_cwd), or a folder to run in (local_dir)."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.errors import SchedulerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from launcher.schedulers.local.request import ReplicaParam
+    from launcher.specs.app import CfgVal, Role
+
+
+class ImageError(SchedulerError, ValueError):
+    """The image of a role is nothing that can be run in."""
+
+
+class ImageProvider:
+    """Turns a role's image into a folder and a command line. Reads nothing of the disk until `check`.
+
+    Args:
+        cfg: the resolved run options.
+        cwd: absolute folder to run in where the options name none.
+    """
+
+    def __init__(self, cfg: Mapping[str, CfgVal], cwd: str) -> None:
+        self.cfg = cfg
+        self.default_cwd = cwd
+
+    def fetch(self, image: str) -> str:
+        """The folder that `$<img_root>` stands for."""
+        raise ImageError(f"{type(self).__name__} says nothing of where images are")
+
+    def fetch_role(self, role: Role) -> str:
+        return self.fetch(role.image)
+
+    def get_cwd(self, image: str) -> str:
+        """The absolute folder that replicas run in."""
+        return self.default_cwd
+
+    def get_entrypoint(self, img_root: str, role: Role) -> str:
+        """The executable: a path, or a name that the replica's PATH is searched for."""
+        return os.path.join(img_root, role.entrypoint)
+
+    def check(self, role: Role) -> None:
+        """Raises ImageError when replicas of the role could not run on this machine as it is now."""
+        cwd = self.get_cwd(role.image)
+        _usable_folder(cwd, f"role `{role.name}`: the working folder {cwd}")
+
+    def get_replica_param(
+        self,
+        img_root: str,
+        role: Role,
+        stdout: str | None = None,
+        stderr: str | None = None,
+        combined: str | None = None,
+    ) -> ReplicaParam:
+        """The command line of a replica of `role`, whose macros were filled in before."""
+        from launcher.schedulers.local.request import ReplicaParam
+
+        argv = [self.get_entrypoint(img_root, role), *role.args]
+        return ReplicaParam(argv, dict(role.env), stdout, stderr, combined, self.get_cwd(role.image))
+
+
+class CWDImageProvider(ImageProvider):
+    """local_cwd: the image's name means nothing; replicas run in the `cwd` option or the current folder."""
+
+    def get_cwd(self, image: str) -> str:
+        given = self.cfg.get("cwd")
+        return os.path.join(self.default_cwd, os.path.expanduser(str(given))) if given else self.default_cwd
+
+    def fetch(self, image: str) -> str:
+        return self.get_cwd(image)
+
+    def get_entrypoint(self, img_root: str, role: Role) -> str:
+        return role.entrypoint
+
+
+class LocalDirectoryImageProvider(ImageProvider):
+    """local_dir: the image is an absolute existing folder, and replicas run in it."""
+
+    def fetch(self, image: str) -> str:
+        if not os.path.isabs(image):
+            raise ImageError(
+                f"local_dir runs images that are folders: want an absolute path, got `{image}`",
+                hint="set the role's image to the absolute path of a folder, or use local_cwd",
+            )
+        return image
+
+    def get_cwd(self, image: str) -> str:
+        return self.fetch(image)
+
+    def get_entrypoint(self, img_root: str, role: Role) -> str:
+        return role.entrypoint
+
+    def check(self, role: Role) -> None:
+        _usable_folder(self.fetch(role.image), f"role `{role.name}`: the image {role.image}")
+
+
+def _usable_folder(folder: str, what: str) -> None:
+    if not os.path.isdir(folder):
+        reason = "is not a folder" if os.path.exists(folder) else "does not exist"
+        raise ImageError(f"{what} {reason}", hint="local replicas run in a folder of this machine")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise ImageError(f"{what} cannot be read", hint="check the permissions of the folder")

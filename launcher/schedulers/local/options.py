@@ -1,0 +1,30 @@
+"""The run options of the local schedulers."""
+
+from __future__ import annotations
+
+from launcher.schedulers.local.request import DEFAULT_GRACE_S
+from launcher.specs.runopts import runopts
+
+
+def options(backend: str) -> runopts:
+    """`local_dir` has no `cwd`: its replicas run in their image."""
+    opts = runopts()
+    opts.add(
+        "log_dir",
+        str,
+        "folder for the logs, by session, app, role and replica; the state folder if not given",
+    )
+    opts.add("prepend_cwd", bool, "look for executables in the working folder first, not last", default=False)
+    opts.add(
+        "auto_set_cuda_visible_devices",
+        bool,
+        "deal out this host's GPUs to the replicas, by CUDA_VISIBLE_DEVICES",
+        default=False,
+    )
+    if backend != "local_dir":
+        opts.add("cwd", str, "folder the replicas run in; the current one unless a job file says")
+    opts.add(
+        "timeout_s", int, "seconds after which the whole app is stopped and has failed; no limit if not given"
+    )
+    opts.add("grace_s", float, "seconds from TERM to KILL when the app is stopped", default=DEFAULT_GRACE_S)
+    return opts

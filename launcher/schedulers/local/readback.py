@@ -1,0 +1,119 @@
+"""Which files hold the logs of a replica, and reading them in the way that is asked for."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.errors import SchedulerError
+from launcher.schedulers import logs
+from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local import logs as files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from launcher.schedulers.logs import LogRecord
+
+
+class Source:
+    """The logs of one replica. Raises SchedulerError when there is no such app, role or replica."""
+
+    def __init__(self, app_dir: str, role: str, k: int) -> None:
+        self.app_dir = app_dir
+        self.role = role
+        self.k = k
+        self.folder = _folder(app_dir, role, k)
+
+    def records(
+        self, stream: str, since: float | None, until: float | None, *, follow: bool
+    ) -> Iterator[LogRecord]:
+        if not follow:
+            return files.records(self.folder, stream, since, until)
+        from launcher.schedulers.local.follow import follow_records
+
+        return follow_records(self.app_dir, self.folder, stream, since, until)
+
+    def start(self, stream: str, since: float | None, tail: int | None) -> int:
+        """The offset in the stream's file to begin at."""
+        start, end = files.window(self.folder, stream, since)
+        return (
+            start if tail is None else files.tail_start(files.path_of(self.folder, stream), tail, start, end)
+        )
+
+
+def chunks(
+    sources: Sequence[Source],
+    stream: str,
+    since: float | None = None,
+    until: float | None = None,
+    *,
+    tail: int | None = None,
+    follow: bool = False,
+) -> Iterator[tuple[str, int, bytes]]:
+    """(role, replica, bytes): one replica after the other, or as they write when they are followed."""
+    if stream not in logs.STREAMS:
+        logs.stream_of(stream)  # says what there is
+    if not follow:
+        return _as_they_are(sources, stream, since, until, tail)
+    if until is not None:
+        return _followed_until(sources, stream, since, until)
+    return _followed(sources, stream, since, tail)
+
+
+def _as_they_are(
+    sources: Sequence[Source], stream: str, since: float | None, until: float | None, tail: int | None
+) -> Iterator[tuple[str, int, bytes]]:
+    for source in sources:
+        path = files.path_of(source.folder, stream)
+        start, end = files.window(source.folder, stream, since, until)
+        if tail is not None:
+            start = files.tail_start(path, tail, start, end)
+        for data in files.chunks(path, start, end):
+            yield source.role, source.k, data
+
+
+def _followed(
+    sources: Sequence[Source], stream: str, since: float | None, tail: int | None
+) -> Iterator[tuple[str, int, bytes]]:
+    from launcher.schedulers.local.follow import follow_chunks
+
+    by_app: dict[str, dict[str, Source]] = {}
+    for source in sources:
+        by_app.setdefault(source.app_dir, {})[files.path_of(source.folder, stream)] = source
+    for app_dir, by_path in by_app.items():
+        starts = {path: source.start(stream, since, tail) for path, source in by_path.items()}
+        for path, data in follow_chunks(app_dir, starts):
+            yield by_path[path].role, by_path[path].k, data
+
+
+def _followed_until(
+    sources: Sequence[Source], stream: str, since: float | None, until: float
+) -> Iterator[tuple[str, int, bytes]]:
+    """By record, because only records tell when the time is up."""
+    for source in sources:
+        for _, line in logs.lines(source.records(stream, since, until, follow=True)):
+            yield source.role, source.k, line
+
+
+def stream_name(stream: object) -> str:
+    """ "stdout", "stderr" or "combined" of a Stream, a text or None."""
+    return logs.COMBINED if stream is None else str(getattr(stream, "value", stream))
+
+
+def _folder(app_dir: str, role: str, k: int) -> str:
+    name = os.path.basename(app_dir)
+    if not os.path.isdir(app_dir):
+        raise SchedulerError(f"there is no app `{name}`", hint="`launcher list` shows what there is")
+    request = attemptfile.read_request(app_dir)
+    if request is None:
+        raise SchedulerError(f"{name} was not created yet: it has no logs")
+    dirs: dict[str, list[str]] = request["role_log_dirs"]
+    if role not in dirs:
+        from launcher.specs.text import did_you_mean
+
+        raise SchedulerError(f"app {name} has no role `{role}`", hint=did_you_mean(role, dirs))
+    if not 0 <= k < len(dirs[role]):
+        replicas = f"0 to {len(dirs[role]) - 1}" if len(dirs[role]) > 1 else "0"
+        raise SchedulerError(f"role `{role}` of {name} has no replica {k}", hint=f"there are: {replicas}")
+    return dirs[role][k]

@@ -1,0 +1,103 @@
+"""Writing the record of an app: one event a line, one write an event, whatever the disk says."""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Value = str | int | float | bool | None | list["Value"]
+
+try:
+    from _json import encode_basestring_ascii as _quote  # all that is needed of `json`, a tenth of its cost
+except ImportError:  # an interpreter without the C module
+    from json.encoder import py_encode_basestring_ascii as _quote
+
+SPARE_BYTES = 64 * 1024
+
+
+class Record:
+    """The events file of an app. Only the supervisor writes it.
+
+    A full disk must not stop the app: events that do not fit wait in memory for the next `add` or `flush`,
+    and the blocks of the `spare` file are given back for them. A line is in the file whole or not at all.
+    """
+
+    def __init__(self, path: str, spare: str) -> None:
+        """Start a record. Raises FileExistsError when it already tells of an app that was started."""
+        self._spare = spare
+        self._waiting = b""
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        if b'{"e":"starting"' in os.read(self._fd, 1 << 20):
+            os.close(self._fd)
+            raise FileExistsError(path)
+        os.ftruncate(self._fd, 0)  # a submission that somebody was killed in
+        self._size = 0
+        _reserve(spare)
+
+    def add(self, kind: str, at_ns: int = 0, **fields: Value) -> None:
+        """Append one event, as of now or of `at_ns`."""
+        self._write({"e": kind, "t": at_ns or time.time_ns(), **fields})
+
+    def begin(self, version: int, kind: str, **fields: Value) -> None:
+        """Append the first event: it starts with the version of the format."""
+        self._write({"v": version, "e": kind, "t": time.time_ns(), **fields})
+
+    def flush(self) -> bool:
+        """Try to write the events that are waiting; False when there still are some."""
+        while self._waiting:
+            try:
+                written = os.write(self._fd, self._waiting)
+            except OSError:
+                written = 0
+            whole = written
+            if written < len(self._waiting):  # full; nobody must read half a line
+                whole = self._waiting.rfind(b"\n", 0, written) + 1
+                os.ftruncate(self._fd, self._size + whole)
+            self._size += whole
+            self._waiting = self._waiting[whole:]
+            if self._waiting and not self._give_back():
+                return False
+        return True
+
+    def _write(self, event: dict[str, Value]) -> None:
+        members = ",".join([f'"{name}":{_json(value)}' for name, value in event.items()])
+        self._waiting += b"{%b}\n" % members.encode()
+        self.flush()
+
+    def close(self) -> None:
+        """Nothing more will be written: give the spare blocks back."""
+        self._give_back()
+        os.close(self._fd)
+
+    def _give_back(self) -> bool:
+        """Free the spare blocks; False when they are gone already."""
+        try:
+            os.unlink(self._spare)
+        except OSError:
+            return False
+        return True
+
+
+def _json(value: Value) -> str:
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, list):
+        return f"[{','.join([_json(each) for each in value])}]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _reserve(path: str) -> None:
+    """Make a file that really takes up its blocks."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, SPARE_BYTES)
+    except (AttributeError, OSError):  # not Linux, or a file system without: zeros take up space as well
+        os.write(fd, bytes(SPARE_BYTES))
+    finally:
+        os.close(fd)

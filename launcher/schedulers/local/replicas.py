@@ -1,0 +1,284 @@
+"""The processes of an app: start them, copy what they print, notice their end, stop them and what they left.
+
+A replica leads its own session and process group. As long as its leader is not reaped, the number of the
+group cannot be reused and the group may be signalled; afterwards only descendants of ours are, one by one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from launcher.schedulers.local import kernel
+from launcher.schedulers.local.logwriter import STDERR, STDOUT, ReplicaLog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from launcher.schedulers.local.logwriter import LogWriter
+    from launcher.schedulers.local.loop import Loop
+    from launcher.schedulers.local.spawn import Spawner
+
+DRAIN_S = 0.5
+"""How long what a replica left in its group may go on, and its pipes may stay open, after it has ended."""
+
+PIPE_BYTES = 64 * 1024
+BIG_PIPE_BYTES = 1024 * 1024
+MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and ends with one that is being filled
+FIRST_RETRY_S, LAST_RETRY_S = 0.005, 1.0
+
+IDLE, RUNNING, ENDING, ENDED = range(4)
+"""States of a replica: not started (again), its leader lives, only its group or pipes do, all over."""
+
+
+class Role:
+    """One role: its policy, its replicas, how many of them are not over, and how often it was restarted."""
+
+    __slots__ = ("active", "max_retries", "name", "replicas", "restarting", "restarts", "retry_policy")
+
+    def __init__(self, name: str, max_retries: int, retry_policy: str) -> None:
+        self.name = name
+        self.max_retries = max_retries
+        self.retry_policy = retry_policy
+        self.replicas: list[Replica] = []
+        self.active = 0
+        self.restarts = 0
+        self.restarting = False
+
+
+class Replica:
+    """One replica. There may be thousands: nothing here but small values, `packed` to start it with."""
+
+    __slots__ = (
+        "code",
+        "ended_ns",
+        "err",
+        "k",
+        "kill_at",
+        "log",
+        "oom",
+        "out",
+        "packed",
+        "pid",
+        "restarts",
+        "retries",
+        "role",
+        "signal",
+        "state",
+        "stopped",
+    )
+
+    def __init__(self, role: Role, k: int, packed: bytes, log: ReplicaLog) -> None:
+        self.role = role
+        self.k = k
+        self.packed = packed
+        self.log = log
+        self.restarts = 0  # for whatever reason
+        self.retries = 0  # for its own sake
+        self.state = IDLE
+        self.pid = self.out = self.err = -1
+        self._forget()
+
+    def begin(self, pid: int, out: int, err: int) -> None:
+        self._forget()
+        self.state = RUNNING
+        self.pid, self.out, self.err = pid, out, err
+
+    def _forget(self) -> None:
+        self.code = self.signal = self.ended_ns = 0
+        self.oom = False
+        self.stopped = False  # we told it to end
+        self.kill_at = 0.0  # monotonic time at which what is left of it is killed; 0.0: nobody said
+
+    @property
+    def name(self) -> str:
+        return f"{self.role.name}/{self.k}"
+
+
+class Replicas:
+    """All replicas of an app, as processes. `on_end` is called once a start, when all of it is over."""
+
+    def __init__(
+        self, loop: Loop, spawner: Spawner, logs: LogWriter, on_end: Callable[[Replica], None]
+    ) -> None:
+        self._loop = loop
+        self._spawner = spawner
+        self._logs = logs
+        self._on_end = on_end
+        self._by_pid: dict[int, Replica] = {}  # leaders that are not reaped
+        self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
+        self._ending: dict[Replica, None] = {}
+        self._buffer = memoryview(bytearray(PIPE_BYTES))
+        self._oom_kills = kernel.oom_kills()
+        loop.on_output = self.read
+
+    def start(self, replica: Replica) -> None:
+        """Start a replica. Raises SpawnError."""
+        pid, out, err = self._spawner.spawn(replica.packed, replica.restarts)
+        replica.begin(pid, out, err)
+        self._by_pid[pid] = replica
+        for kind, fd in ((STDOUT, out), (STDERR, err)):
+            self._pipes[kind][fd] = replica
+            self._loop.add(fd)
+        if replica.restarts:
+            self._logs.mark_restart(replica.log)
+
+    def stop(self, replicas: Iterable[Replica], grace_s: float) -> None:
+        """TERM to the groups of `replicas`, and KILL after `grace_s` to what is left of them."""
+        told = [(each, each.pid) for each in replicas if each.state in (RUNNING, ENDING) and not each.stopped]
+        for replica, pid in told:
+            replica.stopped = True
+            replica.kill_at = time.monotonic() + grace_s
+            signal = kernel.signal_group if replica.state == RUNNING else kernel.signal_rest
+            if signal(pid, kernel.SIGTERM):
+                signal(pid, kernel.SIGCONT)  # one that is suspended would not hear of it
+            self._settle(replica)
+
+        def expire() -> None:
+            for replica, pid in told:
+                self._expire(replica, pid)
+
+        if told:
+            self._loop.after(grace_s, expire)
+
+    def read(self, fd: int) -> None:
+        """Copy what waits in a pipe to the logs."""
+        replica = self._pipes[STDOUT].get(fd) or self._pipes[STDERR].get(fd)
+        if replica is None:  # closed earlier in this turn
+            return
+        self._copy(fd)
+        self._settle(replica)
+
+    def reap(self) -> bool:
+        """Take note of the children that ended; False when none is left at all."""
+        adopted = False
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                replica = self._by_pid.pop(ended[0], None)
+                if replica:
+                    self._leader_ended(replica, os.waitstatus_to_exitcode(ended[1]))
+                else:
+                    adopted = True
+        except ChildProcessError:
+            return False
+        finally:
+            if adopted:  # it may have been the last one of a group
+                for replica in list(self._ending):
+                    self._settle(replica)
+        return True
+
+    def sweep(self, then: Callable[[], None], retry_s: float = FIRST_RETRY_S) -> None:
+        """KILL all processes below us, wherever they went, and call `then` when none is left.
+
+        To be used when every replica has ended: what comes out of their pipes by then is all there is.
+        """
+        if self.reap():
+            kernel.kill_descendants()
+            self._loop.after(retry_s, lambda: self.sweep(then, min(2 * retry_s, LAST_RETRY_S)))
+            return
+        for pipes in self._pipes:
+            for fd in list(pipes):
+                self._empty(fd)
+                self._close(fd)
+        self._logs.close_all()
+        then()
+
+    def kill_all(self) -> None:
+        """KILL everything at once, without waiting: the last thing a failing supervisor does."""
+        for pid in self._by_pid:
+            kernel.signal_group(pid, kernel.SIGKILL)
+        kernel.kill_descendants()
+
+    def _leader_ended(self, replica: Replica, code: int) -> None:
+        replica.state = ENDING
+        replica.ended_ns = time.time_ns()
+        replica.code, replica.signal = (128 - code, -code) if code < 0 else (code, 0)
+        replica.oom = replica.signal == kernel.SIGKILL and not replica.stopped and self._oom_struck()
+        self._ending[replica] = None
+        self._settle(replica)
+        if replica.state == ENDED:
+            return
+        pid = replica.pid
+        if not replica.stopped:
+            replica.kill_at = time.monotonic() + DRAIN_S
+            self._loop.after(DRAIN_S, lambda: self._expire(replica, pid))
+        elif replica.kill_at <= time.monotonic():
+            self._kill_rest(replica, pid)
+
+    def _oom_struck(self) -> bool:
+        before, self._oom_kills = self._oom_kills, kernel.oom_kills()
+        return self._oom_kills > before
+
+    def _settle(self, replica: Replica) -> None:
+        """End a replica whose leader is gone if its group is, and its pipes are (or it was told to stop)."""
+        if replica.state != ENDING or kernel.signal_group(replica.pid, 0):
+            return
+        if self._drained(replica) or replica.stopped:
+            self._end(replica)
+
+    def _expire(self, replica: Replica, pid: int) -> None:
+        """Its time is over, unless it was started again or has been given longer meanwhile."""
+        if replica.pid != pid or not replica.kill_at or time.monotonic() < replica.kill_at:
+            return
+        if replica.state == RUNNING:
+            kernel.signal_group(pid, kernel.SIGKILL)
+        else:
+            self._kill_rest(replica, pid)
+
+    def _kill_rest(self, replica: Replica, pid: int, retry_s: float = FIRST_RETRY_S) -> None:
+        """KILL what the leader left in its session until nothing is; pipes held elsewhere do not count."""
+        if replica.pid != pid or replica.state != ENDING:
+            return
+        if kernel.signal_rest(pid, kernel.SIGKILL):
+            longer = min(2 * retry_s, LAST_RETRY_S)
+            self._loop.after(retry_s, lambda: self._kill_rest(replica, pid, longer))
+        else:
+            self._drained(replica)
+            self._end(replica)
+
+    def _end(self, replica: Replica) -> None:
+        replica.state = ENDED
+        del self._ending[replica]
+        self._logs.close(replica.log)
+        self._on_end(replica)
+
+    def _drained(self, replica: Replica) -> bool:
+        """Read what is in the pipes of a replica; whether they are closed at the other end."""
+        for fd in (replica.out, replica.err):
+            if fd >= 0:
+                self._empty(fd)
+        return replica.out < 0 and replica.err < 0
+
+    def _empty(self, fd: int) -> None:
+        for _ in range(MAX_READS):
+            if not self._copy(fd):
+                break
+
+    def _copy(self, fd: int) -> bool:
+        """Move one portion from a pipe to the logs; False when there is none (now, or ever again)."""
+        kind = STDOUT if fd in self._pipes[STDOUT] else STDERR
+        try:
+            size = os.readv(fd, (self._buffer,))
+        except BlockingIOError:
+            return False
+        if size == 0:
+            self._close(fd)
+            return False
+        self._logs.append(self._pipes[kind][fd].log, kind, self._buffer[:size])
+        if size == PIPE_BYTES:  # it was full, so its writer waits for us: fewer and larger portions
+            kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
+            if len(self._buffer) < BIG_PIPE_BYTES:
+                self._buffer = memoryview(bytearray(BIG_PIPE_BYTES))
+        return True
+
+    def _close(self, fd: int) -> None:
+        replica = self._pipes[STDOUT].pop(fd, None) or self._pipes[STDERR].pop(fd, None)
+        if replica is None:
+            return
+        self._loop.remove(fd)
+        os.close(fd)
+        if fd == replica.out:
+            replica.out = -1
+        elif fd == replica.err:
+            replica.err = -1

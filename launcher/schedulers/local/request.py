@@ -1,0 +1,276 @@
+"""The request of the local scheduler, derived from an AppDef by pure functions.
+
+A request is first built with the symbolic app id (`$<app_id>`, escapes kept) and bound to a real one when it
+is scheduled, so that a plan shows what will run and one dry run can be scheduled more than once.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, replace
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.ids import path_names
+from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
+from launcher.specs.check import check_app
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
+from launcher.specs.runopts import InvalidRunConfigException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.local.images import ImageProvider
+    from launcher.specs.app import AppDef, CfgVal, Role
+
+STDOUT_LOG = "stdout.log"
+STDERR_LOG = "stderr.log"
+COMBINED_LOG = "combined.log"
+ERROR_FILE = "error.json"
+DEFAULT_GRACE_S = 10.0
+RANK0_ENV = "LAUNCHER_RANK0_HOST"
+
+
+class InvalidAppException(SchedulerError, ValueError):
+    """The AppDef makes no sense: every problem with its place, one a line."""
+
+
+@dataclass
+class ReplicaParam:
+    """One replica: its command line, what its environment has beyond the inherited one, and its log files."""
+
+    args: list[str]
+    env: dict[str, str]
+    stdout: str | None = None
+    stderr: str | None = None
+    combined: str | None = None
+    cwd: str | None = None
+
+
+@dataclass
+class PopenRequest:
+    """What a supervisor is told to run. `str(request)` is for people to read.
+
+    Attributes:
+        log_dir: folder that holds the folders of all replicas.
+        role_params, role_log_dirs: per role, in order of the replicas.
+        handle: of the app; `app_dir`: its folder of records below the state folder.
+        role_retries: role → (max_retries, retry policy).
+        timeout_s: of the whole app, restarts included; None for no limit.
+        grace_s: from TERM to KILL when the app is stopped.
+        notes: what the app asks for and this scheduler cannot give.
+    """
+
+    app_id: str
+    log_dir: str
+    role_params: dict[str, list[ReplicaParam]]
+    role_log_dirs: dict[str, list[str]]
+
+    handle: str = ""
+    app_dir: str = ""
+    role_retries: dict[str, tuple[int, str]] = field(default_factory=dict)
+    timeout_s: int | None = None
+    grace_s: float = DEFAULT_GRACE_S
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        from launcher.schedulers.local.request_text import render
+
+        return render(self)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build_request(
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    app_id: str = SYMBOLIC_APP_ID,
+    *,
+    scheduler: str,
+    session: str,
+    apps_dir: str,
+    images: ImageProvider,
+    gpus: int = 0,
+) -> PopenRequest:
+    """The request for `app`. Reads no disk, clock or environment, edits nothing.
+
+    Args:
+        cfg: resolved run options.
+        app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
+        apps_dir: absolute folder of the records of all apps.
+        images: says where each role runs.
+        gpus: GPUs of this host; looked at only with `auto_set_cuda_visible_devices`.
+
+    Raises InvalidRunConfigException for options out of range, InvalidAppException for what cannot be run.
+    """
+    _check(app, cfg)
+    app_dir = os.path.join(escape(apps_dir), SYMBOLIC_APP_ID)
+    log_dir = _log_dir(cfg, images, session, app_dir)
+    request = PopenRequest(
+        app_id=SYMBOLIC_APP_ID,
+        log_dir=log_dir,
+        role_params={},
+        role_log_dirs={},
+        handle=f"{scheduler}://{escape(session)}/{SYMBOLIC_APP_ID}",
+        app_dir=app_dir,
+        role_retries={role.name: (role.max_retries, str(role.retry_policy.value)) for role in app.roles},
+        timeout_s=_number(cfg, "timeout_s", int),
+        grace_s=_number(cfg, "grace_s", float) or 0.0,
+        notes=_notes(app, scheduler),
+    )
+    for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
+        dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
+        request.role_log_dirs[role.name] = dirs
+        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg)
+    _assign_gpus(request, app, cfg, gpus)
+    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def bind_request(request: PopenRequest, app_id: str) -> PopenRequest:
+    """The request under a real app id: a new value, macros and escapes resolved."""
+    values = {"app_id": app_id}
+
+    def bind(text: str) -> str:
+        return substitute(text, values)
+
+    return replace(
+        request,
+        app_id=app_id,
+        log_dir=bind(request.log_dir),
+        role_params={
+            role: [_bind_replica(param, bind) for param in params]
+            for role, params in request.role_params.items()
+        },
+        role_log_dirs={
+            role: [bind(folder) for folder in dirs] for role, dirs in request.role_log_dirs.items()
+        },
+        handle=bind(request.handle),
+        app_dir=bind(request.app_dir),
+        role_retries=dict(request.role_retries),
+        notes=list(request.notes),
+    )
+
+
+def _bind_replica(param: ReplicaParam, bind: Callable[[str], str]) -> ReplicaParam:
+    return ReplicaParam(
+        args=[bind(arg) for arg in param.args],
+        env={name: bind(value) for name, value in param.env.items()},
+        stdout=bind(param.stdout) if param.stdout else None,
+        stderr=bind(param.stderr) if param.stderr else None,
+        combined=bind(param.combined) if param.combined else None,
+        cwd=bind(param.cwd) if param.cwd else None,
+    )
+
+
+def _replicas(
+    role: Role, dirs: list[str], request: PopenRequest, images: ImageProvider, cfg: Mapping[str, CfgVal]
+) -> list[ReplicaParam]:
+    img_root = images.fetch_role(role)
+    values = macros.Values(img_root=img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV)
+    out = []
+    for k, folder in enumerate(dirs):
+        filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"})
+        param = images.get_replica_param(
+            img_root,
+            filled,
+            os.path.join(folder, STDOUT_LOG),
+            os.path.join(folder, STDERR_LOG),
+            os.path.join(folder, COMBINED_LOG),
+        )
+        cwd = escape(param.cwd) if param.cwd else None
+        out.append(replace(param, cwd=cwd, env=_environment(param.env, role, folder, cwd, request, cfg)))
+    return out
+
+
+def _environment(
+    env: Mapping[str, str],
+    role: Role,
+    folder: str,
+    cwd: str | None,
+    request: PopenRequest,
+    cfg: Mapping[str, CfgVal],
+) -> dict[str, str]:
+    """What a replica's environment has beyond the inherited one. PATH goes in front of the inherited PATH."""
+    parts = [env.get("PATH", "").strip(":")]
+    if cwd:
+        parts = [cwd, *parts] if cfg.get("prepend_cwd") else [*parts, cwd]
+    return {
+        "TORCHELASTIC_ERROR_FILE": os.path.join(folder, ERROR_FILE),
+        "PET_LOG_DIR": os.path.join(
+            request.app_dir, "torchelastic", os.path.basename(os.path.dirname(folder))
+        ),
+        **env,
+        "PATH": ":".join(part for part in parts if part),
+        "LAUNCHER_JOB_ID": request.handle,
+        RANK0_ENV: "localhost",
+        "LAUNCHER_SCRATCH": os.path.join(request.app_dir, "scratch"),
+    }
+
+
+def _log_dir(cfg: Mapping[str, CfgVal], images: ImageProvider, session: str, app_dir: str) -> str:
+    given = cfg.get("log_dir")
+    if not given:
+        return os.path.join(app_dir, "logs")
+    absolute = os.path.join(images.default_cwd, os.path.expanduser(str(given)))
+    return os.path.join(escape(os.path.normpath(absolute)), escape(session), SYMBOLIC_APP_ID)
+
+
+def _assign_gpus(request: PopenRequest, app: AppDef, cfg: Mapping[str, CfgVal], gpus: int) -> None:
+    wanted = requested_gpus(app)
+    if not wanted:
+        return
+    if not cfg.get("auto_set_cuda_visible_devices"):
+        request.notes.append(
+            f"{wanted} GPUs are asked for; each replica sees all of them"
+            " (auto_set_cuda_visible_devices deals them out)"
+        )
+        return
+    ranges = assign_gpus([(role.num_replicas, role.resource.gpu) for role in app.roles], gpus)
+    if ranges is None:
+        request.notes.append(
+            f"{wanted} GPUs are asked for and this host has {gpus}: each replica sees all of them"
+        )
+        return
+    for role, visible in zip(app.roles, ranges, strict=True):
+        if role.resource.gpu > 0:
+            for param, devices in zip(request.role_params[role.name], visible, strict=True):
+                param.env[ENV_CUDA_VISIBLE_DEVICES] = devices
+
+
+def _check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    problems = check_app(app)
+    if problems:
+        found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
+        raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
+    timeout_s = cfg.get("timeout_s")
+    if isinstance(timeout_s, int) and timeout_s < 1:
+        raise InvalidRunConfigException("timeout_s must be 1 or more (seconds)", "timeout_s", cfg)
+    grace_s = cfg.get("grace_s")
+    if isinstance(grace_s, (int, float)) and grace_s < 0:
+        raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
+
+
+def _number(cfg: Mapping[str, CfgVal], name: str, kind: type) -> Any:
+    value = cfg.get(name)
+    return None if value is None else kind(value)
+
+
+def _notes(app: AppDef, scheduler: str) -> list[str]:
+    """What the app asks for and local processes do not get: said, not refused."""
+    out = []
+    for role in app.roles:
+        if role.resource.cpu > 0 or role.resource.memMB > 0:
+            out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
+        if role.mounts:
+            out.append(
+                f"role `{role.name}`: mounts are not made by {scheduler}; the paths of this machine are used"
+            )
+        if role.port_map:
+            out.append(
+                f"role `{role.name}`: ports are not mapped by {scheduler}; replicas share this host's ports"
+            )
+        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
+            out.append(f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none")
+    return out

@@ -1,0 +1,152 @@
+"""The folder of an app: every path in it, its lock, its removal, and what its record says.
+
+::
+
+    <state folder>/apps/<app id>/
+        lock            held by whoever submits the app, then by its supervisor; free: nobody works on it
+        attempt.json    what was reserved
+        request.json    what is to run
+        events.jsonl    what happened; only the supervisor writes it
+        cancel          somebody wants it stopped; says who
+        scratch/        LAUNCHER_SCRATCH
+        spare           a few blocks that are given back when the disk is full, for the last events
+        logs/<role>/<k>/{stdout.log,stderr.log,combined.log,index}
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.appview import AppView as AppView
+    from launcher.schedulers.local.appview import ReplicaView as ReplicaView
+
+STDOUT = "stdout.log"
+STDERR = "stderr.log"
+COMBINED = "combined.log"
+INDEX = "index"
+"""16 bytes a record, little endian: offset in combined.log, then time in ns << 2 | kind (0 stdout, 1 stderr,
+2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
+
+GONE = ".gone-"
+
+
+def apps_dir(state_dir: str) -> str:
+    return os.path.join(state_dir, "apps")
+
+
+def app_dir(state_dir: str, app_id: str) -> str:
+    return os.path.join(state_dir, "apps", app_id)
+
+
+def lock(app_dir: str) -> str:
+    return os.path.join(app_dir, "lock")
+
+
+def attempt(app_dir: str) -> str:
+    return os.path.join(app_dir, "attempt.json")
+
+
+def request(app_dir: str) -> str:
+    return os.path.join(app_dir, "request.json")
+
+
+def events(app_dir: str) -> str:
+    return os.path.join(app_dir, "events.jsonl")
+
+
+def cancel(app_dir: str) -> str:
+    return os.path.join(app_dir, "cancel")
+
+
+def scratch(app_dir: str) -> str:
+    return os.path.join(app_dir, "scratch")
+
+
+def spare(app_dir: str) -> str:
+    return os.path.join(app_dir, "spare")
+
+
+def is_locked(app_dir: str) -> bool:
+    """Whether somebody works on the app. Writes nothing; whoever takes the lock meanwhile must try again."""
+    try:
+        fd = os.open(lock(app_dir), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def read_state(app_dir: str) -> AppView | None:
+    """What the record and the lock say of an app; None where there is no such folder. Writes nothing.
+
+    Raises StateError for a record that a newer version wrote.
+    """
+    from launcher.schedulers.local.appview import view_of  # the supervisor has no use for it
+
+    view = view_of(app_dir)
+    return view if view.supervisor or os.path.isdir(app_dir) else None
+
+
+def remove(app_dir: str) -> None:
+    """Remove the folder of an app: at once for everybody else, even if we are killed while deleting."""
+    folder, name = os.path.split(app_dir)
+    hidden = os.path.join(folder, f"{GONE}{name}-{os.getpid()}-{time.time_ns()}")
+    try:
+        os.rename(app_dir, hidden)
+    except FileNotFoundError:
+        return
+    remove_tree(hidden)
+
+
+def sweep(apps_dir: str) -> None:
+    """Finish the removals that somebody was killed in."""
+    try:
+        names = os.listdir(apps_dir)
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.startswith(GONE):
+            remove_tree(os.path.join(apps_dir, name))
+
+
+def make_folders(path: str) -> list[str]:
+    """Make a folder and its missing parents; the ones that were made, parents first."""
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        return [*make_folders(os.path.dirname(path)), *make_folders(path)]
+    except FileExistsError:
+        if os.path.isdir(path):
+            return []
+        raise
+    return [path]
+
+
+def remove_tree(top: str) -> None:
+    """Delete a folder and what is in it, following no links. What is not ours to delete stays."""
+    folders = [top]
+    for folder in folders:  # grows while we walk it
+        try:
+            os.chmod(folder, 0o700)  # apps leave read-only folders behind
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        os.unlink(entry.path)
+        except OSError:
+            continue
+    for folder in reversed(folders):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue

@@ -1,0 +1,392 @@
+"""The local scheduler: apps as processes of this machine, each looked after by a supervisor of its own.
+
+This object holds nothing that another process could not read: all it knows is in the state folder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from launcher import paths
+from launcher.schedulers.api import Reservation, StagedScheduler
+from launcher.schedulers.local import rundir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.claim import Claim
+    from launcher.schedulers.local.client import Supervisor
+    from launcher.schedulers.local.images import ImageProvider
+    from launcher.schedulers.local.index import Row
+    from launcher.schedulers.local.request import PopenRequest
+    from launcher.schedulers.logs import LogRecord
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import JobKey
+    from launcher.specs.runopts import runopts
+
+CWD = "local_cwd"
+DIR = "local_dir"
+
+
+class LocalReservation(Reservation):
+    """An attempt whose folder is ours; `resumed`: a dead owner had begun it with the same digest."""
+
+    def __init__(self, attempt: Attempt, claim: Claim) -> None:
+        super().__init__(attempt)
+        self.claim = claim
+        self.resumed = claim.resumed
+        self.supervisor: Supervisor | None = None
+        self.is_over = False  # started, or removed
+
+
+class LocalScheduler(StagedScheduler["PopenRequest"]):
+    """Runs apps as local processes.
+
+    Args:
+        backend: local_cwd (the image means nothing) or local_dir (the image is the folder to run in).
+        detach: apps outlive this object and its process; otherwise they are cancelled with it.
+    """
+
+    def __init__(self, session_name: str, *, backend: str = CWD, detach: bool = False) -> None:
+        super().__init__(backend, session_name)
+        self._detach = detach
+        self._supervisors: list[Supervisor] = []
+
+    # Folders
+
+    @property
+    def _state_dir(self) -> str:
+        return paths.local()
+
+    def _app_dir(self, app_id: str) -> str:
+        return rundir.app_dir(self._state_dir, app_id)
+
+    # Dry run and submission
+
+    def _run_opts(self) -> runopts:
+        from launcher.schedulers.local.options import options
+
+        return options(self.backend)
+
+    def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
+        """Local processes need no resource."""
+
+    def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
+        from launcher.specs.dryrun import AppDryRunInfo
+
+        return AppDryRunInfo(self._request(app, cfg), str)
+
+    def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
+        from launcher.schedulers.local.images import CWDImageProvider, LocalDirectoryImageProvider
+
+        provider = LocalDirectoryImageProvider if self.backend == DIR else CWDImageProvider
+        return provider(cfg, os.getcwd())
+
+    def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str | None = None) -> PopenRequest:
+        """The request under the symbolic id. Looks at the folders to run in, and at GPUs when asked to."""
+        from launcher.schedulers.local.devices import count_gpus, requested_gpus
+        from launcher.schedulers.local.request import build_request
+
+        images = self._images(cfg)
+        deal = cfg.get("auto_set_cuda_visible_devices") and requested_gpus(app) > 0
+        request = build_request(
+            app,
+            cfg,
+            scheduler=self.backend,
+            session=self.session_name if session is None else session,
+            apps_dir=rundir.apps_dir(self._state_dir),
+            images=images,
+            gpus=count_gpus() if deal else 0,
+        )
+        for role in app.roles:
+            images.check(role)
+        return request
+
+    def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
+        """Start the app under a fresh id; returns when every replica was seen to start.
+
+        Raises StartError, with nothing left behind, when one cannot.
+        """
+        from launcher.schedulers.ids import make_unique, normalise
+        from launcher.schedulers.local import attemptfile, submit
+        from launcher.schedulers.local.claim import claim
+        from launcher.schedulers.local.request import bind_request
+
+        app, cfg = dryrun_info._app, dryrun_info._cfg
+        if app is None:
+            raise ValueError("want an info that submit_dryrun has made")
+        app_id = make_unique(normalise(app.name, limit=48))
+        record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
+        made = claim(self._state_dir, record, session=self.session_name, name=app.name)
+        request = bind_request(dryrun_info.request, app_id)
+        supervisor = self._keep(submit.create(self._state_dir, made, request, attached=not self._detach))
+        submit.start(self._state_dir, supervisor)
+        if self._detach:
+            supervisor.close()
+        return app_id
+
+    def _keep(self, supervisor: Supervisor) -> Supervisor:
+        """Remember a child of ours, and take leave of those that have ended: they stay zombies until then."""
+        self._supervisors = [each for each in self._supervisors if not each.reap()]
+        self._supervisors.append(supervisor)
+        return supervisor
+
+    # Staged submission
+
+    def fingerprint(self) -> str:
+        """This machine and this state folder."""
+        from hashlib import sha256
+
+        text = f"{_machine_id()}\0{os.path.realpath(self._state_dir)}"
+        return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
+
+    def reserve(self, attempt: Attempt) -> LocalReservation:
+        from launcher.schedulers.local.claim import claim
+
+        record = attempt.to_json()
+        made = claim(
+            self._state_dir, record, session=attempt.key.session, name=attempt.key.job, key=attempt.key
+        )
+        return LocalReservation(attempt, made)
+
+    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        from launcher.schedulers.local import submit
+        from launcher.schedulers.local.request import bind_request
+
+        mine = _ours(reservation)
+        request = self._request(app, self.run_opts().resolve(cfg), mine.attempt.key.session)
+        bound = bind_request(request, mine.app_id)
+        mine.is_over = True
+        mine.supervisor = self._keep(submit.create(self._state_dir, mine.claim, bound, attached=False))
+        mine.is_over = False
+
+    def start(self, reservation: Reservation) -> None:
+        from launcher.schedulers.local import submit
+
+        mine = _ours(reservation)
+        if mine.supervisor is None:
+            raise ValueError(f"{mine.app_id} was not created")
+        mine.is_over = True
+        submit.start(self._state_dir, mine.supervisor)
+        mine.supervisor.close()
+
+    def abort(self, reservation: Reservation) -> None:
+        from launcher.schedulers.local import submit
+        from launcher.schedulers.local.claim import discard
+
+        mine = _ours(reservation)
+        if mine.is_over:
+            return
+        mine.is_over = True
+        if mine.supervisor is not None:
+            submit.take_back(self._state_dir, mine.supervisor)
+        else:
+            discard(self._state_dir, mine.claim.app_dir, mine.claim)
+
+    # Observation
+
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        """As the contract says, for every app of the state folder: local_cwd and local_dir share it."""
+        from launcher.schedulers.local.observe import observe
+
+        return observe(self._state_dir, keys, settled)
+
+    def attempt(self, app_id: str) -> Attempt | None:
+        from launcher.schedulers.local import attemptfile
+
+        if not _is_id(app_id):
+            return None
+        app_dir = self._app_dir(app_id)
+        record = attemptfile.read(app_dir)
+        view = rundir.read_state(app_dir)
+        if record is None or view is None or not record.get("key"):
+            return None
+        return attemptfile.attempt_of(record, view)
+
+    def reap(self) -> list[Attempt]:
+        from launcher.schedulers.local.observe import reap
+
+        return reap(self._state_dir)
+
+    def view(self, app_id: str) -> AppView | None:
+        """The app as its record tells, None when there is none. Processes of a lost app are gone after this.
+
+        What `describe` says, without the import of what it is said in.
+        """
+        if not _is_id(app_id):
+            return None
+        app_dir = self._app_dir(app_id)
+        view = rundir.read_state(app_dir)
+        if view is not None and view.state == "lost":
+            from launcher.schedulers.local.observe import bury
+
+            bury(self._state_dir, app_id, view)
+        return view
+
+    def describe(self, app_id: str) -> DescribeAppResponse | None:
+        view = self.view(app_id)
+        return None if view is None else self._response(app_id, view)
+
+    def _response(self, app_id: str, view: AppView) -> DescribeAppResponse | None:
+        from launcher.schedulers.local import attemptfile
+        from launcher.schedulers.local.describe import response
+
+        app_dir = self._app_dir(app_id)
+        record = attemptfile.read(app_dir)
+        if record is not None and record["scheduler"] != self.backend:
+            return None  # local_dir://…/x is no handle of an app of local_cwd
+        return response(app_id, app_dir, view, record)
+
+    def rows(self, limit: int | None = None) -> list[Row]:
+        """The newest apps of this scheduler, with their present state: `list` without its imports."""
+        from launcher.schedulers.local.observe import present_rows
+
+        return present_rows(self._state_dir, limit, self.backend)
+
+    def list(self) -> list[ListAppResponse]:
+        from launcher.schedulers.local.describe import app_state
+        from launcher.schedulers.responses import ListAppResponse
+
+        return [
+            ListAppResponse(
+                app_id=row.app_id,
+                state=app_state(row.state or "reserved"),
+                app_handle=f"{row.scheduler}://{row.session}/{row.app_id}",
+                name=row.name,
+                created_at=row.created_at,
+            )
+            for row in self.rows()
+        ]
+
+    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
+        """Woken by the kernel when the supervisor ends."""
+        view = self.wait_view(app_id, timeout_s)
+        return None if view is None else self._response(app_id, view)
+
+    def wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
+        """`wait`, answered with the record. An app that nobody looks after any more is not waited for."""
+        from launcher.schedulers.local.follow import wait_for_end
+
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            view = self.view(app_id)
+            left = None if deadline is None else deadline - time.monotonic()
+            if view is None or not view.lock_held or (left is not None and left <= 0):
+                return view
+            wait_for_end(self._app_dir(app_id), view, left)
+
+    # Cancellation
+
+    def cancel(self, app_id: str) -> None:
+        if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
+            self._cancel_existing(app_id)
+
+    def _cancel_existing(self, app_id: str) -> None:
+        """Stop it and return when none of its processes is left. What has ended stays as it ended."""
+        from launcher.schedulers.local.stop import cancel
+
+        cancel(self._state_dir, app_id)
+
+    def close(self) -> None:
+        """Cancel what was started attached, and wait until it is gone."""
+        for supervisor in self._supervisors:
+            supervisor.close()
+        for supervisor in self._supervisors:
+            if supervisor.attached:
+                supervisor.reap(block=True)
+        self._supervisors = [supervisor for supervisor in self._supervisors if not supervisor.reap()]
+
+    # Logs
+
+    def log_iter(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        regex: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterator[str]:
+        """Lines as text; bytes that are no UTF-8 become U+FFFD. Times without a zone are local time."""
+        from launcher.schedulers import logs
+        from launcher.schedulers.api import filter_regex
+
+        chunks = self.log_chunks(
+            app_id,
+            [(role_name, k)],
+            since=since.timestamp() if since else None,
+            until=until.timestamp() if until else None,
+            follow=should_tail,
+            stream=str(streams.value) if streams else logs.COMBINED,
+        )
+        lines = logs.text_lines(data for _, _, data in chunks)
+        return filter_regex(regex, lines) if regex else lines
+
+    def log_records(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        since: float | None = None,
+        until: float | None = None,
+        follow: bool = False,
+        streams: Stream | str | None = None,
+    ) -> Iterator[LogRecord]:
+        from launcher.schedulers.local import readback
+
+        source = readback.Source(self._app_dir(app_id), role_name, k)
+        return source.records(readback.stream_name(streams), since, until, follow=follow)
+
+    def log_chunks(
+        self,
+        app_id: str,
+        replicas: Sequence[tuple[str, int]],
+        *,
+        stream: str = "combined",
+        since: float | None = None,
+        until: float | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[tuple[str, int, bytes]]:
+        from launcher.schedulers.local import readback
+
+        sources = [readback.Source(self._app_dir(app_id), role, k) for role, k in replicas]
+        return readback.chunks(sources, stream, since, until, tail=tail, follow=follow)
+
+
+def _ours(reservation: Reservation) -> LocalReservation:
+    if not isinstance(reservation, LocalReservation):
+        raise TypeError(f"{reservation.app_id} was not reserved here")
+    return reservation
+
+
+def _is_id(app_id: str) -> bool:
+    """Whether it can be the name of an app's folder: never a path, never a hidden name."""
+    return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
+
+
+def _machine_id() -> str:
+    try:
+        with open("/etc/machine-id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return os.uname().nodename
+
+
+def create_cwd_scheduler(session_name: str, detach: bool = False, **_: object) -> LocalScheduler:
+    """Replicas run in the current folder, or in the one that the `cwd` option names."""
+    return LocalScheduler(session_name, backend=CWD, detach=detach)
+
+
+def create_dir_scheduler(session_name: str, detach: bool = False, **_: object) -> LocalScheduler:
+    """Replicas run in their role's image, an absolute existing folder."""
+    return LocalScheduler(session_name, backend=DIR, detach=detach)

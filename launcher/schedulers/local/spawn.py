@@ -1,0 +1,133 @@
+"""Starting one replica: find the executable, compose its environment, spawn it with pipes for its output."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
+import marshal
+import os
+import resource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+ALL_SIGNALS = [n for n in _signal.valid_signals() if n not in (_signal.SIGKILL, _signal.SIGSTOP)]
+
+
+class SpawnError(Exception):
+    """A replica cannot be started; the text says why. `role` and `k` tell which one, once that is known."""
+
+    def __init__(self, message: str, argv: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.argv = argv or []
+        self.role = ""
+        self.k = 0
+
+
+def pack(replica: Mapping[str, Any]) -> bytes:
+    """What is needed to start a replica, in a tenth of the memory of the objects it is made of."""
+    return marshal.dumps((list(replica["argv"]), replica["env"], replica["cwd"]))
+
+
+class Spawner:
+    """Starts replicas from what `pack` made of them.
+
+    A replica's environment is the inherited one, then its own; the inherited PATH comes behind its own PATH.
+    It runs in its own session and process group, with every signal at its default, the user's limit of open
+    files, and /dev/null as stdin.
+    """
+
+    def __init__(self, inherited: Mapping[str, str]) -> None:
+        self._inherited = inherited
+        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.max_files = 1 << 20 if self._hard == resource.RLIM_INFINITY else self._hard
+        try:
+            self._allow(self.max_files)
+        except (OSError, ValueError):  # macOS has a lower limit of its own
+            self.max_files = self._soft
+
+    def check(self, packed: bytes) -> None:
+        """Raise SpawnError unless the working directory and the executable are there."""
+        argv, env, cwd = marshal.loads(packed)
+        find_executable(argv, self._environment(env).get("PATH", os.defpath), cwd)
+
+    def spawn(self, packed: bytes, restart: int) -> tuple[int, int, int]:
+        """Start a replica; its pid and the reading ends of its stdout and stderr. Raises SpawnError."""
+        argv, env, cwd = marshal.loads(packed)
+        env = self._environment(env)
+        env["LAUNCHER_RESTART"] = str(restart)
+        path = find_executable(argv, env.get("PATH", os.defpath), cwd)
+        fds: list[int] = []
+        try:
+            os.chdir(cwd)
+            fds += os.pipe()
+            fds += os.pipe()
+            os.set_blocking(
+                fds[0], False
+            )  # ours; the ends that replicas write to stay as programs expect them
+            os.set_blocking(fds[2], False)
+            pid = self._exec(path, argv, env, fds[1], fds[3])
+        except (OSError, ValueError) as error:  # ValueError: NUL bytes, or what the file system cannot encode
+            for fd in fds:
+                os.close(fd)
+            raise SpawnError(f"{argv[0]}: {_why(error)}", argv) from error
+        os.close(fds[1])
+        os.close(fds[3])
+        return pid, fds[0], fds[2]
+
+    def _exec(self, path: str, argv: list[str], env: dict[str, str], out: int, err: int) -> int:
+        self._allow(self._soft)  # inherited at this moment; what we have open stays open
+        try:
+            return os.posix_spawn(
+                path,
+                argv,
+                env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=ALL_SIGNALS,
+            )
+        finally:
+            self._allow(self.max_files)
+
+    def _allow(self, files: int) -> None:
+        if self._soft != self.max_files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, self._hard))
+
+    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        whole = {**self._inherited, **env}
+        paths = [p for p in (env.get("PATH"), self._inherited.get("PATH")) if p]
+        if paths:
+            whole["PATH"] = os.pathsep.join(paths)
+        return whole
+
+
+def find_executable(argv: list[str], path: str, cwd: str) -> str:
+    """The file that argv[0] means to a replica: searched in its own PATH, relative to its own directory.
+
+    Raises SpawnError when there is none, or no such directory.
+    """
+    if not os.path.isdir(cwd):
+        raise SpawnError(f"no such working directory: {cwd}", argv)
+    name = argv[0]
+    if not name:
+        raise SpawnError("the entrypoint is empty", argv)
+    if "/" in name:
+        candidates = [os.path.join(cwd, name)]
+    else:
+        candidates = [os.path.join(cwd, folder, name) for folder in path.split(os.pathsep)]
+    found = [each for each in candidates if os.path.isfile(each)]
+    for each in found:
+        if os.access(each, os.X_OK):
+            return each
+    if found:
+        raise SpawnError(f"not executable: {found[0]}", argv)
+    where = "" if "/" in name else f" in PATH ({path})"
+    raise SpawnError(f"no such executable: {name}{where}", argv)
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error)

@@ -1,0 +1,63 @@
+"""From a claimed folder to a running app, and back when something fails on the way."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local.claim import discard, discard_ownerless
+from launcher.schedulers.local.client import Supervisor
+from launcher.schedulers.local.index import Index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.claim import Claim
+    from launcher.schedulers.local.request import PopenRequest
+
+
+def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> Supervisor:
+    """A supervisor that has made and checked everything and waits for "go".
+
+    Raises StartError or SchedulerError, with nothing of the app left.
+    """
+    try:
+        attemptfile.write_request(claim.app_dir, request.to_json())
+        supervisor = Supervisor.spawn(claim.app_dir, claim.lock_fd)
+    except BaseException:
+        discard(state_dir, claim.app_dir, claim)
+        raise
+    # The supervisor's copy of the lock must be the only one: were ours open, it would look alive when killed.
+    claim.release()
+    try:
+        supervisor.create(request, attached=attached)
+    except BaseException:
+        take_back(state_dir, supervisor)
+        raise
+    return supervisor
+
+
+def start(state_dir: str, supervisor: Supervisor) -> None:
+    """Returns when every replica was seen to start. Raises StartError, with nothing of the app left.
+
+    Interrupted, it lets go: a detached app runs on, an attached one is cancelled.
+    """
+    try:
+        supervisor.go()
+    except SchedulerError:
+        take_back(state_dir, supervisor)
+        raise
+    except BaseException:
+        supervisor.close()
+        raise
+
+
+def take_back(state_dir: str, supervisor: Supervisor) -> None:
+    """Have the supervisor remove what it made: it does so when we hang up before it was told to go."""
+    supervisor.close()
+    supervisor.reap(block=True)
+    if os.path.isdir(supervisor.app_dir):  # it was killed before it could
+        discard_ownerless(state_dir, supervisor.app_dir)
+        return
+    with Index.open(state_dir) as index:
+        index.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)

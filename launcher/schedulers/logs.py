@@ -1,0 +1,222 @@
+"""What every scheduler's logs have in common: records, and working on chunks of bytes.
+
+Logs are bytes. Chunks are as large as they come and need not end at a line; what works on lines gathers
+whole lines first and then treats them a chunk at a time, because a loop over lines costs ten times as much.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from launcher.schedulers.responses import Stream
+
+STDOUT = "stdout"
+STDERR = "stderr"
+COMBINED = "combined"
+RESTART = "restart"
+STREAMS = (STDOUT, STDERR, COMBINED)
+
+
+def stream_of(name: str) -> Stream:
+    """The Stream of that name. Raises UsageError with the nearest name."""
+    from launcher.errors import UsageError
+    from launcher.schedulers.responses import Stream
+
+    if name not in STREAMS:
+        from launcher.specs.text import did_you_mean
+
+        raise UsageError(f"there is no stream `{name}`", hint=did_you_mean(name, STREAMS))
+    return Stream(name)
+
+
+class LogRecord:
+    """Bytes that a replica wrote, cut anywhere.
+
+    Attributes:
+        time_ns: when they were read from it, nanoseconds since the epoch.
+        stream: stdout, stderr, or restart for the (empty) mark of a restarted replica.
+    """
+
+    __slots__ = ("data", "stream", "time_ns")
+
+    def __init__(self, time_ns: int, stream: str, data: bytes) -> None:
+        self.time_ns = time_ns
+        self.stream = stream
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogRecord) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[int, str, bytes]:
+        return self.time_ns, self.stream, self.data
+
+    def __repr__(self) -> str:
+        return f"LogRecord({self.time_ns}, {self.stream!r}, {self.data!r})"
+
+
+def lines(records: Iterable[LogRecord]) -> Iterator[tuple[int, bytes]]:
+    """Whole lines with the time of their first byte, put together per stream.
+
+    A line that a stream left unfinished comes last, without a newline.
+    """
+    started: dict[str, tuple[int, list[bytes]]] = {}
+    for record in records:
+        if not record.data:
+            continue
+        head, newline, rest = record.data.rpartition(b"\n")
+        time_ns, parts = started.pop(record.stream, (record.time_ns, []))
+        if newline:
+            first, *others = head.split(b"\n")
+            yield time_ns, b"".join(parts) + first + b"\n"
+            for line in others:
+                yield record.time_ns, line + b"\n"
+            time_ns, parts = record.time_ns, []
+        if rest:
+            parts.append(rest)
+            started[record.stream] = (time_ns, parts)
+    for time_ns, parts in sorted(started.values(), key=lambda value: value[0]):
+        yield time_ns, b"".join(parts)
+
+
+def merge(sources: Sequence[Iterable[LogRecord]]) -> Iterator[tuple[int, int, bytes]]:
+    """Whole lines of several replicas in order of time: (index of the source, time_ns, line)."""
+    from heapq import merge as merge_sorted
+
+    def tagged(number: int, source: Iterable[LogRecord]) -> Iterator[tuple[int, int, bytes]]:
+        for time_ns, line in lines(source):
+            yield time_ns, number, line
+
+    for time_ns, number, line in merge_sorted(
+        *(tagged(n, source) for n, source in enumerate(sources)), key=lambda item: item[0]
+    ):
+        yield number, time_ns, line
+
+
+def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks that end at a newline; only the very last may not."""
+    held: list[bytes] = []  # a line longer than a chunk is joined once, not at every chunk
+    for chunk in chunks:
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            held.append(chunk)
+            continue
+        yield b"".join([*held, chunk[:end]]) if held else chunk[:end]
+        held = [chunk[end:]] if end < len(chunk) else []
+    rest = b"".join(held)
+    if rest:
+        yield rest
+
+
+def prefix(chunks: Iterable[bytes], text: bytes) -> Iterator[bytes]:
+    """Every line with `text` in front of it."""
+    between = b"\n" + text
+    for chunk in whole_lines(chunks):
+        if chunk.endswith(b"\n"):
+            yield b"".join((text, chunk[:-1].replace(b"\n", between), b"\n"))
+        else:
+            yield text + chunk.replace(b"\n", between)
+
+
+def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:
+    """The lines in which `regex` is found (as text, UTF-8), several at a time where they come so.
+
+    Raises UsageError when `regex` is none.
+    """
+    import re
+
+    from launcher.errors import UsageError
+
+    try:
+        search = re.compile(regex).search
+    except re.error as error:
+        raise UsageError(f"`{regex}` is no regular expression: {error}") from error
+    in_bytes = re.compile(regex.encode(), re.MULTILINE).search if _stays_in_line(regex) else None
+    dense = False  # most lines match: then going from match to match costs more than a look at each line
+    for chunk in whole_lines(chunks):
+        if in_bytes is not None and not dense and chunk.isascii():
+            found = b"".join(_found_in_chunk(chunk, in_bytes))
+        else:
+            found = _found_by_line(chunk, search)
+        dense = len(found) * 8 > len(chunk)
+        if found:
+            yield found
+
+
+def _found_in_chunk(chunk: bytes, search: Callable[[bytes, int], re.Match[bytes] | None]) -> Iterator[bytes]:
+    """The lines with a match: the search skips the lines between at its own speed."""
+    at = 0
+    while at < len(chunk):
+        match = search(chunk, at)
+        if match is None:
+            return
+        start = chunk.rfind(b"\n", at, match.start()) + 1 or at
+        at = chunk.find(b"\n", match.start()) + 1 or len(chunk)
+        if start < at:
+            yield chunk[start:at]
+
+
+def _found_by_line(chunk: bytes, search: Callable[[str], object]) -> bytes:
+    unfinished = not chunk.endswith(b"\n")
+    body = chunk if unfinished else chunk[:-1]
+    texts = body.decode("utf-8", "replace").split("\n")
+    if chunk.isascii():
+        kept = [text for text in texts if search(text)]
+        found, count = "\n".join(kept).encode(), len(kept)
+    else:
+        # A newline byte is never part of a longer UTF-8 sequence, so bytes and text split alike.
+        raw = [line for line, text in zip(body.split(b"\n"), texts, strict=True) if search(text)]
+        found, count = b"\n".join(raw), len(raw)
+    if not count:
+        return b""
+    return found if unfinished and search(texts[-1]) else found + b"\n"
+
+
+def _stays_in_line(regex: str) -> bool:
+    r"""Whether searching many ASCII lines at once finds what searching each would.
+
+    True for patterns made of what can neither match a newline nor look at the text beyond a match:
+    letters, digits, escaped signs, `.`, `^`, `$`, `|`, plain groups, and plain classes.
+    """
+    import re
+
+    return re.fullmatch(_PLAIN, regex, re.ASCII) is not None
+
+
+_PLAIN = (
+    r"(?:[\w \-/:,=@#%\"'<>!&;~^$|)]|\((?!\?)|\\[.\[\](){}*+?|^$\\/\-]"
+    r"|\[[\w \-/:,=@#%\"'<>!&;~.]+\]|\.|[*+?](?![*+?]))*"
+)
+
+
+def tail(chunks: Iterable[bytes], count: int) -> Iterator[bytes]:
+    """The last `count` lines."""
+    from collections import deque
+
+    kept: deque[bytes] = deque(maxlen=count)
+    for chunk in whole_lines(chunks):
+        kept.extend(_split(chunk))
+    yield from kept
+
+
+def _split(chunk: bytes) -> list[bytes]:
+    """Lines with their newline; a carriage return ends none."""
+    parts = chunk.split(b"\n")
+    last = parts.pop()
+    return [part + b"\n" for part in parts] + ([last] if last else [])
+
+
+def text_lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Lines as text, each with its newline; bytes that are no UTF-8 become U+FFFD."""
+    for chunk in whole_lines(chunks):
+        ended = chunk.endswith(b"\n")
+        body = chunk[:-1] if ended else chunk
+        *first, last = body.decode("utf-8", "replace").split("\n")
+        for line in first:
+            yield line + "\n"
+        yield last + "\n" if ended else last

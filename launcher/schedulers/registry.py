@@ -1,0 +1,104 @@
+"""Names of schedulers → factories. Ours are imported on use, entry points add to them.
+
+Looking up one of our own names costs no search for entry points: that search reads the metadata of every
+installed package, which takes longer than most commands.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Mapping
+
+from launcher.schedulers.api import Scheduler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Factory = Callable[..., Scheduler[Any]]
+
+GROUP = "launcher.schedulers"
+
+DEFAULT_SCHEDULERS = {
+    "local_cwd": "launcher.schedulers.local.scheduler:create_cwd_scheduler",
+    "local_dir": "launcher.schedulers.local.scheduler:create_dir_scheduler",
+}
+"""Scheduler name → "module:function"; the first one is the default."""
+
+
+class SchedulerFactories(Mapping[str, "Factory"]):
+    """Scheduler name → factory(session_name, **params); a factory imports its module when it is called.
+
+    Our own schedulers come first and keep their names; entry points of `group` are looked up when a name
+    is asked for that is none of ours, or when all are listed.
+    """
+
+    def __init__(self, group: str = GROUP, *, skip_defaults: bool = False) -> None:
+        self._group = group
+        self._ours = {} if skip_defaults else {n: _deferred(home) for n, home in DEFAULT_SCHEDULERS.items()}
+        self._all: dict[str, Factory] | None = None
+
+    def _everything(self) -> dict[str, Factory]:
+        if self._all is None:
+            self._all = {**_entry_points(self._group), **self._ours}
+            order = [*self._ours, *(name for name in self._all if name not in self._ours)]
+            self._all = {name: self._all[name] for name in order}
+        return self._all
+
+    def __getitem__(self, name: str) -> Factory:
+        return self._ours[name] if name in self._ours else self._everything()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ours or name in self._everything()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._everything())
+
+    def __len__(self) -> int:
+        return len(self._everything())
+
+
+def _deferred(home: str) -> Factory:
+    def factory(session_name: str, **params: Any) -> Scheduler[Any]:
+        from importlib import import_module
+
+        module, _, function = home.partition(":")
+        made: Scheduler[Any] = getattr(import_module(module), function)(session_name, **params)
+        return made
+
+    return factory
+
+
+def _entry_points(group: str) -> dict[str, Factory]:
+    """Factories that installed packages offer; each is loaded when it is called."""
+    from importlib.metadata import entry_points
+
+    def deferred(point: Any) -> Factory:
+        def factory(session_name: str, **params: Any) -> Scheduler[Any]:
+            loaded = point.load()
+            # An entry point may name a module, as TorchX allowed: then its create_scheduler is meant.
+            made: Scheduler[Any] = getattr(loaded, "create_scheduler", loaded)(session_name, **params)
+            return made
+
+        return factory
+
+    return {point.name: deferred(point) for point in entry_points(group=group)}
+
+
+def get_scheduler_factories(group: str = GROUP, skip_defaults: bool = False) -> Mapping[str, Factory]:
+    """Every scheduler that can be named: ours and those that installed packages add under `group`."""
+    return SchedulerFactories(group, skip_defaults=skip_defaults)
+
+
+def get_default_scheduler_name() -> str:
+    return next(iter(DEFAULT_SCHEDULERS))
+
+
+def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]:
+    """A scheduler by its name. Raises UnknownSchedulerException with the nearest name."""
+    factories = get_scheduler_factories()
+    if name not in factories:
+        from launcher.specs.handle import UnknownSchedulerException
+
+        raise UnknownSchedulerException(name, factories)
+    return factories[name](session_name, **params)

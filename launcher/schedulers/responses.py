@@ -1,0 +1,66 @@
+"""What schedulers answer with: Stream, DescribeAppResponse, ListAppResponse.
+
+Apart from `api`, which loads these names on first use: dataclasses and enum would double the time of
+`launcher list`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from launcher.specs.app import NONE, Role
+from launcher.specs.status import AppState, RoleStatus
+
+NOT_SET = "<NOT_SET>"
+
+
+class Stream(str, Enum):
+    """Which output of a replica: what it wrote to stdout, to stderr, or both in the order of writing."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    COMBINED = "combined"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass
+class DescribeAppResponse:
+    """An app as its scheduler sees it now.
+
+    The fields up to `roles` are those that users of TorchX know. `num_restarts` is -1 where nobody counts.
+    Ours follow: `exit_code` of the replica that decided a failure, times in seconds since the epoch.
+    """
+
+    app_id: str = NOT_SET
+    state: AppState = AppState.UNSUBMITTED
+    num_restarts: int = -1
+    msg: str = NONE
+    structured_error_msg: str = NONE
+    ui_url: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    roles_statuses: list[RoleStatus] = field(default_factory=list)
+    roles: list[Role] = field(default_factory=list)
+
+    name: str = ""
+    exit_code: int | None = None
+    created_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass
+class ListAppResponse:
+    """One line of a scheduler's list. Two with the same id, handle and state hash alike."""
+
+    app_id: str
+    state: AppState
+    app_handle: str = NOT_SET
+    name: str = ""
+    created_at: float | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.app_id, self.app_handle, self.state))

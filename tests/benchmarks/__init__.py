@@ -1,0 +1,8 @@
+"""Benchmarks: every figure is a ratio to the least that could do the job here, in one interleaved run.
+
+    python -m tests.benchmarks                 all of them, a few minutes
+    python -m tests.benchmarks start logs      some of them
+    python -m tests.benchmarks --peers         also what one would use instead; installs it below build/peers
+
+The floors stand beside what they are compared with, a few lines each.
+"""

@@ -1,0 +1,137 @@
+"""P7: one durable record, and `launcher list` with 10,000 and 100,000 recorded apps."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.measure import Row, Settings, compare
+from tests.benchmarks.world import launcher, took, world
+
+RECORDS = 100  # in one measurement, so that a single slow fdatasync does not decide it
+PASS = [sys.executable, "-c", "pass"]
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    with world() as folder:
+        yield compare(
+            "one durable ledger record",
+            floor=lambda: _append(folder / "floor"),
+            ours=_record,
+            peers={"sqlite, WAL, synchronous=FULL": lambda: _sqlite(folder / "peer.db")},
+            target="<= 3",
+            rounds=settings.rounds,
+        )
+    for apps in (10_000, 100_000):
+        count = settings.size(apps)
+        with world():
+            fill(count)
+            yield compare(
+                f"launcher list, {count} recorded apps",
+                floor=lambda: took(PASS),
+                ours=lambda: took(launcher("list")),
+                target="<= 3, flat",
+                rounds=settings.rounds,
+            )
+
+
+def _append(path: Path) -> float:
+    """What durability costs: append a line as long as a record, fdatasync."""
+    line = b"x" * 400 + b"\n"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    started = time.perf_counter()
+    for _ in range(RECORDS):
+        os.write(fd, line)
+        os.fdatasync(fd)
+    elapsed = time.perf_counter() - started
+    os.close(fd)
+    return elapsed / RECORDS
+
+
+def _sqlite(path: Path) -> float:
+    import sqlite3
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, text TEXT)")
+    started = time.perf_counter()
+    for _ in range(RECORDS):
+        connection.execute("INSERT INTO t (text) VALUES (?)", ("x" * 400,))
+    elapsed = time.perf_counter() - started
+    connection.close()
+    return elapsed / RECORDS
+
+
+_recorded = 0
+
+
+def _record() -> float:
+    global _recorded
+    from launcher.state.ledger import Ledger
+
+    attempts = [_attempt(_recorded + number) for number in range(RECORDS)]
+    _recorded += RECORDS
+    with Ledger.open() as ledger:
+        started = time.perf_counter()
+        for attempt in attempts:
+            ledger.record(attempt)
+        return (time.perf_counter() - started) / RECORDS
+
+
+def _attempt(number: int):  # type: ignore[no-untyped-def]
+    from launcher.specs import JobKey
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import attempt_id
+
+    key = JobKey("default", "default", f"past-{number}")
+    return Attempt(
+        key=key,
+        number=1,
+        app_id=attempt_id(key, 1),
+        scheduler="local_cwd",
+        digest=f"lr1:sha256:{number:064x}",
+        document={
+            "scheduler": "local_cwd",
+            "roles": [{"name": "main", "entrypoint": "sh", "args": ["-c", "true"]}],
+        },
+        origin="/somewhere/else",
+        path=f"past-{number}.launcher.yaml",
+        actor="user@host",
+        created_at=1.7e9 + number,
+        started_at=1.7e9 + number,
+        ended_at=1.7e9 + number + 1,
+        state="succeeded",
+    )
+
+
+def fill(count: int) -> None:
+    """Record `count` finished attempts in the ledger and in the local index; one transaction each."""
+    from launcher import paths
+    from launcher.schedulers.local.index import Index
+    from launcher.state.ledger import Ledger
+
+    attempts = [_attempt(number) for number in range(count)]
+    with Ledger.open() as ledger:
+        ledger._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
+        for attempt in attempts:
+            ledger.record(attempt)
+        ledger._connection.execute("COMMIT")
+    with Index.open(paths.local()) as index:
+        database = index._database()
+        database.execute("BEGIN")
+        for attempt in attempts:
+            index.add(
+                attempt.app_id,
+                scheduler=attempt.scheduler,
+                session=attempt.key.session,
+                name=attempt.key.job,
+                created_at=attempt.created_at,
+                key=attempt.key,
+                number=attempt.number,
+            )
+            index.settle(attempt.app_id, "succeeded", attempt.ended_at, "", None)
+        database.execute("COMMIT")

@@ -1,0 +1,171 @@
+"""P6: writing logs through the supervisor, reading them back, following them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.measure import Row, Settings, compare
+from tests.benchmarks.world import job, launcher, took, world
+
+LINE = b"x" * 94 + b" %04d\n"
+WRITE = """
+import os
+block = b"".join({line!r} % (n % 10000) for n in range(10000))
+for _ in range({blocks}):
+    os.write(1, block)
+"""
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    blocks = settings.size(300)  # of a million bytes
+    rounds = max(5, settings.rounds // 2)
+    with world() as folder:
+        (folder / "write.py").write_text(WRITE.format(line=LINE, blocks=blocks))
+        yield compare(
+            f"a replica writes {blocks} MB as fast as it can, to the end of the app",
+            floor=lambda: took([sys.executable, "write.py"], stdout="direct"),
+            ours=lambda: _through_the_supervisor(folder),
+            target="<= 2.5",
+            rounds=rounds,
+            note=f"supervisor at most {_peak_kb(folder) / 1024:.1f} MB",
+        )
+        log = folder / "direct"
+        yield compare(
+            f"logs of {blocks} MB to a file, plain",
+            floor=lambda: took(["cat", str(log)], stdout="read"),
+            ours=lambda: took(launcher("logs", "writer", "--no-prefix"), stdout="read"),
+            target="<= 2 + start-up",
+            rounds=rounds,
+        )
+        yield compare(
+            "the same with a prefix on each line",
+            floor=lambda: took([sys.executable, "-c", PREFIX, str(log)], stdout="read"),
+            ours=lambda: took(launcher("logs", "writer"), stdout="read"),
+            peers={"sed": lambda: took(["sed", "s,^,main/0 ,", str(log)], stdout="read")},
+            target="<= 1.25",
+            rounds=rounds,
+        )
+        yield compare(
+            "the same with --regex '7$'",
+            floor=lambda: took([sys.executable, "-c", SEARCH, str(log)], stdout="read"),
+            ours=lambda: took(launcher("logs", "writer", "--no-prefix", "--regex", "7$"), stdout="read"),
+            peers={"grep": lambda: took(["grep", "7$", str(log)], stdout="read")},
+            target="<= 1.25",
+            rounds=rounds,
+        )
+        yield _follow_latency(folder, settings)
+
+
+PREFIX = """
+import sys
+rest = b""
+with open(sys.argv[1], "rb") as file:
+    while chunk := file.read(1 << 20):
+        whole, _, rest = (rest + chunk).rpartition(b"\\n")
+        if whole:
+            sys.stdout.buffer.write(b"main/0 " + whole.replace(b"\\n", b"\\nmain/0 ") + b"\\n")
+"""
+SEARCH = """
+import re, sys
+search = re.compile(rb"7$").search
+with open(sys.argv[1], "rb") as file:
+    sys.stdout.buffer.writelines(line for line in file if search(line))
+"""
+
+
+def _through_the_supervisor(folder: Path) -> float:
+    (folder / "writer.launcher.yaml").write_text(
+        f"version: 1\nname: writer\nroles: {{main: {{entrypoint: {sys.executable}, args: [write.py]}}}}\n"
+    )
+    again = ["--rerun", "writer"] if (folder / "l" / "ledger.db").exists() else []
+    return took(launcher("apply", "writer.launcher.yaml", "--yes", "--wait", *again))
+
+
+def _peak_kb(folder: Path) -> int:
+    """The supervisor's highest resident memory while a replica writes. VmHWM of a process that still runs."""
+    from tests import processes
+
+    fifo = folder / "peak"
+    os.mkfifo(fifo)
+    script = f"{sys.executable} write.py; echo >{fifo}; read x <{fifo}.end"
+    os.mkfifo(f"{fifo}.end")
+    (folder / "peak.launcher.yaml").write_text(job("peak", script))
+    took(launcher("apply", "peak.launcher.yaml", "--yes"))
+    fifo.read_text()
+    [pid] = processes.supervisors(os.environ["LAUNCHER_HOME"]).values()
+    with open(f"/proc/{pid}/status") as file:
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    Path(f"{fifo}.end").write_text("go\n")
+    took(launcher("wait", "peak"))
+    return peak
+
+
+TICK = "import sys, time\nfor _ in sys.stdin: print(time.monotonic_ns(), flush=True)\n"
+
+
+def _follow_latency(folder: Path, settings: Settings) -> Row:
+    """A replica prints the time whenever a byte comes; whoever reads compares it with the clock."""
+    (folder / "tick.py").write_text(TICK)
+    fifo = folder / "ticks"
+    os.mkfifo(fifo)
+    (folder / "ticker.launcher.yaml").write_text(job("ticker", f"exec {sys.executable} tick.py <{fifo}"))
+    took(launcher("apply", "ticker.launcher.yaml", "--yes"))
+    with open(fifo, "w") as gate:
+        follower = subprocess.Popen(
+            launcher("logs", "ticker", "--follow", "--no-prefix"),
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        with open(folder / "ticked", "w") as ticked:
+            direct = subprocess.Popen(
+                [sys.executable, "tick.py"], stdin=subprocess.PIPE, stdout=ticked, text=True, bufsize=1
+            )
+        assert follower.stdout
+        assert direct.stdin
+        inotify = _Inotify(folder / "ticked")
+
+        def ours() -> float:
+            gate.write("\n")
+            gate.flush()
+            assert follower.stdout
+            return (-int(follower.stdout.readline()) + time.monotonic_ns()) / 1e9
+
+        def floor() -> float:
+            assert direct.stdin
+            direct.stdin.write("\n")
+            return -int(inotify.line()) / 1e9 + time.monotonic_ns() / 1e9
+
+        row = compare(
+            "line written -> line seen by `logs --follow`",
+            floor=floor,
+            ours=ours,
+            target="ours <= 1 ms",
+            rounds=settings.rounds * 10,
+        )
+        direct.stdin.close()
+        direct.wait()
+    follower.communicate()
+    return row
+
+
+class _Inotify:
+    """The least that can follow a file: inotify on it, read what is new."""
+
+    def __init__(self, path: Path) -> None:
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_CLOEXEC)
+        libc.inotify_add_watch(self.fd, str(path).encode(), 0x2)  # IN_MODIFY
+        self.file = open(path, "rb")  # noqa: SIM115 - lives as long as the benchmark
+
+    def line(self) -> bytes:
+        while not (line := self.file.readline()):
+            os.read(self.fd, 4096)
+        return line

@@ -1,0 +1,103 @@
+"""Measure things against each other: A B C A B C …, medians, and the quartiles of the paired ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+Measurement = Callable[[], float]
+"""Does the work once and returns what it cost: seconds, or another unit where less is better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure. `ratio` holds first quartile, median and third quartile of ours / floor, round by round."""
+
+    what: str
+    unit: str
+    floor: float
+    ours: float
+    ratio: tuple[float, float, float]
+    peers: Mapping[str, float]
+    target: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How thorough to be. `scale` shrinks sizes for a quick look (1.0: the sizes of the figures)."""
+
+    rounds: int = 9
+    scale: float = 1.0
+    peers: bool = False
+
+    def size(self, full: int) -> int:
+        return max(1, round(full * self.scale))
+
+
+def compare(
+    what: str,
+    *,
+    floor: Measurement,
+    ours: Measurement,
+    target: str,
+    rounds: int,
+    peers: Mapping[str, Measurement] | None = None,
+    unit: str = "s",
+    note: str = "",
+) -> Row:
+    """Run floor, peers and ours in turn, `rounds` times after one warm-up."""
+    runs = {"floor": floor, **(peers or {}), "ours": ours}
+    got: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, run in runs.items():
+            value = run()
+            if number:
+                got[name].append(value)
+    ratios = [a / b for a, b in zip(got["ours"], got["floor"], strict=True)]
+    first, middle, third = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return Row(
+        what=what,
+        unit=unit,
+        floor=median(got["floor"]),
+        ours=median(got["ours"]),
+        ratio=(first, middle, third),
+        peers={name: median(got[name]) for name in runs if name not in ("floor", "ours")},
+        target=target,
+        note=note,
+    )
+
+
+def table(rows: list[Row]) -> str:
+    """Aligned text: what, floor, peers, ours, the ratio with its quartiles, the target."""
+    cells = [("", "floor", "ours", "ours / floor", "quartiles", "target", "peers, notes")]
+    for row in rows:
+        low, middle, high = row.ratio
+        rest = [f"{name} {shown(value, row.unit)}" for name, value in row.peers.items()] + [row.note]
+        cells.append(
+            (
+                row.what,
+                shown(row.floor, row.unit),
+                shown(row.ours, row.unit),
+                f"{middle:.2f}",
+                f"{low:.2f} to {high:.2f}",
+                row.target,
+                "; ".join(filter(None, rest)),
+            )
+        )
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    )
+
+
+def shown(value: float, unit: str) -> str:
+    """`0.0123` seconds → `12.3 ms`."""
+    if unit != "s":
+        return f"{value:.2f} {unit}"
+    for size, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"

@@ -1,0 +1,126 @@
+"""P2: validate and compile 1,000 files of 60 lines in one process; plan 1,000 jobs against a long ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.benchmarks.ledger import fill
+from tests.benchmarks.measure import Row, Settings, compare
+from tests.benchmarks.world import launcher, long_job, took, world
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    with world() as folder:
+        jobs = folder / "jobs"
+        jobs.mkdir()
+        files = [jobs / f"job-{number}.launcher.yaml" for number in range(settings.size(1000))]
+        for file in files:
+            file.write_text(long_job(file.name.partition(".")[0]))
+        yield compare(
+            f"compile {len(files)} files, one process, per file",
+            floor=lambda: _floor(files) / len(files),
+            ours=lambda: _ours(files) / len(files),
+            peers={"ruamel safe loader": lambda: _ruamel(files[:100]) / len(files[:100])},
+            target="<= 1.5 ms",
+            rounds=max(3, settings.rounds // 2),
+        )
+        attempts = settings.size(10_000)
+        fill(attempts)
+        yield compare(
+            f"plan of {len(files)} jobs, {attempts} attempts in the ledger; floor: validate them",
+            floor=lambda: took(launcher("validate", "jobs")),
+            ours=lambda: took(launcher("plan", "jobs")),
+            target="<= 2",
+            rounds=max(3, settings.rounds // 2),
+        )
+
+
+def _ours(files: Sequence[Path]) -> float:
+    from launcher.jobfile import compile_files
+
+    started = time.perf_counter()
+    compiled = compile_files([str(file) for file in files])
+    elapsed = time.perf_counter() - started
+    if compiled.diagnostics or len(compiled.launches) != len(files):
+        raise SystemExit(f"the benchmark's job files are wrong: {compiled.diagnostics[:3]}")
+    return elapsed
+
+
+def _floor(files: Sequence[Path]) -> float:
+    """The C parser's events into plain values, those into strict pydantic models; nothing is placed."""
+    model = _floor_model()
+    started = time.perf_counter()
+    for file in files:
+        model.model_validate(_values(file.read_bytes()))
+    return time.perf_counter() - started
+
+
+def _values(text: bytes) -> Any:
+    from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
+    from ruamel.yaml.events import (
+        MappingEndEvent,
+        MappingStartEvent,
+        ScalarEvent,
+        SequenceEndEvent,
+        SequenceStartEvent,
+    )
+
+    parser = CParser(text)
+    stack: list[Any] = [[]]
+    while parser.check_event():
+        event = parser.get_event()
+        if isinstance(event, ScalarEvent):
+            stack[-1].append(event.value)
+        elif isinstance(event, SequenceStartEvent | MappingStartEvent):
+            stack.append([])
+        elif isinstance(event, SequenceEndEvent):
+            stack[-2].append(stack.pop())
+        elif isinstance(event, MappingEndEvent):
+            flat = stack.pop()
+            stack[-1].append(dict(zip(flat[::2], flat[1::2], strict=True)))
+    return stack[0][0]
+
+
+def _floor_model() -> Any:
+    from pydantic import BaseModel, ConfigDict, Field
+
+    class Model(BaseModel):
+        model_config = ConfigDict(strict=True, extra="forbid")
+
+    class Role(Model):
+        entrypoint: str
+        args: list[str] = Field(default=[])
+        env: dict[str, str] = Field(default={})
+        num_replicas: str = "1"
+        max_retries: str = "0"
+        retry_policy: Literal["application", "replica"] = "application"
+        resource: dict[str, str] = Field(default={})
+        port_map: dict[str, str] = Field(default={})
+        metadata: dict[str, str] = Field(default={})
+
+    class Job(Model):
+        version: str
+        name: str
+        description: str = ""
+        vars: dict[str, dict[str, Any]] = Field(default={})
+        scheduler: str = ""
+        cfg: dict[str, Any] = Field(default={})
+        roles: dict[str, Role]
+        metadata: dict[str, str] = Field(default={})
+        timeout: str = ""
+        lifecycle: dict[str, str] = Field(default={})
+        enabled: str = "true"
+
+    return Job
+
+
+def _ruamel(files: Sequence[Path]) -> float:
+    from ruamel.yaml import YAML
+
+    started = time.perf_counter()
+    for file in files:
+        YAML(typ="safe").load(file)
+    return time.perf_counter() - started

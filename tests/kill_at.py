@@ -1,0 +1,96 @@
+"""Run `launcher ARGV` in this process and die by SIGKILL at a chosen point: nothing can clean up.
+
+python -m tests.kill_at step NAME N -- ARGV     at the N-th event NAME of an apply
+python -m tests.kill_at call N -- ARGV          at the N-th function call or return, whatever it is
+python -m tests.kill_at count FILE -- ARGV      lives; writes the number of calls and returns to FILE
+python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def on_every_event(react: Callable[[str], None]) -> None:
+    """Call `react` with the name of every event of an apply, before anybody else hears of it."""
+    from launcher.apply.events import Events
+
+    real = Events.tell
+
+    def tell(self: Events, event: Any, *args: Any, **facts: Any) -> None:
+        react(event)
+        real(self, event, *args, **facts)
+
+    Events.tell = tell  # type: ignore[method-assign]
+
+
+def on_every_call(react: Callable[[int], None]) -> None:
+    """Call `react` with the running number of every call and return, in all threads."""
+    count = 0
+    busy = threading.Lock()
+
+    def profile(*_: Any) -> None:
+        nonlocal count
+        with busy:
+            count += 1
+            number = count
+        react(number)
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+
+
+def arm(words: list[str]) -> Callable[[], None]:
+    """Set the trap that `words` describe; what is returned is to be called at the end."""
+    seen: list[Any] = []
+    match words:
+        case ["step", name, number]:
+
+            def at_step(event: str) -> None:
+                seen.append(event)
+                if seen.count(name) == int(number):
+                    die()
+
+            on_every_event(at_step)
+        case ["steps", path]:
+            on_every_event(seen.append)
+            return lambda: write(path, "\n".join(seen))
+        case ["call", number]:
+            on_every_call(lambda n: die() if n == int(number) else None)
+        case ["count", path]:
+            on_every_call(lambda n: seen.__setitem__(slice(None), [n]))
+            return lambda: write(path, str(seen[0]))
+        case _:
+            sys.exit(f"what is {words}?")
+    return lambda: None
+
+
+def write(path: str, text: str) -> None:
+    sys.setprofile(None)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def main() -> int:
+    words, argv = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
+    from launcher.__main__ import main as launcher_main
+
+    finish = arm(words)
+    sys.argv = ["launcher", *argv]
+    try:
+        return launcher_main()
+    finally:
+        finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Which processes belong to a test, looked up in /proc. Elsewhere than on Linux nothing is found."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable
+
+SUPERVISOR = b"launcher.schedulers.local.supervisor"
+
+
+def of_home(home: str) -> list[int]:
+    """Every live process of this LAUNCHER_HOME: clients, supervisors, replicas, what they left."""
+    marks = (f"LAUNCHER_HOME={home}\0", f"LAUNCHER_SCRATCH={home}/")
+    return [pid for pid in _pids() if _environ_holds(pid, marks) or _holds_lock(pid, f"{home}/local/apps/")]
+
+
+def of_app(home: str, app_id: str) -> list[int]:
+    """The supervisor of an app, its replicas and every descendant that kept its environment."""
+    folder = f"{home}/local/apps/{app_id}/"
+    marks = (f"LAUNCHER_SCRATCH={folder}",)
+    return [pid for pid in _pids() if _environ_holds(pid, marks) or _holds_lock(pid, folder)]
+
+
+def supervisors(home: str) -> dict[str, int]:
+    """App id → pid of the live supervisor that holds its lock."""
+    found = {}
+    for pid in _pids():
+        folder = _locked_folder(pid, f"{home}/local/apps/")
+        if folder:
+            found[os.path.basename(folder)] = pid
+    return found
+
+
+def with_argument(text: str) -> list[int]:
+    """Every live process with `text` as one whole argument: finds those that threw their environment away."""
+    return [pid for pid in _pids() if text.encode() in _read(pid, "cmdline").split(b"\0")]
+
+
+def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
+    """Wait until none of the processes lives any more. Kernel notification, no polling."""
+    deadline = time.monotonic() + timeout_s
+    for pid in pids:
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                return False
+        finally:
+            os.close(fd)
+    return True
+
+
+def kill(pids: Iterable[int]) -> None:
+    """SIGKILL what still lives of `pids`."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def describe(pid: int) -> str:
+    """A line about a process, for the message of a failed test."""
+    argv = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+    return f"{pid}: {argv[:300] or '(no command line)'}"
+
+
+def _pids() -> list[int]:
+    if not os.path.isdir("/proc/self"):
+        return []
+    me = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != me]
+
+
+def _environ_holds(pid: int, marks: Iterable[str]) -> bool:
+    environ = b"\0" + _read(pid, "environ")  # a zombie's is empty: it does not count as alive
+    return any(b"\0" + mark.encode() in environ for mark in marks)
+
+
+def _holds_lock(pid: int, below: str) -> bool:
+    return bool(_locked_folder(pid, below))
+
+
+def _locked_folder(pid: int, below: str) -> str:
+    """The app folder below `below` whose lock this supervisor holds, "" when it is none."""
+    if SUPERVISOR not in _read(pid, "cmdline"):
+        return ""
+    try:
+        links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return ""
+    return next(
+        (os.path.dirname(link) for link in links if link.startswith(below) and link.endswith("/lock")), ""
+    )
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

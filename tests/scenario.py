@@ -1,0 +1,205 @@
+"""The words of scenarios: apply, plan, wait, cancel, state, logs … through the real command in a process.
+
+The world is looked at directly (processes, files, the ledger), not through what the command prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from tests import processes
+
+if TYPE_CHECKING:
+    from launcher.specs import AppState
+    from launcher.specs.attempt import Attempt
+
+
+class Done(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Gate:
+    """Two named pipes between a test and a replica: nobody sleeps, both sides wait in the kernel.
+
+    In a job: `echo $$ > ENTER` blocks until the test calls `entered()`, which returns the text;
+    `read x < LEAVE` blocks until the test calls `open()`.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.enter = folder / f"{name}.enter"
+        self.leave = folder / f"{name}.leave"
+        os.mkfifo(self.enter)
+        os.mkfifo(self.leave)
+
+    @property
+    def script(self) -> str:
+        """Shell text that announces itself (its pid) and then waits for `open()`."""
+        return f"echo $$ >{self.enter}; read x <{self.leave}"
+
+    def entered(self) -> str:
+        """Wait for a replica to arrive; what it wrote."""
+        return self.enter.read_text().strip()
+
+    def open(self) -> None:
+        """Let one replica go on. Waits for it to arrive at the pipe."""
+        self.leave.write_text("go\n")
+
+
+class Scenario:
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self.home = home
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Scenario:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
+
+    # files
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"))
+        return path
+
+    def job(
+        self, script: str, *, name: str = "job", replicas: int = 1, role: str = "", top: str = ""
+    ) -> Path:
+        """A job file with one role `main` that runs a shell script.
+
+        `role` and `top` are further lines of YAML in the role and at the top of the file.
+        """
+        # JSON strings are YAML strings; a line each for role and top-level extras.
+        lines = [
+            "version: 1",
+            f"name: {name}",
+            *textwrap.dedent(top).strip().splitlines(),
+            "roles:",
+            "  main:",
+            "    entrypoint: sh",
+            f"    args: [-c, {json.dumps(script)}]",
+            f"    num_replicas: {replicas}",
+            *textwrap.indent(textwrap.dedent(role).strip(), "    ").splitlines(),
+        ]
+        return self.write(f"{name}.launcher.yaml", "\n".join(lines) + "\n")
+
+    def gate(self, name: str = "gate") -> Gate:
+        return Gate(self.folder, name)
+
+    # commands
+
+    def launcher(self, *argv: str | Path, code: int | None = 0, timeout_s: float = 60, **popen: Any) -> Done:
+        """Run `launcher ARGV` to its end, in the scenario's folder.
+
+        Fails when it exits with anything but `code` (None: whatever), or prints a traceback.
+        """
+        command = [sys.executable, "-m", "launcher", *map(str, argv)]
+        popen = {"cwd": self.folder, "stdin": subprocess.DEVNULL, **popen}
+        got = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, **popen)
+        shown = f"launcher {shlex.join(command[3:])} exited {got.returncode}\n{got.stdout}\n{got.stderr}"
+        assert "Traceback (most recent call last)" not in got.stderr, shown
+        assert code is None or got.returncode == code, shown
+        return Done(got.returncode, got.stdout, got.stderr)
+
+    def start(self, *argv: str | Path, **popen: Any) -> subprocess.Popen[str]:
+        """Start `launcher ARGV` and go on. Killed when the scenario ends, should it still run."""
+        return self.spawn([sys.executable, "-m", "launcher", *map(str, argv)], **popen)
+
+    def spawn(self, command: list[str], **popen: Any) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command, text=True, **{"cwd": self.folder, **pipes, **popen})
+        self._started.append(process)
+        return process
+
+    def apply(self, *argv: str | Path, code: int | None = 0) -> Done:
+        return self.launcher("apply", *argv, "--yes", code=code)
+
+    def run_to_end(self, *argv: str | Path, code: int | None = 0) -> Done:
+        return self.launcher("apply", *argv, "--yes", "--wait", code=code)
+
+    def plan(self, *argv: str | Path, code: int | None = 0) -> str:
+        return self.launcher("plan", *argv, code=code).out
+
+    def plan_document(self, *argv: str | Path) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.plan(*argv, "--format", "json"))
+        return document
+
+    def actions(self, *argv: str | Path) -> dict[str, str]:
+        """Job → action (keep, create …) of a plan."""
+        return {step["job"]: step["action"] for step in self.plan_document(*argv)["steps"]}
+
+    def wait(self, app: str, *, code: int | None = 0) -> Done:
+        return self.launcher("wait", app, code=code)
+
+    def cancel(self, app: str, *argv: str, code: int | None = 0) -> Done:
+        return self.launcher("cancel", app, *argv, code=code)
+
+    def logs(self, app: str, *argv: str, code: int | None = 0) -> str:
+        return self.launcher("logs", app, *argv, code=code).out
+
+    def status(self, app: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.launcher("status", app, "--json", code=None).out)
+        return document
+
+    def state(self, app: str) -> AppState:
+        from launcher.specs import AppState
+
+        return AppState[self.status(app)["state"].upper()]
+
+    # the world
+
+    def attempts(self, job: str = "job", *, project: str = "default") -> list[Attempt]:
+        """What the ledger holds of a job, oldest first."""
+        from launcher.specs import JobKey
+        from launcher.state.ledger import Ledger
+
+        with Ledger.open(readonly=True) as ledger:
+            return sorted(
+                ledger.attempts(JobKey(project, "default", job)), key=lambda attempt: attempt.number
+            )
+
+    def supervisors(self) -> dict[str, int]:
+        """App id → pid of every live supervisor."""
+        return processes.supervisors(str(self.home))
+
+    def processes_of(self, app_id: str) -> list[int]:
+        return processes.of_app(str(self.home), app_id)
+
+    def apps(self) -> list[str]:
+        """The app ids that have a folder."""
+        folder = self.home / "local" / "apps"
+        return (
+            sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
+        )
+
+
+def until_line(stream: IO[str], text: str) -> str:
+    """Read lines until one holds `text`; that line. Fails at the end of the stream."""
+    seen = []
+    for line in stream:
+        seen.append(line)
+        if text in line:
+            return line
+    raise AssertionError(f"no line with {text!r} before the end of:\n{''.join(seen)}")

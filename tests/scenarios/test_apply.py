@@ -1,0 +1,325 @@
+"""Plan and apply, from a file to finished processes: what runs, what is kept, what is held."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from launcher.specs import AppState
+
+FAILS = "echo trying; exit 3"
+
+
+def test_a_plan_writes_nothing(scenario):
+    file = scenario.job("true")
+    before = sorted(scenario.folder.rglob("*"))
+    scenario.plan(file)
+    assert not scenario.home.exists()
+    assert sorted(scenario.folder.rglob("*")) == before
+
+
+def test_a_new_job_is_created_and_runs_to_its_end(scenario):
+    file = scenario.job("echo it ran")
+    assert scenario.actions(file) == {"job": "create"}
+    done = scenario.launcher("apply", file, "--yes", "--wait", "--logs")
+    assert "it ran" in done.out
+    assert scenario.state("job") is AppState.SUCCEEDED
+    assert scenario.supervisors() == {}
+
+
+def test_applying_twice_keeps_the_finished_job_and_says_so(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    second = scenario.run_to_end(file)
+    assert "1 unchanged" in second.out
+    assert "succeeded" in second.out
+    assert len(scenario.attempts()) == len(scenario.apps()) == 1
+
+
+def test_a_plan_after_an_apply_is_empty(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    scenario.plan(file, "--detailed-exitcode", code=0)
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_applying_a_running_job_keeps_it(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    supervisors = scenario.supervisors()
+    scenario.apply(file)
+    assert scenario.supervisors() == supervisors
+    assert len(scenario.attempts()) == 1
+    gate.open()
+    scenario.wait("job")
+
+
+def test_a_failed_job_is_held_until_somebody_asks(scenario):
+    file = scenario.job(FAILS)
+    scenario.run_to_end(file, code=5)
+    assert scenario.state("job") is AppState.FAILED
+    held = scenario.run_to_end(file, code=5)  # --wait: a held job has not succeeded
+    assert "1 held" in held.out
+    scenario.apply(file, code=0)  # without --wait a held job is no error
+    assert len(scenario.attempts()) == 1
+
+    scenario.run_to_end(file, "--rerun", "job", code=5)
+    assert [attempt.action for attempt in scenario.attempts()] == ["create", "rerun"]
+
+
+def test_retry_failed_runs_every_failed_job_again(scenario):
+    files = [scenario.job(FAILS, name="bad"), scenario.job("true", name="good")]
+    scenario.run_to_end(*files, code=5)
+    assert scenario.actions(*files, "--retry-failed") == {"bad": "rerun", "good": "keep"}
+    scenario.run_to_end(*files, "--retry-failed", code=5)
+    assert [len(scenario.attempts(name)) for name in ("bad", "good")] == [2, 1]
+
+
+def test_rerunning_an_unknown_job_is_a_usage_error_with_the_nearest_name(scenario):
+    done = scenario.launcher(
+        "apply", scenario.job("true", name="train"), "--yes", "--rerun", "trian", code=64
+    )
+    assert "`train`" in done.err
+    assert scenario.apps() == []
+
+
+def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
+    file = scenario.write(
+        "job.launcher.yaml",
+        """
+        version: 1
+        name: job
+        roles:
+          main: {entrypoint: echo, args: [--epochs, "3", --seed, "7"], env: {A: "1"}}
+        """,
+    )
+    scenario.run_to_end(file)
+    file.write_text(file.read_text().replace('"3"', '"5"'))
+    shown = scenario.plan(file, "--detailed-exitcode", code=2)
+    assert '~ roles.main.args[1]: "3" → "5"' in shown
+    assert [line for line in shown.splitlines() if line.lstrip().startswith(("~ ", "+ roles", "- roles"))][
+        1:
+    ] == []
+
+    document = scenario.plan_document(file)
+    [step] = document["steps"]
+    assert [(change["op"], change["path"], change["old"], change["new"]) for change in step["changes"]] == [
+        ("~", "roles.main.args[1]", "3", "5")
+    ]
+    scenario.run_to_end(file)
+    assert [attempt.number for attempt in scenario.attempts()] == [1, 2]
+    assert "--epochs 5" in scenario.logs("job")
+    assert "--epochs 3" in scenario.logs("job@1")
+
+
+def test_going_back_to_an_earlier_version_runs_it_again(scenario):
+    for text in ("echo a", "echo b", "echo a"):
+        scenario.run_to_end(scenario.job(text))
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"] * 3
+
+
+def test_comments_and_policies_never_run_a_job_again(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    file.write_text("# a comment\n" + file.read_text() + "lifecycle: {on_failed: rerun, max_attempts: 3}\n")
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_on_failed_rerun_is_bounded_by_max_attempts(scenario):
+    file = scenario.job(FAILS, top="lifecycle: {on_failed: rerun, max_attempts: 2}")
+    for _ in range(3):
+        scenario.run_to_end(file, code=5)
+    assert len(scenario.attempts()) == 2
+
+
+def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [old] = scenario.supervisors()
+    scenario.job("echo new")
+    assert scenario.actions(file) == {"job": "replace"}
+    scenario.apply(file, code=3)
+    assert list(scenario.supervisors()) == [old]
+
+    scenario.run_to_end(file, "--allow-destructive")
+    assert scenario.processes_of(old) == []
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
+
+
+def test_a_file_that_allows_replacing_needs_no_further_approval(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    scenario.job("true", top="lifecycle: {on_change: replace}")
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
+
+
+def test_a_protected_job_is_never_stopped(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top="lifecycle: {protect: true}")
+    scenario.apply(file)
+    gate.entered()
+    scenario.job("true", top="lifecycle: {protect: true}")
+    scenario.apply(file, "--allow-destructive", code=3)
+    assert len(scenario.supervisors()) == 1
+    gate.open()
+    scenario.wait("job")
+
+
+def test_a_job_without_its_file_is_an_orphan_that_prune_destroys(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(scenario.folder)
+    gate.entered()
+    file.unlink()
+    scenario.job("true", name="other")
+    scenario.run_to_end(scenario.folder)  # reported, not touched
+    assert len(scenario.supervisors()) == 1
+    scenario.apply(scenario.folder, "--prune", "--allow-destructive")
+    assert scenario.supervisors() == {}
+    assert scenario.attempts()[-1].state == "cancelled"
+
+
+def test_a_disabled_job_is_stopped(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    scenario.job(gate.script, top="enabled: false")
+    assert scenario.actions(file) == {"job": "destroy"}
+    scenario.apply(file, "--allow-destructive")
+    assert scenario.supervisors() == {}
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_applied(scenario):
+    done = scenario.launcher("apply", scenario.job("true"), code=3)
+    assert "--yes" in done.err
+    assert scenario.apps() == []
+
+
+def test_a_saved_plan_applied_twice_is_stale_the_second_time(scenario):
+    scenario.plan(scenario.job("true"), "--out", "plan.json")
+    scenario.launcher("apply", "plan.json", "--wait")
+    apps = scenario.apps()
+    scenario.launcher("apply", "plan.json", "--wait", code=4)
+    assert scenario.apps() == apps
+    assert len(scenario.attempts()) == 1
+
+
+def test_a_saved_plan_is_what_runs_whatever_the_file_says_later(scenario):
+    file = scenario.job("echo planned")
+    scenario.plan(file, "--out", "plan.json")
+    scenario.job("echo edited")
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert "planned" in scenario.logs("job")
+
+
+def test_a_saved_plan_of_a_moved_world_is_refused_and_says_what_was_found(scenario):
+    file = scenario.job("echo a")
+    scenario.plan(file, "--out", "plan.json")
+    scenario.run_to_end(scenario.job("echo b"))
+    done = scenario.launcher("apply", "plan.json", code=4)
+    assert "job" in done.err
+    assert len(scenario.attempts()) == 1
+
+
+def test_a_tampered_saved_plan_is_refused(scenario):
+    scenario.plan(scenario.job("true"), "--out", "plan.json")
+    path = scenario.folder / "plan.json"
+    document = json.loads(path.read_text())
+    document["steps"][0]["document"]["roles"][0]["entrypoint"] = "reboot"
+    path.write_text(json.dumps(document))
+    scenario.launcher("apply", "plan.json", code=4)
+    assert scenario.apps() == []
+
+
+def test_twenty_applies_at_once_make_one_attempt(scenario):
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{log}")
+    racing = [scenario.start("apply", file, "--yes", "--wait") for _ in range(20)]
+    outputs = [process.communicate() for process in racing]
+    assert [process.returncode for process in racing] == [0] * 20, outputs
+    assert log.read_text() == "run\n"
+    assert len(scenario.attempts()) == len(scenario.apps()) == 1
+
+
+def test_twenty_applies_of_one_saved_plan_make_one_attempt(scenario):
+    log = scenario.folder / "runs"
+    scenario.plan(scenario.job(f"echo run >>{log}"), "--out", "plan.json")
+    racing = [scenario.start("apply", "plan.json", "--wait") for _ in range(20)]
+    outputs = [process.communicate() for process in racing]
+    assert sorted(process.returncode for process in racing) == [0] + [4] * 19, outputs
+    assert log.read_text() == "run\n"
+
+
+def test_one_bad_job_submits_nothing_of_the_others(scenario):
+    good = scenario.job("true", name="good")
+    bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: 3}}\n")
+    scenario.apply(good, bad, code=6)
+    assert scenario.apps() == []
+
+
+def test_a_job_that_cannot_start_does_not_stop_independent_ones(scenario):
+    good = scenario.job("true", name="good")
+    bad = scenario.write(
+        "bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: ./nowhere}}\n"
+    )
+    done = scenario.apply(good, bad, code=1)
+    assert "./nowhere" in done.err
+    scenario.wait("good")
+    assert [len(scenario.attempts(name)) for name in ("good", "bad")] == [1, 0]
+
+
+def test_the_same_job_in_two_files_is_an_error_that_names_both(scenario):
+    one = scenario.job("true")
+    two = scenario.write("second.launcher.yaml", one.read_text())
+    done = scenario.apply(one, two, code=6)
+    assert "job.launcher.yaml" in done.err
+    assert "second.launcher.yaml" in done.err
+
+
+def test_two_checkouts_of_two_projects_do_not_meet(scenario):
+    scenario.write("a/launcher.toml", 'project = "a"\n')
+    scenario.write("b/launcher.toml", 'project = "b"\n')
+    for folder in ("a", "b"):
+        scenario.write(
+            f"{folder}/job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: 'true'}}\n"
+        )
+        scenario.run_to_end(folder)
+    assert [len(scenario.attempts(project=project)) for project in ("a", "b")] == [1, 1]
+
+
+def test_a_job_of_another_origin_is_refused_unless_taken_over(scenario):
+    for folder in ("a", "b"):
+        scenario.write(
+            f"{folder}/job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: 'true'}}\n"
+        )
+    scenario.run_to_end("a")
+    refused = scenario.run_to_end("b", code=None)
+    assert refused.code != 0
+    assert "project" in refused.err
+    assert len(scenario.attempts()) == 1
+    scenario.run_to_end("b", "--take-over")
+
+
+def test_replicas_run_in_the_folder_of_the_job_file(scenario):
+    file = scenario.write(
+        "sub/job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: pwd}}\n"
+    )
+    scenario.run_to_end(file)
+    assert os.path.realpath(file.parent) in scenario.logs("job")
+
+
+def test_a_replica_inherits_the_environment_of_whoever_applies(scenario, monkeypatch):
+    monkeypatch.setenv("CANARY", "tweet-2217")
+    scenario.run_to_end(scenario.job("echo $CANARY"))
+    assert "tweet-2217" in scenario.logs("job")
+    written = [path for path in scenario.home.rglob("*") if path.is_file() and "logs" not in path.parts]
+    assert [path for path in written if b"tweet-2217" in path.read_bytes()] == []

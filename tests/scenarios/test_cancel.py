@@ -1,0 +1,120 @@
+"""Cancel: nothing of a job is left, whatever it started."""
+
+from __future__ import annotations
+
+import signal
+
+from launcher.specs import AppState
+from tests import processes
+
+
+def stubborn(gate, mark):
+    """A shell that ignores TERM; so do its child and grandchildren, which drop their environment too."""
+    deaf = "trap '' TERM; "
+    grandchild = f'env -i sh -c "trap \\"\\" TERM; while :; do sleep 9; done" {mark}'
+    return f"{deaf} ( {grandchild} & {grandchild} & wait ) & {gate.script}; wait"
+
+
+def test_cancel_leaves_no_process_of_a_job_that_ignores_term(scenario):
+    gate = scenario.gate()
+    mark = f"mark-of-{scenario.folder.parent.name}"
+    scenario.apply(scenario.job(stubborn(gate, mark), top="cfg: {grace_s: 0.2}"))
+    gate.entered()
+    [app] = scenario.supervisors()
+    seen = scenario.processes_of(app)
+    assert len(seen) >= 2
+
+    scenario.cancel("job")
+    assert scenario.processes_of(app) == []
+    assert processes.with_argument(mark) == []
+    assert scenario.state("job") is AppState.CANCELLED
+
+
+def test_a_replica_that_obeys_term_may_clean_up(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"trap 'echo cleaned up; exit 0' TERM; {gate.script}"))
+    gate.entered()
+    scenario.cancel("job")
+    assert "cleaned up" in scenario.logs("job")
+    assert scenario.state("job") is AppState.CANCELLED
+
+
+def test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script, name="long"))
+    gate.entered()
+    scenario.cancel("long")
+    scenario.cancel("long")
+    assert scenario.state("long") is AppState.CANCELLED
+    scenario.run_to_end(scenario.job("true", name="short"))
+    scenario.cancel("short")
+    assert scenario.state("short") is AppState.SUCCEEDED
+
+
+def test_a_cancelled_job_is_held_at_the_next_apply(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    scenario.cancel("job")
+    assert scenario.actions(file) == {"job": "hold"}
+
+
+def test_a_job_past_its_timeout_failed_and_nothing_of_it_is_left(scenario):
+    scenario.run_to_end(scenario.job("while :; do sleep 9; done", top="timeout: 1s"), code=5)
+    assert scenario.state("job") is AppState.FAILED
+    [attempt] = scenario.attempts()
+    assert "timed out after 1 s" in attempt.message
+    assert scenario.processes_of(attempt.app_id) == []
+
+
+def test_a_finished_replica_takes_its_background_processes_with_it(scenario):
+    mark = f"mark-of-{scenario.folder.parent.name}"
+    scenario.run_to_end(scenario.job(f'sh -c "while :; do sleep 9; done" {mark} & true'))
+    assert scenario.state("job") is AppState.SUCCEEDED
+    assert processes.with_argument(mark) == []
+
+
+def test_a_failing_replica_takes_the_others_with_it(scenario):
+    gate = scenario.gate()
+    script = f"if [ $<replica_id> = 0 ]; then {gate.script}; exit 9; else while :; do sleep 9; done; fi"
+    scenario.apply(scenario.job(script, replicas=3))
+    gate.entered()
+    [app] = scenario.supervisors()
+    gate.open()
+    scenario.wait("job", code=5)
+    assert scenario.processes_of(app) == []
+    assert scenario.attempts()[-1].exit_code == 9 or scenario.status("job")["state"] == "FAILED"
+
+
+def test_an_attached_run_is_cancelled_when_its_client_is_killed(scenario):
+    gate = scenario.gate()
+    client = scenario.start("run", scenario.job(gate.script))
+    gate.entered()
+    [(app, supervisor)] = scenario.supervisors().items()
+    client.kill()
+    assert processes.gone([supervisor], timeout_s=20)
+    assert scenario.processes_of(app) == []
+    assert scenario.state(app) is AppState.CANCELLED
+
+
+def test_an_interrupted_run_is_cancelled_and_exits_130(scenario):
+    gate = scenario.gate()
+    client = scenario.start("run", scenario.job(gate.script))
+    gate.entered()
+    [app] = scenario.supervisors()
+    client.send_signal(signal.SIGINT)
+    assert client.wait() == 130
+    assert scenario.processes_of(app) == []
+
+
+def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):
+    gate = scenario.gate()
+    client = scenario.start("apply", scenario.job(gate.script), "--yes", "--wait")
+    gate.entered()
+    client.send_signal(signal.SIGINT)
+    assert client.wait() == 130
+    assert len(scenario.supervisors()) == 1
+    gate.open()
+    scenario.wait("job")
+    assert scenario.state("job") is AppState.SUCCEEDED

@@ -1,0 +1,84 @@
+"""An applied job outlives the terminal, the shell and the client that started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import sys
+
+from launcher.specs import AppState
+from tests.scenario import until_line
+
+IN_A_TERMINAL = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "os.execvp('sh', ['sh', '-c', sys.argv[1]])"
+)
+
+
+def test_a_job_outlives_the_closed_terminal_and_is_followed_from_elsewhere(scenario):
+    gate = scenario.gate()
+    file = scenario.job(f"echo first; {gate.script}; echo last")
+    ours, theirs = pty.openpty()
+    command = (
+        f"{shlex.join([sys.executable, '-m', 'launcher', 'apply', str(file), '--yes', '--wait'])}; read never"
+    )
+    shell = scenario.spawn(
+        [sys.executable, "-c", IN_A_TERMINAL, command], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    gate.entered()
+    os.close(ours)  # the terminal is gone: the kernel hangs up on its session
+    shell.wait()
+
+    assert scenario.state("job") is AppState.RUNNING
+    follower = scenario.start("logs", "job", "--follow")
+    until_line(follower.stdout, "first")
+    gate.open()
+    until_line(follower.stdout, "last")
+    assert follower.wait() == 0
+    scenario.wait("job")
+    assert scenario.state("job") is AppState.SUCCEEDED
+
+
+def test_a_killed_client_leaves_an_applied_job_running(scenario):
+    gate = scenario.gate()
+    client = scenario.start("apply", scenario.job(gate.script), "--yes", "--wait")
+    gate.entered()
+    client.kill()
+    client.wait()
+    assert scenario.state("job") is AppState.RUNNING
+    gate.open()
+    scenario.wait("job")
+    assert scenario.attempts()[-1].state == "succeeded"
+
+
+def test_the_supervisor_is_in_a_session_of_its_own_with_no_terminal(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    replica = int(gate.entered())
+    [supervisor] = scenario.supervisors().values()
+    assert os.getsid(supervisor) == supervisor
+    assert os.getsid(replica) == replica
+    assert os.getpgid(replica) == replica
+    assert {os.readlink(f"/proc/{supervisor}/fd/{fd}") for fd in (0, 1)} == {"/dev/null"}
+    assert os.readlink(f"/proc/{replica}/fd/0") == "/dev/null"
+    gate.open()
+    scenario.wait("job")
+
+
+def test_list_shows_the_job_from_any_folder(scenario, tmp_path):
+    scenario.run_to_end(scenario.job("true"))
+    listed = json.loads(scenario.launcher("list", "--json", cwd=tmp_path).out)
+    assert "job-1-" in json.dumps(listed)
+    assert "SUCCEEDED" in json.dumps(listed).upper()
+
+
+def test_waiting_in_another_process_ends_with_the_job(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"{gate.script}; exit 4"))
+    gate.entered()
+    waiting = [scenario.start("wait", "job") for _ in range(3)]
+    gate.open()
+    assert [process.wait() for process in waiting] == [5, 5, 5]

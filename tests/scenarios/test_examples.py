@@ -1,0 +1,54 @@
+"""Every example is valid, plans as new, runs to success, and plans as unchanged afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import AppState
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*"))
+
+
+def job_of(file):
+    return file.name.partition(".")[0]
+
+
+@pytest.mark.parametrize("file", FILES, ids=job_of)
+def test_example(scenario, file):
+    scenario.launcher("validate", file)
+    assert scenario.actions(file) == {job_of(file): "create"}
+    scenario.run_to_end(file)
+    assert scenario.state(job_of(file)) is AppState.SUCCEEDED
+    assert scenario.actions(file) == {job_of(file): "keep"}
+    scenario.plan(file, "--detailed-exitcode", code=0)
+
+
+def test_all_examples_are_one_set_without_conflicts(scenario):
+    scenario.run_to_end(EXAMPLES)
+    assert set(scenario.actions(EXAMPLES).values()) == {"keep"}
+
+
+def test_the_toml_example_means_the_same_as_the_yaml_one(scenario):
+    scenario.run_to_end(EXAMPLES)
+    assert scenario.attempts("hello")[0].digest == scenario.attempts("hello-toml")[0].digest
+
+
+def test_hello_greets_from_both_replicas(scenario):
+    scenario.run_to_end(EXAMPLES / "hello")
+    assert sorted(scenario.logs("hello", "--no-prefix").splitlines()) == [
+        f"hello world, this is replica {k} of 2" for k in (0, 1)
+    ]
+
+
+def test_pipeline_passes_its_numbers_on(scenario):
+    scenario.run_to_end(EXAMPLES / "pipeline")
+    assert "the sum of the squares is 385" in scenario.logs("pipeline/sum")
+
+
+def test_retry_succeeds_at_the_third_try_in_one_log(scenario):
+    scenario.run_to_end(EXAMPLES / "retry")
+    tries = [line for line in scenario.logs("retry").splitlines() if "try number" in line]
+    assert [line[-1] for line in tries] == ["1", "2", "3"]

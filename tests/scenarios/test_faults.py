@@ -1,0 +1,227 @@
+"""Bad input and a bad world: one clear message, the documented exit code, nothing half done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+AS_ORDINARY_USER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+"""Root reads and writes whatever the mode says; without these two capabilities it does not."""
+
+
+def ordinary(scenario, *argv, code):
+    """Run `launcher ARGV` such that file modes bind it, even when the tests run as root."""
+    prefix: list[str] = []
+    if os.geteuid() == 0:
+        if not shutil.which("setpriv"):
+            pytest.skip("running as root, and there is no `setpriv` to put that down")
+        prefix = AS_ORDINARY_USER
+    process = scenario.spawn([*prefix, sys.executable, "-m", "launcher", *map(str, argv)])
+    out, err = process.communicate()
+    assert process.returncode == code, out + err
+    assert "Traceback" not in err
+    return err
+
+
+def one_message(err):
+    """The error line of stderr. Fails when there is not exactly one."""
+    [line] = [line for line in err.splitlines() if line.startswith("error")]
+    return line
+
+
+def test_a_missing_executable_fails_in_front_of_the_user_naming_role_and_argv(scenario):
+    file = scenario.write(
+        "job.launcher.yaml",
+        "version: 1\nname: job\nroles: {trainer: {entrypoint: no-such-program, args: [--fast, '7']}}\n",
+    )
+    done = scenario.apply(file, code=1)
+    assert "trainer" in done.err
+    assert "no-such-program --fast 7" in done.err
+    assert scenario.attempts() == []
+    assert scenario.apps() == []
+    assert scenario.supervisors() == {}
+    assert scenario.actions(file) == {"job": "create"}
+
+
+def test_when_the_replacement_cannot_start_the_old_attempt_is_never_touched(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    before = scenario.supervisors()
+    scenario.write("job.launcher.yaml", "version: 1\nname: job\nroles: {main: {entrypoint: ./nowhere}}\n")
+    scenario.apply(file, "--allow-destructive", code=1)
+    assert scenario.supervisors() == before
+    gate.open()
+    scenario.wait("job")
+
+
+def test_an_image_directory_that_is_not_there_is_refused_at_plan_time(scenario):
+    file = scenario.write(
+        "job.launcher.yaml",
+        "version: 1\nname: job\nscheduler: local_dir\n"
+        "roles: {main: {image: /no/such/image, entrypoint: sh}}\n",
+    )
+    done = scenario.launcher("plan", file, code=None)
+    assert done.code in (1, 6)
+    assert "/no/such/image" in done.err
+    scenario.apply(file, code=done.code)
+    assert scenario.apps() == []
+
+
+def test_an_unreadable_image_directory_is_one_clear_error(scenario):
+    image = scenario.folder / "image"
+    (image / "bin").mkdir(parents=True)
+    image.chmod(0)
+    file = scenario.write(
+        "job.launcher.yaml",
+        "version: 1\nname: job\nscheduler: local_dir\n"
+        f"roles: {{main: {{image: {image}, entrypoint: bin/run}}}}\n",
+    )
+    try:
+        assert str(image) in one_message(ordinary(scenario, "apply", file, "--yes", code=1))
+    finally:
+        image.chmod(0o700)
+    assert scenario.apps() == []
+
+
+def test_a_state_folder_that_cannot_be_made_is_one_clear_error(scenario):
+    scenario.home.parent.chmod(0o500)
+    try:
+        err = ordinary(scenario, "apply", scenario.job("true"), "--yes", code=1)
+    finally:
+        scenario.home.parent.chmod(0o700)
+    assert str(scenario.home) in one_message(err)
+    assert "LAUNCHER_HOME" in err
+
+
+def test_a_read_only_state_folder_can_be_read_but_not_applied_to(scenario):
+    scenario.run_to_end(scenario.job("true", name="before"))
+    folders = [scenario.home, *(path for path in scenario.home.rglob("*") if path.is_dir())]
+    modes = [
+        (path, path.stat().st_mode)
+        for path in (*folders, *(p for p in scenario.home.rglob("*") if p.is_file()))
+    ]
+    for path, mode in modes:
+        path.chmod(mode & ~0o222)
+    try:
+        ordinary(scenario, "list", code=0)
+        ordinary(scenario, "logs", "before", code=0)
+        ordinary(scenario, "plan", scenario.job("true"), code=0)
+        one_message(ordinary(scenario, "apply", scenario.job("true"), "--yes", code=1))
+    finally:
+        for path, mode in modes:
+            path.chmod(mode)
+    assert scenario.attempts() == []
+    assert scenario.supervisors() == {}
+
+
+FULL_DISK = """
+mount -t tmpfs -o size=256k none "$LAUNCHER_HOME" || exit 99
+cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null
+{launcher} apply "$1" --yes --wait >&2; echo "$?"
+rm "$LAUNCHER_HOME/filler"
+mount -o remount,size=64m "$LAUNCHER_HOME"
+{launcher} apply "$1" --yes --wait >&2; echo "$?"
+"""
+
+
+def test_a_full_state_folder_is_one_clear_error_and_nothing_is_half_done(scenario):
+    unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    scenario.home.mkdir()
+    runs = scenario.folder / "runs"
+    script = FULL_DISK.format(launcher=f"{sys.executable} -m launcher")
+    got = subprocess.run(
+        [*unshare, "sh", "-c", script, "sh", scenario.job(f"echo run >>{runs}")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    if not got.stdout.strip():
+        pytest.skip(f"no small file system to be had here: {got.stderr.strip()}")
+    assert got.stdout.split() == ["1", "0"], got.stderr
+    assert "Traceback" not in got.stderr
+    one_message(got.stderr)
+    assert runs.read_text() == "run\n"
+
+
+def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    with sqlite3.connect(scenario.home / "ledger.db") as connection:
+        [[version]] = connection.execute("PRAGMA user_version")
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    for argv in (["plan", file], ["apply", file, "--yes"], ["list"]):
+        done = scenario.launcher(*argv, code=1)
+        assert "99" in one_message(done.err)
+        assert str(version) in done.err
+
+
+def test_a_ledger_that_is_no_database_is_one_clear_error(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    for path in scenario.home.glob("ledger.db*"):
+        path.unlink()
+    (scenario.home / "ledger.db").write_text("this is not a database at all, whatever its name says" * 40)
+    for argv in (["plan", file], ["apply", file, "--yes"], ["list"]):
+        assert "ledger.db" in one_message(scenario.launcher(*argv, code=1).err)
+
+
+def test_a_missing_job_file_is_exit_6(scenario):
+    for command in (["validate"], ["plan"], ["apply", "--yes"]):
+        done = scenario.launcher(command[0], "nowhere.launcher.yaml", *command[1:], code=6)
+        assert "nowhere.launcher.yaml" in done.err + done.out
+
+
+def test_a_directory_without_job_files_is_exit_6(scenario):
+    (scenario.folder / "empty").mkdir()
+    for command in (["validate"], ["plan"], ["apply", "--yes"]):
+        done = scenario.launcher(command[0], "empty", *command[1:], code=6)
+        assert "empty" in done.err + done.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["aply"], "apply"),
+        (["apply"], "usage"),
+        (["list", "--jsn"], "--json"),
+        (["logs"], "usage"),
+        (["apply", "x", "--format", "xml"], "json"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_64_with_the_nearest_name(scenario, argv, said):
+    assert said in scenario.launcher(*argv, code=64).err
+
+
+def test_an_unknown_app_is_refused_with_what_is_near(scenario):
+    scenario.run_to_end(scenario.job("true", name="train"))
+    for command in ("status", "logs", "wait", "cancel", "describe"):
+        done = scenario.launcher(command, "trian", code=None)
+        assert done.code in (1, 64)
+        assert "train" in done.err
+
+
+def test_an_unknown_scheduler_and_an_unknown_option_are_diagnostics_with_the_nearest_name(scenario):
+    scenario.job("true", top="scheduler: local_cdw")
+    assert "`local_cwd`" in scenario.launcher("validate", "job.launcher.yaml", code=6).err
+    scenario.job("true", top="cfg: {grace: 3}")
+    assert "`grace_s`" in scenario.launcher("validate", "job.launcher.yaml", code=6).err
+
+
+def test_output_into_a_closed_pipe_is_no_error(scenario):
+    scenario.run_to_end(scenario.job("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"))
+    process = scenario.spawn(["sh", "-c", f"{sys.executable} -m launcher logs job | head -n 1"])
+    out, err = process.communicate()
+    assert "line 0" in out
+    assert err == ""
+
+
+def test_commands_without_any_state_answer_cleanly(scenario):
+    assert scenario.launcher("list").code == 0
+    assert scenario.launcher("list", "--json").out.strip() in ("[]", '{"apps": []}')
+    assert not scenario.home.exists()

@@ -1,0 +1,168 @@
+"""SIGKILL at any point, then the same apply again: one attempt, everything ran once, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+
+STEPS = ["reserving", "reserved", "created", "starting", "started", "recorded"]
+REPLACE_STEPS = ["reserving", "reserved", "created", "stopping", "stopped", "starting", "started", "recorded"]
+MOMENTS = 50
+BATCH = 5
+
+
+@pytest.fixture
+def runs(scenario):
+    """A job of two replicas that writes a line whenever one starts, and its log."""
+    log = scenario.folder / "runs"
+    return scenario.job(f"echo $<app_id>/$<replica_id> >>{log}", replicas=2), log
+
+
+def killed(scenario, *words, argv):
+    """Run `launcher ARGV` under tests.kill_at; True when it was killed, False when it ended before."""
+    process = scenario.spawn([sys.executable, "-m", "tests.kill_at", *words, "--", *map(str, argv)])
+    _, err = process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL), err
+    return process.returncode != 0
+
+
+def assert_as_if_never_killed(scenario, file, log):
+    scenario.run_to_end(file)
+    [attempt] = scenario.attempts()
+    assert (attempt.number, attempt.state) == (1, "succeeded")
+    assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)]
+    assert scenario.apps() == [attempt.app_id]
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):
+    file, log = runs
+    assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
+    assert_as_if_never_killed(scenario, file, log)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, runs, step):
+    file, log = runs
+    scenario.plan(file, "--out", "plan.json")
+    assert killed(scenario, "step", step, "1", argv=["apply", "plan.json"])
+    again = scenario.launcher("apply", "plan.json", "--wait", code=None)
+    assert again.code == 0 or (step in ("started", "recorded") and again.code == 4), again
+    assert_as_if_never_killed(scenario, file, log)
+
+
+@pytest.mark.parametrize("step", REPLACE_STEPS)
+def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario, step):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [old] = scenario.supervisors()
+    log = scenario.folder / "runs"
+    scenario.job(f"echo run >>{log}")
+    flags = ["--yes", "--allow-destructive"]
+    assert killed(scenario, "step", step, "1", argv=["apply", file, *flags])
+
+    scenario.launcher("apply", file, *flags, "--wait")
+    assert log.read_text() == "run\n"
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
+    assert scenario.processes_of(old) == []
+
+
+def test_the_named_steps_are_the_ones_that_apply_reports(scenario, runs):
+    file, _ = runs
+    steps = scenario.folder / "steps"
+    assert not killed(scenario, "steps", str(steps), argv=["apply", file, "--yes", "--wait"])
+    assert [step for step in steps.read_text().split() if step in STEPS] == STEPS
+
+
+@pytest.fixture(scope="module")
+def calls():
+    """How many calls and returns a whole apply has; measured once."""
+    return {}
+
+
+@pytest.mark.parametrize("batch", range(MOMENTS // BATCH))
+def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, runs, calls, batch):
+    file, log = runs
+    count = scenario.folder / "count"
+    assert not killed(scenario, "count", str(count), argv=["apply", file, "--yes"])
+    scenario.wait("job")
+    total = int(count.read_text())
+    chance = random.Random(batch)
+    for moment in range(BATCH):
+        log.unlink()
+        name = f"job{moment}"
+        scenario.job(f"echo $<app_id>/$<replica_id> >>{log}", replicas=2, name=name)
+        one = scenario.folder / f"{name}.launcher.yaml"
+        at = chance.randrange(1, total)
+        killed(scenario, "call", str(at), argv=["apply", one, "--yes"])
+        scenario.run_to_end(one)
+        [attempt] = scenario.attempts(name)
+        assert (attempt.number, attempt.state) == (1, "succeeded"), f"killed at call {at} of {total}"
+        assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], (
+            f"killed at call {at}"
+        )
+        assert scenario.supervisors() == {}
+
+
+def test_a_killed_supervisor_means_lost_and_its_processes_are_gone_by_then(scenario):
+    gate = scenario.gate()
+    mark = f"mark-of-{scenario.folder.parent.name}"
+    file = scenario.job(f'(trap "" TERM; sh -c "while :; do sleep 9; done" {mark}) & {gate.script}')
+    scenario.apply(file)
+    gate.entered()
+    [(app, supervisor)] = scenario.supervisors().items()
+    os.kill(supervisor, signal.SIGKILL)
+    assert processes.gone([supervisor], timeout_s=20)
+
+    assert "lost" in scenario.launcher("status", "job", code=None).out.lower()
+    assert scenario.processes_of(app) == []
+    assert processes.with_argument(mark) == []
+    assert scenario.state("job") is AppState.FAILED or "lost" in str(scenario.status("job")).lower()
+    assert scenario.actions(file) == {"job": "hold"}
+    assert scenario.attempts()[-1].state == "lost"
+
+
+def test_a_lost_job_runs_again_when_its_file_says_so(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top="lifecycle: {on_lost: rerun}")
+    scenario.apply(file)
+    gate.entered()
+    [supervisor] = scenario.supervisors().values()
+    os.kill(supervisor, signal.SIGKILL)
+    assert processes.gone([supervisor], timeout_s=20)
+    scenario.apply(file)
+    gate.entered()
+    gate.open()
+    scenario.wait("job")
+    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
+
+
+def test_waiting_for_a_job_ends_when_its_supervisor_is_killed(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    waiting = scenario.start("wait", "job")
+    [supervisor] = scenario.supervisors().values()
+    os.kill(supervisor, signal.SIGKILL)
+    assert waiting.wait() == 5
+
+
+def test_cancelling_a_job_whose_supervisor_is_dead_leaves_no_process(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    [(app, supervisor)] = scenario.supervisors().items()
+    os.kill(supervisor, signal.SIGKILL)
+    assert processes.gone([supervisor], timeout_s=20)
+    scenario.cancel("job")
+    assert scenario.processes_of(app) == []

@@ -1,0 +1,91 @@
+"""Logs: the bytes as they were written, and every way to look at a part of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.scenario import until_line
+
+
+def test_bytes_come_back_as_they_were_written(scenario):
+    payload = bytes(range(256)) * 40 + b"no newline at the end"
+    (scenario.folder / "payload").write_bytes(payload)
+    scenario.run_to_end(scenario.job("cat payload"))
+    command = [sys.executable, "-m", "launcher", "logs", "job", "--no-prefix"]
+    got = subprocess.run(command, capture_output=True, check=True, cwd=scenario.folder)
+    assert got.stdout.removesuffix(b"\n") == payload
+    [app] = scenario.apps()
+    assert (scenario.home / "local/apps" / app / "logs/main/0/stdout.log").read_bytes() == payload
+
+
+def test_one_stream_can_be_asked_for(scenario):
+    scenario.run_to_end(scenario.job("echo out; echo err >&2"))
+    lines = {
+        stream: scenario.logs("job", "--stream", stream, "--no-prefix").split()
+        for stream in ("stdout", "stderr")
+    }
+    assert lines == {"stdout": ["out"], "stderr": ["err"]}
+    assert sorted(scenario.logs("job", "--no-prefix").split()) == ["err", "out"]
+
+
+def test_one_role_and_one_replica_can_be_asked_for(scenario):
+    scenario.run_to_end(scenario.job("echo replica $<replica_id>", replicas=3))
+    assert scenario.logs("job/main/2", "--no-prefix") == "replica 2\n"
+    assert len(scenario.logs("job/main").splitlines()) == 3
+    assert scenario.launcher("logs", "job/nobody", code=None).code != 0
+    assert scenario.launcher("logs", "job/main/7", code=None).code != 0
+
+
+def test_lines_of_several_replicas_say_whose_they_are(scenario):
+    scenario.run_to_end(scenario.job("echo hello", replicas=2))
+    assert sorted(line.split()[0] for line in scenario.logs("job").splitlines()) == ["main/0", "main/1"]
+
+
+def test_tail_and_regex(scenario):
+    scenario.run_to_end(scenario.job("i=1; while [ $i -le 100 ]; do echo line $i; i=$((i+1)); done"))
+    assert scenario.logs("job", "--tail", "2", "--no-prefix") == "line 99\nline 100\n"
+    assert scenario.logs("job", "--regex", "^line .0$", "--no-prefix").split() == [
+        word for n in range(10, 100, 10) for word in ("line", str(n))
+    ]
+    assert scenario.launcher("logs", "job", "--regex", "(", code=64).err
+
+
+def test_a_part_by_time(scenario):
+    first, second = scenario.gate("first"), scenario.gate("second")
+    scenario.apply(scenario.job(f"echo one; {first.script}; echo two; {second.script}; echo three"))
+    first.entered()
+    first.open()
+    second.entered()
+    second.open()
+    scenario.wait("job")
+    stamped = [
+        line.split(maxsplit=1) for line in scenario.logs("job", "--timestamps", "--no-prefix").splitlines()
+    ]
+    times = {text: stamp for stamp, text in stamped}
+    assert list(times) == ["one", "two", "three"]
+    assert scenario.logs("job", "--since", times["two"], "--no-prefix").split() == ["two", "three"]
+    assert scenario.logs("job", "--until", times["two"], "--no-prefix").split()[0] == "one"
+    assert "three" not in scenario.logs("job", "--until", times["two"], "--no-prefix")
+    assert scenario.logs("job", "--since", "1h", "--no-prefix").split() == ["one", "two", "three"]
+    assert scenario.launcher("logs", "job", "--since", "whenever", code=64).err
+
+
+def test_follow_shows_lines_as_they_come_and_ends_with_the_job(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo early; {gate.script}; echo late", replicas=1))
+    follower = scenario.start("logs", "job", "--follow")
+    until_line(follower.stdout, "early")
+    gate.entered()
+    gate.open()
+    until_line(follower.stdout, "late")
+    assert follower.wait() == 0
+    scenario.wait("job")
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_what_was_printed_before_the_end_is_there_when_the_wait_is_over(scenario, replicas):
+    scenario.run_to_end(scenario.job("seq 1 5000", replicas=replicas))
+    assert len(scenario.logs("job").splitlines()) == 5000 * replicas

@@ -1,0 +1,58 @@
+"""The tests' own safety net: leftovers fail a test, a required engine is no reason to skip."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import processes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LEAVES_ONE_BEHIND = """
+import subprocess
+def test_it():
+    subprocess.Popen(["sh", "-c", "while :; do sleep 9; done"], start_new_session=True)
+"""
+NEEDS_NOTHING_THERE = """
+from tests import engines
+def test_it(monkeypatch):
+    monkeypatch.setitem(engines.PROBES, "git", lambda: "there is no git")
+    engines.require("git")
+"""
+
+
+def run_tests(folder, text, **environ):
+    """Run a test file under our conftest, in another process. Its exit code and output."""
+    (folder / "test_it.py").write_text(text)
+    options = ["-n", "0", "-rs", "-W", "ignore", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml")]
+    got = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, f"--basetemp={folder / 'b'}", str(folder / "test_it.py")],
+        capture_output=True, text=True, check=False, env={**os.environ, **environ},
+    )  # fmt: skip
+    return got.returncode, got.stdout + got.stderr
+
+
+def test_a_test_that_leaves_a_process_behind_fails_and_the_process_is_gone(tmp_path):
+    code, out = run_tests(tmp_path, LEAVES_ONE_BEHIND)
+    assert code == 1
+    assert "left processes behind" in out
+    assert "while :; do sleep 9; done" in out
+    assert processes.of_home(str(tmp_path / "b" / "test_it0" / "l")) == []
+
+
+def test_a_missing_engine_skips_with_its_reason_unless_it_is_required(tmp_path):
+    code, out = run_tests(tmp_path, NEEDS_NOTHING_THERE, LAUNCHER_REQUIRE="")
+    assert code == 0
+    assert "there is no git" in out
+    code, out = run_tests(tmp_path, NEEDS_NOTHING_THERE, LAUNCHER_REQUIRE="git")
+    assert code == 1
+    assert "LAUNCHER_REQUIRE names git" in out
+
+
+def test_a_misspelt_requirement_stops_the_run(tmp_path):
+    code, out = run_tests(tmp_path, NEEDS_NOTHING_THERE, LAUNCHER_REQUIRE="gti")
+    assert code != 0
+    assert "unknown gti" in out

@@ -1,0 +1,79 @@
+"""What a command loads: the everyday ones load nothing heavy, whatever they are asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "docker",
+    "jsonschema",
+    "pydantic",
+    "pydantic_core",
+    "requests",
+    "rich",
+    "ruamel",
+    "shtab",
+    "tomli",
+    "yaml",
+}
+SLOW = {"asyncio", "concurrent", "dataclasses", "inspect", "pathlib", "subprocess", "typing", "urllib"}
+"""Standard library, 4 to 15 ms each: a third of what a bare interpreter takes."""
+
+EVERYDAY = [
+    ["list"],
+    ["status"],
+    ["status", "job"],
+    ["logs", "job"],
+    ["wait", "job"],
+    ["cancel", "job"],
+    ["describe", "job"],
+]
+EVERYDAY += [["--help"], ["--version"], ["version"], ["list", "--json"], ["status", "job", "--json"]]
+
+
+def loaded_by(argv, *, code=0):
+    """Top-level names of every module that `launcher ARGV` imports, less those of a bare interpreter."""
+    report = importtime(["-m", "launcher", *argv], code=code)
+    return report - importtime(["-c", "pass"])
+
+
+def importtime(argv, *, code=0):
+    got = subprocess.run(
+        [sys.executable, "-X", "importtime", *argv], capture_output=True, text=True, check=False
+    )
+    assert got.returncode == code, got.stdout + got.stderr
+    lines = [line for line in got.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
+
+@pytest.fixture
+def finished(scenario):
+    scenario.run_to_end(scenario.job("echo hello"))
+    return scenario
+
+
+@pytest.mark.parametrize("argv", EVERYDAY, ids=" ".join)
+def test_everyday_commands_load_nothing_heavy(finished, argv):
+    assert loaded_by(argv) & HEAVY == set()
+
+
+@pytest.mark.parametrize("argv", [["list"], ["status", "job"], ["logs", "job"], ["--help"]], ids=" ".join)
+def test_the_most_frequent_commands_leave_the_slow_parts_of_the_standard_library_alone(finished, argv):
+    assert loaded_by(argv) & SLOW == set()
+
+
+def test_version_loads_next_to_nothing():
+    assert loaded_by(["--version"]) & (HEAVY | SLOW | {"argparse", "json", "sqlite3", "re", "enum"}) == set()
+
+
+def test_a_saved_plan_is_applied_without_job_file_libraries(scenario):
+    scenario.plan(scenario.job("true"), "--out", "plan.json")
+    loaded = importtime(["-m", "launcher", "apply", str(scenario.folder / "plan.json"), "--wait"])
+    assert loaded & HEAVY == set()
+
+
+def test_importing_the_package_costs_nothing():
+    assert importtime(["-c", "import launcher"]) - importtime(["-c", "pass"]) <= {"launcher", "__future__"}

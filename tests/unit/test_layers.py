@@ -1,0 +1,112 @@
+"""Imports point down, siblings do not know each other, no circles. Imports inside functions count."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "launcher").rglob("*.py"))
+
+RANK = {"errors": 0, "paths": 0, "command": 0, "git": 0, "specs": 1}
+RANK |= {"components": 2, "schedulers": 2, "plan": 2, "state": 2, "workspace": 2}
+RANK |= {"jobfile": 3, "runner": 3, "apply": 4, "cli": 5, "__main__": 6}
+BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace
+
+DOING_IO = {"subprocess", "sqlite3", "socket", "shutil", "tempfile", "pathlib", "ruamel", "tomli", "docker"}
+FORBIDDEN = {
+    "specs": DOING_IO | {"pydantic", "rich", "jsonschema"},
+    "plan": {"sqlite3", "subprocess", "docker", "time", "random"},
+    "runner": {"launcher.jobfile", "launcher.plan", "launcher.state"},
+    "jobfile": {"launcher.runner", "launcher.schedulers"},
+    "state": {"launcher.schedulers", "launcher.plan"},
+}
+SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.responses", "launcher.schedulers.logs"}
+SHARED_BY_ENGINES |= {"launcher.schedulers.ids"}
+
+
+def module_of(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+MODULES = {module_of(path): ast.parse(path.read_text(), str(path)) for path in FILES}
+
+
+def imports(module: str) -> Iterator[str]:
+    """All that a module imports, anywhere in it: a submodule by its name, else the module imported from."""
+    for node in ast.walk(MODULES[module]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} line {node.lineno}: relative import"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in MODULES else node.module or ""
+
+
+def package_of(module: str) -> str:
+    """`launcher.plan.diff` -> `plan`."""
+    return module.split(".")[1] if "." in module else ""
+
+
+EDGES = sorted(
+    (module, target)
+    for module in MODULES
+    if module != "launcher"  # the facade, above everything: it names the public things of all layers
+    for target in set(imports(module))
+)
+OURS = [(a, b) for a, b in EDGES if b in MODULES and b != "launcher"]
+
+
+def test_every_package_has_a_rank():
+    assert {package_of(module) for module in MODULES} - RANK.keys() == {""}
+
+
+def test_imports_point_down():
+    crossing = [(a, b) for a, b in OURS if package_of(a) != package_of(b)]
+    allowed = [(a, b) for a, b in crossing if (package_of(a), package_of(b)) in BELOW_SCHEDULERS]
+    upward = [
+        (a, b) for a, b in crossing if RANK[package_of(a)] <= RANK[package_of(b)] and RANK[package_of(b)]
+    ]
+    assert sorted(set(upward) - set(allowed)) == []
+
+
+def test_packages_leave_alone_what_is_not_theirs():
+    broken = [
+        (a, b)
+        for a, b in EDGES
+        for name in FORBIDDEN.get(package_of(a), ())
+        if b == name or b.startswith(name + ".")
+    ]
+    assert broken == []
+
+
+def test_specs_open_no_file():
+    calls = [
+        f"{module} line {node.lineno}"
+        for module, tree in MODULES.items()
+        if package_of(module) == "specs"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"open", "print", "input"}
+    ]
+    assert calls == []
+
+
+def test_engines_share_only_what_is_for_all_of_them():
+    inside = [
+        (a, b, a.split(".")[2]) for a, b in OURS if a.startswith("launcher.schedulers.") and a.count(".") > 2
+    ]
+    outside = [(a, b) for a, b, engine in inside if not b.startswith(f"launcher.schedulers.{engine}")]
+    assert [(a, b) for a, b in outside if package_of(b) == "schedulers" and b not in SHARED_BY_ENGINES] == []
+
+
+def test_no_import_goes_in_circles():
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for a, b in OURS:
+        graph[a].add(b)
+    TopologicalSorter(graph).prepare()  # CycleError shows the circle

@@ -1,0 +1,92 @@
+"""What README tells people to paste works: every command of the tour is run, and its Python too."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)
+COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
+FIRST, SECOND, *TOUR = COMMANDS
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A copy of the examples as the current directory; `launcher` on PATH and in .venv/bin."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    script = folder / ".venv" / "bin" / "launcher"
+    script.parent.mkdir(parents=True)
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(folder)
+
+
+def shell(line, *, code=0):
+    got = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert got.returncode == code, f"{line}\n{got.stdout}{got.stderr}"
+    return got.stdout + got.stderr
+
+
+def test_the_first_two_commands_set_up_a_virtual_environment_inside_the_checkout():
+    assert FIRST.startswith("python3 -m venv .venv && .venv/bin/pip install -q -e . && .venv/bin/launcher ")
+    assert (
+        SECOND
+        == "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/python -m pytest"
+    )
+
+
+def test_the_first_command_shows_plan_output_and_success_and_keeps_the_job_the_second_time(checkout):
+    ours = FIRST.rpartition(" && ")[2]
+    first = shell(ours)
+    assert "Plan: 1 to create" in first
+    assert "hello world, this is replica 0 of 2" in first
+    assert "succeeded" in first.lower()
+    second = shell(ours)
+    assert "1 unchanged" in second
+    assert "succeeded" in second.lower()
+
+
+def test_ci_runs_the_second_command_as_it_stands(tmp_path):
+    """With bash as a bystander: the lines of .ci/run that find the command are run, not the command."""
+    find = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("tests=")]
+    got = subprocess.run(
+        ["bash", "-c", f'{find[0]}; printf %s "$tests"'], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert got.stdout == SECOND
+
+
+def test_every_command_of_the_tour_works_in_its_order(checkout):
+    assert len(TOUR) > 10
+    for line in TOUR:
+        command, _, comment = line.partition("  # exits ")
+        shell(command, code=int(comment or 0))
+
+
+def test_the_python_blocks_run(checkout):
+    blocks = [text for kind, text in BLOCKS if kind == "python"]
+    assert len(blocks) == 2
+    for text in blocks:
+        subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_the_job_file_shown_is_the_example(checkout):
+    from launcher import load_job
+
+    [shown] = [text for kind, text in BLOCKS if kind == "yaml"]
+    Path("shown.launcher.yaml").write_text(shown)
+    assert load_job("shown.launcher.yaml").app == load_job("examples/hello/hello.launcher.yaml").app
+
+
+def test_every_link_to_a_file_leads_somewhere():
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+    assert [link for link in links if not (ROOT / link).exists()] == []
