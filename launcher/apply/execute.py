@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
-from launcher.apply.submit import stop, submit
+from launcher.apply.submit import clear, stop, submit
 from launcher.errors import LauncherError
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
@@ -63,11 +63,12 @@ def _carry_out(
             for old in step.stops:
                 stop(old, step, engines=engines, ledger=ledger, events=events)
             return _outcome(step, ledger.latest([step.key]).get(step.key))
+        clear(step, engines)
+        if step.latest is not None and not step.leftovers and ledger.entry(step.latest.app_id) is None:
+            ledger.record(step.latest)  # whoever started it was killed before it could
     except LauncherError as error:
         events.tell("failed", step.key, message=str(error), hint=error.hint)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
-    if step.latest is not None and step.latest.is_live and ledger.entry(step.latest.app_id) is None:
-        ledger.record(step.latest)  # whoever started it was killed before it could
     events.tell("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
     return _outcome(step, step.latest)
 

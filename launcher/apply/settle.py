@@ -19,12 +19,12 @@ def settle(ledger: Ledger, engines: Engines, schedulers: Iterable[str]) -> list[
     """Record every end that the ledger does not know, and remove what dead supervisors left.
 
     Args:
-        schedulers: names of the engines to ask; those of unsettled attempts in the ledger are asked as well.
+        schedulers: names of the engines to ask. Others are left alone: one that is down concerns nobody here.
 
     Returns the attempts whose end was new.
     """
-    live = ledger.live()
-    names = dict.fromkeys([*schedulers, *(entry.scheduler for entry in live)])
+    names = dict.fromkeys(schedulers)
+    live = [entry for entry in ledger.live() if entry.scheduler in names]
     ended = [attempt for name in names for attempt in engines.get(name).reap()]
     news = [attempt for attempt in ended if ledger.record(attempt)]
     known = {attempt.app_id for attempt in ended}
@@ -39,8 +39,10 @@ def _settle_one(ledger: Ledger, engines: Engines, entry: Entry) -> list[Attempt]
     import time
 
     attempt = engines.get(entry.scheduler).attempt(entry.app_id)
-    if attempt is None:
+    if attempt is None and entry.state != "running":
+        ledger.forget(entry.app_id)  # taken back before anything of it started
+    elif attempt is None:
         ledger.settle(entry.app_id, "lost", time.time(), GONE)
-    elif not attempt.is_live and ledger.record(attempt):
+    elif attempt is not None and not attempt.is_live and ledger.record(attempt):
         return [attempt]
     return []

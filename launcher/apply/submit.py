@@ -37,7 +37,7 @@ def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
 def submit(
     step: Step, *, provenance: Mapping[str, Any], engines: Engines, ledger: Ledger, events: Events
 ) -> Attempt:
-    """Reserve, create, stop what has to go, start, record.
+    """Reserve, create, stop what has to go, record, start.
 
     What is new is created before anything old is stopped: when creation fails, the old one was never
     touched. When a later stage fails, everything that this attempt made is removed.
@@ -63,7 +63,7 @@ def submit(
         **provenance,
     )
     about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}
-    _clear(step, engines)
+    clear(step, engines)
     events.tell("reserving", step.key, **about)
     reservation = scheduler.reserve(attempt)
     try:
@@ -71,10 +71,14 @@ def submit(
         _create(launch, scheduler, reservation, events, about)
         for old in step.stops:
             stop(old, step, engines=engines, ledger=ledger, events=events)
+        # On record before it runs, so that whoever asks by name finds it, also when we are killed right after.
+        ledger.record(replace(attempt, state="created"))
         events.tell("starting", step.key, **about)
         scheduler.start(reservation)
     except BaseException:
         scheduler.abort(reservation)
+        if scheduler.attempt(step.app_id) is None:
+            ledger.forget(step.app_id)
         raise
     started = replace(attempt, state="running", started_at=time())
     events.tell("started", step.key, **about)
@@ -95,7 +99,7 @@ def _create(
     events.tell("created", reservation.attempt.key, **about)
 
 
-def _clear(step: Step, engines: Engines) -> None:
+def clear(step: Step, engines: Engines) -> None:
     """Remove submissions that nobody will finish, except the one whose place we take: reserving does that."""
     for leftover in step.leftovers:
         if leftover.app_id != step.app_id:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timezone
 from typing import Any
 
 from launcher.errors import LauncherError
 from launcher.plan.diff import Change
+from launcher.plan.encode import encode
 from launcher.plan.model import Orphan, Plan, Problem, Selection
 from launcher.plan.reasons import Reason
 from launcher.plan.schema import PLAN, VERSION, plan_schema
@@ -39,31 +39,6 @@ def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
     except (ValueError, RecursionError) as error:
         raise PlanFileError(f"{name} is not a saved plan: {error}") from error
     return decode(data, name=name)
-
-
-def encode(plan: Plan) -> dict[str, Any]:
-    """A plan as a JSON object. Seal it first: what has no id and no time is no saved plan."""
-    orphans = [
-        {"key": _key(orphan.key), "path": orphan.path, "guard": _guard(orphan.guard)}
-        for orphan in plan.orphans
-    ]
-    problems = [
-        {"key": _key(p.key), "code": p.code, "message": p.message, "hint": p.hint} for p in plan.problems
-    ]
-    return {
-        "version": VERSION,
-        "plan_id": plan.plan_id,
-        "plan_digest": plan.plan_digest,
-        "created_at": _moment(plan.created_at),
-        "expires_at": _moment(plan.expires_at),
-        "has_changes": not plan.is_empty,
-        "counts": plan.counts(),
-        "selection": _told({**_fields(plan.selection), "rerun": list(plan.selection.rerun)}),
-        "engines": dict(plan.engines),
-        "commits": dict(plan.commits),
-        "jobs": [_step(step) for step in plan.steps],
-        **_told({"orphans": orphans, "problems": problems}),
-    }
 
 
 def decode(data: Any, *, name: str = "plan.json") -> Plan:
@@ -122,87 +97,7 @@ def _launch_faults(launch: Mapping[str, Any], path: str) -> Iterator[Fault]:
         yield f"{path}.digest", "does not match the document: the plan was edited"
 
 
-# Writing
-
-
-def _step(step: Step) -> dict[str, Any]:
-    optional = {
-        "changes": [_change(change) for change in step.changes],
-        "launch": None if step.launch is None else _launch(step, step.launch),
-        "attempt": step.number,
-        "app_id": step.app_id,
-        "stops": [_guard(stop) for stop in step.stops],
-        "leftovers": [_guard(leftover) for leftover in step.leftovers],
-        "consented": step.consented,
-        "blocked": step.blocked,
-        "waits_for": step.waits_for,
-        "notes": list(step.notes),
-    }
-    return {
-        "key": _key(step.key),
-        "action": step.kind,
-        "reasons": [_reason(reason) for reason in step.reasons],
-        "guard": _guard(step.guard),
-        **_told(optional),
-    }
-
-
-def _launch(step: Step, launch: Launch) -> dict[str, Any]:
-    lifecycle = {
-        name: value
-        for name, value in _fields(launch.lifecycle).items()
-        if value != getattr(Lifecycle(), name)
-    }
-    optional = {
-        "metadata": dict(launch.app.metadata),
-        "description": launch.description,
-        "lifecycle": lifecycle,
-    }
-    return {
-        "app": launch.app.name,
-        "document": dict(step.document),
-        "digest": step.digest,
-        "enabled": launch.enabled,
-        "origin": launch.origin,
-        "path": launch.file,
-        **_told(optional),
-    }
-
-
-def _key(key: JobKey) -> dict[str, str]:
-    return {"project": key.project, "target": key.target, "job": key.job}
-
-
-def _guard(guard: Guard) -> dict[str, Any]:
-    return {"attempt": guard.attempt, **_told(_fields(guard))}
-
-
-def _reason(reason: Reason) -> dict[str, Any]:
-    values = {"old": reason.old, "new": reason.new}
-    told = {name: value for name, value in values.items() if value is not None}
-    return {"code": reason.code, **_told({"path": reason.path, "detail": reason.detail}), **told}
-
-
-def _change(change: Change) -> dict[str, Any]:
-    old = {} if change.op == "+" else {"old": change.old}
-    new = {} if change.op == "-" else {"new": change.new}
-    return {"op": change.op, "path": change.path, **old, **new}
-
-
-def _told(optional: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what says nothing: None, false, 0 and empties."""
-    return {name: value for name, value in optional.items() if value}
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-# Reading what has been checked
+# What has been checked, as values
 
 
 def _plan(data: Mapping[str, Any]) -> Plan:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from launcher.plan.diff import Change, diff
 from launcher.plan.reasons import Reason, ReasonCode
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import ActionKind, Blocked, Guard, Step, is_unfinished
+from launcher.plan.step import ActionKind, Blocked, Guard, Step, is_unfinished, submitter
 from launcher.specs import canonical
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch
@@ -226,8 +226,8 @@ def _step(
         guard=Guard.of(past.latest),
         consented=consented,
         blocked=blocked,
-        waits_for=next((attempt.owner for attempt in past.live if attempt.owner), ""),
-        latest=past.latest,
+        waits_for=next(filter(None, map(submitter, past.live)), ""),
+        latest=past.latest if adopted else past.judged,
     )
 
 
@@ -244,7 +244,7 @@ def _never_ran(past: Past) -> Reason:
 
 def _submitting(past: Past) -> list[Reason]:
     """Who is at it right now, if anybody is: the plan is to be made again when they are done."""
-    busy = next((attempt for attempt in past.live if attempt.owner and attempt.state != "running"), None)
+    busy = next(filter(submitter, past.live), None)
     if busy is None:
         return []
     return [Reason("in_progress", detail=f"attempt {busy.number} is being submitted by {busy.owner}")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launcher.plan.model import Orphan
 from launcher.plan.reasons import Reason
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Step, submitter
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 
@@ -60,6 +60,6 @@ def stop(attempt: Attempt, reason: Reason) -> Step:
         reasons=(reason,),
         stops=(Guard.of(attempt),),
         guard=Guard.of(attempt),
-        waits_for=attempt.owner,
+        waits_for=submitter(attempt),
         latest=attempt,
     )

@@ -18,7 +18,7 @@ from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import Guard, Step
+from launcher.plan.step import Guard, Step, submitter
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
 
@@ -130,7 +130,7 @@ def _today(
         rerun=step.key in asked,
         retry_failed=plan.selection.retry_failed,
     )
-    return (today, None) if _stands(step, today) else (step, _moved(step, latest))
+    return (today, None) if _stands(step, today) else (step, _moved(step, latest, today))
 
 
 def _decided(
@@ -176,16 +176,18 @@ def _stop_today(step: Step, snapshot: Snapshot) -> tuple[Step, Reason | None]:
     app = (step.guard.scheduler, step.guard.app_id)
     still = next((a for a in snapshot.live if (a.scheduler, a.app_id) == app), None)
     if still is not None:
-        return replace(step, waits_for=still.owner, latest=still), None
+        return replace(step, waits_for=submitter(still), latest=still), None
     ended = Reason(step.reasons[0].code, detail=f"attempt {step.guard.attempt} has ended")
     return replace(step, kind="keep", reasons=(ended,), stops=(), waits_for="", latest=latest), None
 
 
-def _moved(step: Step, latest: Attempt | None) -> Reason:
+def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Reason:
+    """What was expected, what was found, and who did it."""
     by = f" made by {latest.actor}" if latest is not None and latest.actor else ""
-    found = Guard.of(latest)
-    detail = f"expected {step.guard} to {step.kind}, found {found}{by}"
-    return Reason("attempt_changed", detail=detail)
+    told = f"expected {step.guard}, found {Guard.of(latest)}{by}"
+    if today is not None and today.kind != step.kind:
+        told += f"; the plan says {step.kind}, and now it would be {today.kind}"
+    return Reason("attempt_changed", detail=told)
 
 
 def _already_applied(plan: Plan, left: Plan) -> Reason:

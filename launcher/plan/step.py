@@ -86,7 +86,8 @@ class Step:
         blocked: which policy turned a step that had effects into this hold; None for every other step.
         waits_for: who is submitting this job right now; wait for them, then plan again. "" for nobody.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
-        latest: the attempt behind `guard`, for those who want to say more about it; not saved.
+        latest: the attempt that counts for this job: the one behind `guard`, or the one before it where that
+            is a leftover of another document; not saved.
     """
 
     key: JobKey
@@ -137,6 +138,11 @@ class Step:
             lines += [f"      stops {stop.app_id} ({stop.state})" for stop in self.stops]
             lines += [f"      note: {note}" for note in self.notes]
         return "".join(f"{line}\n" for line in lines)
+
+
+def submitter(attempt: Attempt) -> str:
+    """Who is busy submitting the attempt; "" when nobody is."""
+    return attempt.owner if guard_state(attempt) == "submitting" else ""
 
 
 def is_unfinished(attempt: Attempt) -> bool:
