@@ -85,7 +85,6 @@ def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
 
 
 def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] | None) -> Popen[str]:
-    import os
     from subprocess import PIPE, Popen
 
     try:
@@ -100,13 +99,22 @@ def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] |
             errors="surrogateescape",  # file names are bytes; they must come through unharmed
             start_new_session=True,  # a group of its own, so that its children can be killed with it
         )
-    except FileNotFoundError as error:
-        if cwd is not None and not os.path.isdir(cwd):
-            raise CommandError(f"cannot run {_quoted(argv)}: no folder {cwd}") from error
-        hint = None if os.sep in argv[0] else f"install `{argv[0]}`, or put its folder on PATH"
-        raise CommandError(f"cannot run {_quoted(argv)}: no command `{argv[0]}`", hint=hint) from error
     except OSError as error:
-        raise CommandError(f"cannot run {_quoted(argv)}: {error.strerror or error}") from error
+        raise _unstartable(argv, cwd, error) from error
+
+
+def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> CommandError:
+    import os
+    import shutil
+
+    why = error.strerror or str(error)
+    if cwd is not None and error.filename == cwd:
+        return CommandError(f"cannot run {_quoted(argv)} in {cwd}: {why}")
+    # A folder on PATH that we may not read makes it "Permission denied" for every command that is nowhere.
+    if os.sep not in argv[0] and shutil.which(argv[0]) is None:
+        hint = f"install `{argv[0]}`, or put its folder on PATH"
+        return CommandError(f"cannot run {_quoted(argv)}: no command `{argv[0]}`", hint=hint)
+    return CommandError(f"cannot run {_quoted(argv)}: {why}")
 
 
 def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str] | None:

@@ -26,7 +26,7 @@ from launcher.plan.reconcile import reconcile
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.ledger import Ledger
-from launcher.state.lock import apply_lock
+from launcher.state.lock import actor, apply_lock
 
 LOCK_TIMEOUT_S = 60.0
 _OWNER_POLL_S = 0.1
@@ -259,21 +259,10 @@ def _locked(keys: Collection[JobKey], timeout_s: float | None, events: Events) -
 def _provenance(plan: Plan, todo: Plan) -> Mapping[str, Mapping[str, Any]]:
     """Origin → what new attempts remember of where they come from: the plan, though only a part was to do."""
     roots = {step.launch.origin: step.launch.root for step in todo.steps if step.starts and step.launch}
-    about = {"actor": _actor(), "plan_digest": plan.plan_digest, "plan_id": plan.plan_id}
+    about = {"actor": actor(), "plan_digest": plan.plan_digest, "plan_id": plan.plan_id}
     return {origin: {**about, "commit": commit_of(root)} for origin, root in roots.items()}
 
 
 def commit_of(root: str) -> str:
     repository = git.repository(root)
     return repository.commit() if repository is not None else ""
-
-
-def _actor() -> str:
-    """user@host."""
-    import pwd
-
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may run as a user that nobody has heard of
-        user = str(os.geteuid())
-    return f"{user}@{os.uname().nodename}"

@@ -134,11 +134,12 @@ class _Waiter:
         self._got = threading.Event()
         self._deciding = threading.Lock()
         self._given_up = False
-        threading.Thread(target=self._block, name="launcher-lock", daemon=True).start()
+        self._thread = threading.Thread(target=self._block, name="launcher-lock", daemon=True)
 
     def wait(self, timeout_s: float | None) -> bool:
         """True when the descriptor is locked. On False, and on an exception, it is no longer the caller's."""
         try:
+            self._thread.start()
             return self._got.wait(timeout_s) or not self._give_up()
         except BaseException:
             if not self._give_up():
