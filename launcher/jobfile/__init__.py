@@ -1,7 +1,8 @@
 """Job files: from text to launches, or to diagnostics that name file, line and remedy.
 
-One phase, one module: `discover` (paths → files) → `source` (bytes → text) → `yaml`, `toml` (text → values with
-positions) → `variables` → `references` → `model` → `build` → `specs.check`; `compile` runs them in this order.
+One phase, one module: `discover` (paths → files) → `source` (bytes → text) → `yaml`, `toml` (text → values
+with positions) → `variables` → `references` → `model` → `build` → `specs.check`; `compile` and `one_file`
+run them in this order. `collector` gathers problems by field path, `wording` says what pydantic found.
 The public names are loaded on first use.
 """
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.variables import AnyVar
-
-_SECRET = re.compile(
-    r"(?:^|_)(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)(?:$|_)"
-)
+from launcher.plan.sensitive import is_sensitive
 
 
 def advise(
@@ -31,7 +27,7 @@ def advise(
             path = ("roles", name, "image")
             problems.add(path, "unpinned-image", message, label="name a version", severity="warning")
         for variable, value in role.env.items():
-            if value and "$" not in value and _SECRET.search(variable.upper()):
+            if value and "$" not in value and is_sensitive(variable):
                 message = f"`{variable}` of role `{name}` looks like a secret, and its value is written out"
                 hint = "local replicas inherit the environment of whoever applies: leave it out of the file"
                 problems.add(

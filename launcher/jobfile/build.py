@@ -32,8 +32,8 @@ def build_app(job: JobFile, problems: Collector) -> AppDef:
     roles = [_role(name, role, problems) for name, role in job.roles.items()]
     app = AppDef(name=job.name, roles=roles, metadata=dict(job.metadata))
     for found in check_app(app):
-        if problems.is_assumed(found.path[:2]):
-            continue  # a placeholder takes part in it
+        if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
+            continue  # a placeholder takes part in it, or what it says was said already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else _CODES.get(found.code, found.code)
         at_key = found.code in ("missing-field", "unusable-name", "duplicate-role")
         problems.add(found.path, code, found.message, at="key" if at_key else "value")

@@ -66,9 +66,17 @@ class Collector:
         """The value at `path`, or one around it, was reported already."""
         return bool(self.broken) and any(path[:size] in self.broken for size in range(len(path) + 1))
 
+    def holds_broken(self, path: Path) -> bool:
+        """Something inside the value at `path` was reported already."""
+        return any(known[: len(path)] == path for known in self.broken)
+
     def is_assumed(self, path: Path) -> bool:
+        """A placeholder stands at `path`, or around it."""
+        return bool(self.assumed) and any(path[:size] in self.assumed for size in range(len(path) + 1))
+
+    def holds_assumed(self, path: Path) -> bool:
         """A placeholder stands at `path`, around it or inside it."""
-        return any(path[: len(known)] == known or known[: len(path)] == path for known in self.assumed)
+        return self.is_assumed(path) or any(known[: len(path)] == path for known in self.assumed)
 
     def place(self, path: Path, message: str, *, at: At = "key") -> Related:
         """A second place in this file."""

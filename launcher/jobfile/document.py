@@ -19,7 +19,7 @@ class Spot:
     """Where a value stands: offsets into the text, and the spots of its parts.
 
     Attributes:
-        start, end: of the value. Equal for a collection without brackets: its key is the better place to point at.
+        start, end: of the value. Equal for a collection without brackets: point at its key instead.
         entries: of a mapping: key → (offset of the key, its end, spot of the value).
         items: of a list.
     """

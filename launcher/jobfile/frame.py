@@ -1,4 +1,4 @@
-"""The code frame of a diagnostic: a line of the file with carets under the range, safe to print on a terminal."""
+"""The code frame of a diagnostic: a line of the file with carets under the range, safe on a terminal."""
 
 from __future__ import annotations
 

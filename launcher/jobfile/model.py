@@ -1,6 +1,6 @@
 """The language of job files as pydantic models. The JSON Schema is generated from them.
 
-Strict types, closed mappings; what several fields must agree on is checked elsewhere (`build`, `specs.check`).
+Strict types, closed mappings; what fields must agree on is checked elsewhere (`build`, `specs.check`).
 `null` never reaches these models, so `None` as a default means only "not given".
 """
 
@@ -8,102 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    TypeAdapter,
-)
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
+from launcher.jobfile.model_base import Count, EnvName, Label, Model, Port, Replicas, kind_tag
+from launcher.jobfile.model_vars import Vars
 from launcher.jobfile.quantities import DURATION_PATTERN, MEMORY_PATTERN, memory_mib, mount_of, seconds
 
-VERSION = 1
-LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-VAR_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
-ENV_NAME = r"^[^=\x00]+$"
 
-Label = Annotated[str, Field(pattern=LABEL)]
-EnvName = Annotated[str, Field(pattern=ENV_NAME)]
-Replicas = Annotated[int, Field(ge=1, le=1_000_000)]
-Count = Annotated[int, Field(ge=0, le=1_000_000)]
-Port = Annotated[int, Field(ge=1, le=65535)]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class _VarBase(_Model):
-    help: str = Field("", description="What the variable is for.", examples=["passes over the data"])
-    from_env: EnvName | None = Field(
-        None,
-        description="Environment variable that gives the value where --var does not.",
-        examples=["HF_HOME"],
-    )
-
-
-class IntVar(_VarBase):
-    """A variable that is a whole number."""
-
-    type: Literal["int"] = Field(description="The type of the value.", examples=["int"])
-    default: int | None = Field(None, description="The value where none is given.", examples=[3])
-    min: int | None = Field(None, description="The smallest value allowed.", examples=[1])
-    max: int | None = Field(None, description="The largest value allowed.", examples=[100])
-    choices: list[int] | None = Field(None, description="The values allowed.", examples=[[1, 2, 4]])
-
-
-class FloatVar(_VarBase):
-    """A variable that is a number."""
-
-    type: Literal["float"] = Field(description="The type of the value.", examples=["float"])
-    default: float | None = Field(None, description="The value where none is given.", examples=[0.1])
-    min: float | None = Field(None, description="The smallest value allowed.", examples=[0.0])
-    max: float | None = Field(None, description="The largest value allowed.", examples=[1.0])
-    choices: list[float] | None = Field(None, description="The values allowed.", examples=[[0.1, 0.01]])
-
-
-class StrVar(_VarBase):
-    """A variable that is text."""
-
-    type: Literal["str"] = Field(description="The type of the value.", examples=["str"])
-    default: str | None = Field(None, description="The value where none is given.", examples=["fp32"])
-    choices: list[str] | None = Field(None, description="The values allowed.", examples=[["fp32", "bf16"]])
-
-
-class BoolVar(_VarBase):
-    """A variable that is true or false."""
-
-    type: Literal["bool"] = Field(description="The type of the value.", examples=["bool"])
-    default: bool | None = Field(None, description="The value where none is given.", examples=[False])
-
-
-VAR_TYPES = ("int", "float", "str", "bool")
-MOUNT_TYPES = ("bind", "volume", "device")
-
-
-def _tag(value: Any) -> str | None:
-    """The tag of a mapping with a `type`: in angle brackets, so that it can never be taken for a key."""
-    if isinstance(value, str):
-        return "<text>"
-    kind = value.get("type") if isinstance(value, dict) else None
-    return f"<{kind}>" if isinstance(kind, str) and kind in VAR_TYPES + MOUNT_TYPES else None
-
-
-Var = Annotated[
-    Annotated[IntVar, Tag("<int>")]
-    | Annotated[FloatVar, Tag("<float>")]
-    | Annotated[StrVar, Tag("<str>")]
-    | Annotated[BoolVar, Tag("<bool>")],
-    Discriminator(_tag),
-]
-Vars = dict[Annotated[str, Field(pattern=VAR_NAME)], Var]
-
-
-class Resources(_Model):
+class Resources(Model):
     """What one replica needs; a part left out is left to the scheduler."""
 
     cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
@@ -124,7 +36,7 @@ class Resources(_Model):
     tags: dict[str, Any] = Field({}, description="For whoever reads them.", examples=[{"team": "vision"}])
 
 
-class BindMount(_Model):
+class BindMount(Model):
     """A file or folder of the host."""
 
     type: Literal["bind"] = Field(description="A file or folder of the host.", examples=["bind"])
@@ -137,7 +49,7 @@ class BindMount(_Model):
     read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
 
 
-class VolumeMount(_Model):
+class VolumeMount(Model):
     """A named volume of the engine."""
 
     type: Literal["volume"] = Field(description="A named volume of the engine.", examples=["volume"])
@@ -146,7 +58,7 @@ class VolumeMount(_Model):
     read_only: bool = Field(False, description="Replicas cannot write to it.", examples=[True])
 
 
-class DeviceMount(_Model):
+class DeviceMount(Model):
     """A device of the host."""
 
     type: Literal["device"] = Field(description="A device of the host.", examples=["device"])
@@ -164,7 +76,7 @@ MountItem = Annotated[
     | Annotated[VolumeMount, Tag("<volume>")]
     | Annotated[DeviceMount, Tag("<device>")]
     | Annotated[str, AfterValidator(mount_of), Tag("<text>")],
-    Discriminator(_tag),
+    Discriminator(kind_tag),
 ]
 
 
@@ -177,7 +89,7 @@ ResourceSpec = Annotated[
 ]
 
 
-class RoleSpec(_Model):
+class RoleSpec(Model):
     """One kind of replica: processes or containers with one command line."""
 
     image: str = Field(
@@ -215,7 +127,7 @@ class RoleSpec(_Model):
 OnEnd = Literal["hold", "rerun"]
 
 
-class LifecycleSpec(_Model):
+class LifecycleSpec(Model):
     """What happens to attempts of this job."""
 
     on_change: Literal["replace", "hold"] | None = Field(
@@ -236,7 +148,7 @@ class LifecycleSpec(_Model):
     )
 
 
-class JobFile(_Model):
+class JobFile(Model):
     """One job."""
 
     version: Literal[1] = Field(description="Version of the job file language.", examples=[1])
@@ -270,8 +182,5 @@ class JobFile(_Model):
         examples=[{"on_failed": "rerun"}],
     )
     enabled: bool = Field(
-        True, description="false: the job does not run, and stops if it does.", examples=[False]
+        True, description="Where false, the job does not run, and stops if it does.", examples=[False]
     )
-
-
-VARS: TypeAdapter[dict[str, IntVar | FloatVar | StrVar | BoolVar]] = TypeAdapter(Vars)

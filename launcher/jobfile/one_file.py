@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,19 +14,19 @@ from launcher.jobfile.build import build_app, build_lifecycle
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
-from launcher.jobfile.model import LABEL, VARS, VERSION, JobFile
+from launcher.jobfile.model import JobFile
+from launcher.jobfile.model_base import VERSION
+from launcher.jobfile.model_vars import VARS
 from launcher.jobfile.names import got, show
 from launcher.jobfile.options import Schedulers, check_options
 from launcher.jobfile.places import JOB, JOB_FIELDS
 from launcher.jobfile.project import Home
 from launcher.jobfile.references import References
+from launcher.jobfile.sound import sound_part
 from launcher.jobfile.source import Source
 from launcher.jobfile.variables import AnyVar, Inputs, Value, resolve_variables
-from launcher.jobfile.sound import sound_part
 from launcher.jobfile.wording import report
 from launcher.specs import DEFAULT_TARGET, JobKey, Launch
-
-_LABEL = re.compile(LABEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
         return True
     if version > VERSION:
         problems.found.clear()
-        message = f"the file is written in version {show(version)} of the language, and this launcher knows {VERSION}"
+        message = f"the file is written in version {show(version)}, and this launcher knows {VERSION}"
         problems.add(("version",), "newer-version", message, label="upgrade launcher")
         return False
     if version != VERSION:
@@ -126,8 +125,8 @@ def _references(
         problems.add(
             (), "unknown-target", message, at="key", hint=f"leave --target out for `{DEFAULT_TARGET}`"
         )
-    name = value.get("name")
-    values["job.name"] = Value(name if isinstance(name, str) else None, str(name))
+    job = value.get("name")
+    values["job.name"] = Value(job if isinstance(job, str) else None, str(job))
     values["target.name"] = Value(target, target)
     first = References(problems, values)
     project = first.resolve(value.get("project", home.project), JOB_FIELDS["project"], ("project",))
@@ -141,7 +140,8 @@ def _names(variables: Any) -> list[str]:
 
 
 def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
-    """The model of a file. Of a wrong one what is left without the wrong parts, so that the rest is checked too."""
+    """The model of a file. Of a wrong one what is left without the wrong parts, so that the rest
+    is checked too."""
     if problems.is_broken(("version",)):
         value = {**value, "version": VERSION}
     try:

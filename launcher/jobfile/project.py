@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from launcher.git import repository
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.diagnostics import Diagnostic
-from launcher.jobfile.model import LABEL
+from launcher.jobfile.model_base import LABEL
 from launcher.jobfile.names import got
 from launcher.jobfile.source import read_source
 from launcher.specs import DEFAULT_PROJECT

@@ -29,17 +29,17 @@ _UNITS = {
     "Ti": 2**40,
 }
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]+)\Z")
-MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?([kKMGT]i?B?|B)$"
+MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|B)$"
 
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,8})h)?(?:(\d{1,9})m)?(?:(\d{1,10})s)?\Z")
-DURATION_PATTERN = r"^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
+DURATION_PATTERN = r"^([0-9]+d)?([0-9]+h)?([0-9]+m)?[0-9]+[dhms]$"
 MAX_SECONDS = 10 * 365 * 86400
 
 
 def problem(code: str, message: str, label: str = "", hint: str = "") -> PydanticCustomError:
     """An error of ours that pydantic carries to where errors are placed; see `wording`."""
     texts = {"message": message, "label": label, "hint": hint}
-    return PydanticCustomError(f"job:{code}", "{message}", texts)  # type: ignore[arg-type]
+    return PydanticCustomError(f"job:{code}", "{message}", texts)
 
 
 def memory_mib(text: Any) -> int:

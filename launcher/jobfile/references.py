@@ -34,7 +34,7 @@ class References:
         self.used: set[str] = set()
 
     def resolve(self, value: Any, place: Place, path: Path) -> Any:
-        """A copy of `value` with its references resolved, `x-` keys gone and numbers as text where asked for."""
+        """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
         if isinstance(value, str):
             return self._text(value, place, path) if "$" in value or "\0" in value else value
         if isinstance(value, dict):

@@ -28,7 +28,7 @@ _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z")
 _NAN = frozenset((".nan", ".NaN", ".NAN"))
 
 MAX_DIGITS = 400
-"""Longer numbers stay text: Python refuses to convert beyond 4,300 digits, and no field takes such a number."""
+"""Longer numbers stay text: no field takes one, and Python refuses to convert beyond 4,300 digits."""
 
 
 def resolve_plain(text: str) -> str | int | float | bool | None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from launcher.jobfile.document import Path
-from launcher.jobfile.model import VERSION
+from launcher.jobfile.model_base import VERSION
 
 # Something valid in the place of what must be there.
 _STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed", "entrypoint": "unknown"}
 
 
 def sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
-    """A copy of the job file `value` without the fields at `wrong`: whole fields of the job and of its roles."""
+    """A copy of the job file `value` without what is `wrong`: whole fields of the job and of its roles."""
     out = dict(value)
     roles = value.get("roles")
     if isinstance(roles, dict):

@@ -8,7 +8,7 @@ from typing import Any
 
 import tomli
 
-from launcher.jobfile.diagnostics import Diagnostic
+from launcher.jobfile.diagnostics import Diagnostic, Related
 from launcher.jobfile.document import MAX_DEPTH, MAX_NODES, Document, Path, Spot, too_deep, too_many
 from launcher.jobfile.source import Source
 from launcher.jobfile.toml_positions import NotToml, Statement, paths, scan, statements
@@ -113,7 +113,7 @@ def _duplicate(
     if inline and (at := source.text.rfind(inline[1], key.end, statement.end)) >= 0:
         name, start, end = inline[1], at, at + len(inline[1])
     first = None if inline else _first(path, seen)
-    related = ()
+    related: tuple[Related, ...] = ()
     if first is not None:
         related = (source.related(first.keys[-1].start, first.keys[-1].end, "the first one is here"),)
     message = f"`{name}` stands twice in this mapping"

@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.jobfile.collector import At, Collector
 from launcher.jobfile.document import Path
-from launcher.jobfile.model import BoolVar, FloatVar, IntVar, StrVar
+from launcher.jobfile.model_vars import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.names import listing, show, suggest
 
 AnyVar = IntVar | FloatVar | StrVar | BoolVar
@@ -118,7 +118,7 @@ def _parsed(name: str, spec: AnyVar, given: Any, origin: str, problems: Collecto
     wrong = _outside(spec, value)
     if wrong:
         message = f"variable `{name}` is {show(value)} from {origin}, {wrong}"
-        code = "out-of-range" if wrong.startswith("less") or wrong.startswith("more") else "unknown-variant"
+        code = "out-of-range" if wrong.startswith(("less", "more")) else "unknown-variant"
         label = suggest(str(value), map(str, _choices(spec)))
         hint = listing("choices", map(str, _choices(spec)))
         problems.add(("vars", name), code, message, at="key", label=label, hint=hint)
@@ -179,11 +179,10 @@ def _choices(spec: AnyVar) -> Sequence[Any]:
 def _check_definition(name: str, spec: AnyVar, problems: Collector) -> None:
     """What a definition says twice must agree."""
     path: Path = ("vars", name)
-    if isinstance(spec, IntVar | FloatVar) and spec.min is not None and spec.max is not None:
-        if spec.min > spec.max:
-            message = f"variable `{name}` allows nothing: `min` is {spec.min}, `max` is {spec.max}"
-            problems.add((*path, "min"), "constraint", message)
-            return
+    if _is_empty_range(spec):
+        message = f"variable `{name}` allows nothing: `min` is more than `max`"
+        problems.add((*path, "min"), "constraint", message)
+        return
     if not isinstance(spec, BoolVar) and spec.choices == []:
         problems.add(
             (*path, "choices"), "constraint", f"variable `{name}` allows nothing: `choices` is empty"
@@ -214,3 +213,12 @@ def _placeholder(name: str, spec: AnyVar) -> tuple[Any, str]:
     least = spec.min if spec.min is not None else 1
     value = min(least, spec.max) if spec.max is not None else least
     return value, show_text(value)
+
+
+def _is_empty_range(spec: AnyVar) -> bool:
+    return (
+        isinstance(spec, IntVar | FloatVar)
+        and spec.min is not None
+        and spec.max is not None
+        and spec.min > spec.max
+    )

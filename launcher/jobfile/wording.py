@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,37 +9,10 @@ from pydantic_core import ErrorDetails
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
-from launcher.jobfile.model import MOUNT_TYPES, VAR_TYPES
+from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.names import got, listing, place_name, show, suggest
-from launcher.jobfile.places import elsewhere, fields_at
-
-_WANTED: Mapping[str, str] = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-}
-_TRUTH_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("yes", "on", "true", "1"), "true"),
-    **dict.fromkeys(("no", "off", "false", "0"), "false"),
-}
-
-_ENV_RULE = "a name is not empty and holds no `=` and no NUL"
-
-# What the fields that must be there are for.
-_NEEDED: Mapping[str, str] = {
-    "version": "add `version: 1`, the version of the language",
-    "name": "add `name`: what the job is called within its project",
-    "roles": "add `roles`: what runs, by name",
-    "entrypoint": "add `entrypoint`: the program to run",
-    "type": "add `type`",
-    "src": "add `src`: what is mounted",
-    "dst": "add `dst`: the path it gets",
-}
+from launcher.jobfile.wording_fields import ENV_RULE, bad_label, bad_name, missing_field, unknown_field
+from launcher.jobfile.wording_types import WANTED, wrong_type
 
 
 def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: Path = ()) -> list[Path]:
@@ -51,9 +23,10 @@ def report(errors: list[ErrorDetails], value: Any, problems: Collector, below: P
         kind = error["type"]
         full = (*below, *path)
         wrong.append((*full, *rest) if kind == "missing" else full)
-        if problems.is_assumed(full) and kind not in _WANTED:
+        is_key = "[key]" in error["loc"]
+        if problems.is_assumed(full) and kind not in WANTED and not is_key:
             continue  # only its type is known
-        _say(kind, full, rest, "[key]" in error["loc"], error, problems)
+        _say(kind, full, rest, is_key, error, problems)
     return wrong
 
 
@@ -77,153 +50,22 @@ def _say(kind: str, path: Path, rest: Path, is_key: bool, error: ErrorDetails, p
     context: dict[str, Any] = error.get("ctx", {})
     if kind.startswith("job:"):
         problems.add(path, kind[4:], context["message"], label=context["label"], hint=context["hint"])
-    elif kind in _WANTED:
-        _wrong_type(kind, path, error["input"], problems)
+    elif kind in WANTED:
+        wrong_type(kind, path, error["input"], problems)
     elif kind == "missing":
-        _missing(path, str(rest[-1]), problems)
+        missing_field(path, str(rest[-1]), problems)
     elif kind == "extra_forbidden":
-        _unknown_field(path, problems)
+        unknown_field(path, problems)
     elif is_key:
-        _bad_name(path, str(error["input"]), problems)
+        bad_name(path, str(error["input"]), problems)
     else:
         say = _SAYINGS.get(kind, _not_usable)
         say(path, error["input"], context, problems)
 
 
-def _wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
-    wanted = _WANTED[kind]
-    label, hint = _type_remedy(kind, path, value, problems)
-    message = f"{place_name(path)} must be {wanted}, not {got(value)}"
-    problems.add(path, "wrong-type", message, label=label, hint=hint)
-
-
-def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a value of the wrong type."""
-    if kind == "string_type" and isinstance(value, int | float):
-        written = problems.document.raw(path) if path not in problems.sources else show(value)
-        return f'write "{written}" for the text', ""
-    if kind == "string_type" and path[:1] == ("roles",) and "env" in path and isinstance(value, list | dict):
-        return "one value, such as a text or a number", ""
-    if kind in ("int_type", "float_type") and isinstance(value, str):
-        return (
-            ("take the quotes away", "") if _is_number(value) and not problems.sources.get(path) else ("", "")
-        )
-    if kind == "bool_type":
-        word = _TRUTH_WORDS.get(str(value).lower())
-        return (f"write {word}", "") if word else ("", "")
-    if kind == "list_type" and isinstance(value, str):
-        return _list_remedy(value)
-    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("roles",):
-        return "", "roles stand by name: `trainer: {entrypoint: …}`"
-    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("env",):
-        return "", "variables stand by name: `NAME: value`"
-    if kind.startswith(("model", "dict")) and path:
-        return _indented_wrongly(path, problems)
-    return "", ""
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) is not None
-
-
-def _list_remedy(text: str) -> tuple[str, str]:
-    if text.startswith("-") and not text.startswith("--") and text[1:2].isalnum() and " - " in text:
-        return "write a space after each `-`", ""
-    words = text.split()
-    if not words:
-        return "write []", ""
-    shown = ", ".join(show(word) for word in words[:6])
-    return f"write [{shown}{', …' if len(words) > 6 else ''}]", ""
-
-
-def _indented_wrongly(path: Path, problems: Collector) -> tuple[str, str]:
-    """`roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
-    found = elsewhere(path[:-1], str(path[-1]))
-    if found is None:
-        return "", ""
-    return _belongs(path[:-1], str(path[-1]), found, problems)
-
-
-def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
-    """A label and a hint for a key that another mapping has."""
-    owner = place_name(found).replace("role `*`", "a role").replace("variable `*`", "a variable")
-    if problems.document.source.format == "toml":
-        table = ".".join("NAME" if part == "*" else str(part) for part in found)
-        where = f"below [{table}]" if table else "above the first table"
-        return f"`{key}` is a field of {owner}", f"move it {where}"
-    direction = "less" if len(found) < len(path) else "deeper"
-    return f"the indentation is off: `{key}` is a field of {owner}", f"indent it {direction}"
-
-
-def _missing(path: Path, field: str, problems: Collector) -> None:
-    if field == "type":
-        kinds = MOUNT_TYPES if "mounts" in path else VAR_TYPES
-        hint = f"add `type`: {', '.join(kinds)}"
-    else:
-        hint = _NEEDED.get(field, f"add `{field}`")
-        if problems.document.source.format == "toml":
-            hint = hint.replace("`version: 1`", "`version = 1`")
-    # In a list the item itself is all there is to point at.
-    problems.add(path, "missing-field", f"{place_name(path)} has no `{field}`", at="key", label=hint)
-
-
-def _unknown_field(path: Path, problems: Collector) -> None:
-    key, parent = str(path[-1]), path[:-1]
-    fields = fields_at(parent)
-    label = suggest(key, fields)
-    hint = listing("fields here", fields)
-    found = elsewhere(parent, key)
-    if found is not None:
-        label, hint = _belongs(parent, key, found, problems)
-    message = f"`{key}` is not a field of {place_name(parent)}"
-    if key in fields:  # it is one of another type of variable or mount
-        kind = problems.document.value
-        for segment in parent:
-            kind = kind[segment] if isinstance(kind, dict | list) else None  # type: ignore[call-overload, index]
-        message += f" of type {kind.get('type')}" if isinstance(kind, dict) else ""
-        label, hint = "delete it", ""
-    problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
-
-
-def _bad_name(path: Path, name: str, problems: Collector) -> None:
-    """A key that is no usable name."""
-    if path[:-1] == ("roles",):
-        found = elsewhere(("roles",), name)
-        if found is not None:
-            label, hint = _belongs(("roles",), name, found, problems)
-            problems.add(path, "unknown-field", f"`{name}` is no role", at="key", label=label, hint=hint)
-            problems.broken.add(path)
-            return
-        _bad_label(path, name, "role", problems, at_key=True)
-    elif path[:-1] == ("vars",):
-        hint = "letters, digits, `_` and `-`, a letter first"
-        problems.add(path, "invalid-name", f"`{name}` cannot name a variable", at="key", hint=hint)
-    else:
-        message = f"`{name}` cannot name an environment variable"
-        problems.add(path, "invalid-name", message, at="key", hint=_ENV_RULE)
-
-
-def _bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: bool = False) -> None:
-    label = label_like(name)
-    problems.add(
-        path,
-        "invalid-name",
-        f"`{name[:80]}` cannot name a {kind}" if name else f"the name of the {kind} is empty",
-        at="key" if at_key else "value",
-        label=f"such as `{label}`" if label and label != name else "",
-        hint="lower-case letters, digits and `-`, at most 63, none of them `-` at either end",
-    )
-
-
-def label_like(name: str) -> str:
-    """The DNS label nearest to a name; "" when nothing of it is left."""
-    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
-    return "-".join(part for part in kept.split("-") if part)[:63].rstrip("-")
-
-
 def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
     if path in (("name",), ("project",)):
-        _bad_label(path, str(value), "job" if path == ("name",) else "project", problems)
+        bad_label(path, str(value), "job" if path == ("name",) else "project", problems)
     elif path[-1] == "permissions":
         label = "such as `rw`"
         problems.add(
@@ -231,7 +73,7 @@ def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
         )
     else:
         message = f"{show(value)} cannot name an environment variable"
-        problems.add(path, "invalid-name", message, hint=_ENV_RULE)
+        problems.add(path, "invalid-name", message, hint=ENV_RULE)
 
 
 def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
@@ -258,7 +100,7 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         message = f"{place_name(path)} must be a mapping, not {got(value)}"
         problems.add(path, "wrong-type", message, label=f"write {shape}")
     elif "type" not in value:
-        _missing(path, "type", problems)
+        missing_field(path, "type", problems)
     elif not isinstance(value["type"], str):
         message = f"{place_name((*path, 'type'))} must be text, not {got(value['type'])}"
         problems.add((*path, "type"), "wrong-type", message, hint=listing("one of", kinds))

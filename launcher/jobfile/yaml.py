@@ -1,9 +1,9 @@
 """YAML text → plain values with positions, in one pass over the parser's events.
 
-A constructor of ours rather than ruamel's: it bounds aliases and merge keys (a 22-line chain of them takes the
-library's own constructors seconds), resolves scalars by YAML 1.2, and knows where every key stands.
-The C parser is 15 times faster and refuses everyday text such as `{image: python:3.12}`; so it goes first where
-it agrees with the pure one, and the pure parser has the last word on every error.
+The tree is built by us (`yaml_tree`) rather than by ruamel: it bounds aliases and merge keys (a 22-line chain
+of them takes the library's own constructors seconds), resolves scalars by YAML 1.2, and knows where every key
+stands. The C parser is 15 times faster and refuses everyday text such as `{image: python:3.12}`; so it goes
+first where it agrees with the pure one, and the pure parser has the last word on every error.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document, Spot
 from launcher.jobfile.source import Source
@@ -20,13 +21,13 @@ from launcher.jobfile.yaml_syntax import describe_syntax
 from launcher.jobfile.yaml_tree import TreeBuilder
 
 try:
-    from _ruamel_yaml import CParser
+    from _ruamel_yaml import CParser  # type: ignore[import-not-found]
 except ImportError:  # no C library on this platform: only slower
     CParser = None
 
 # Where the C parser is known to differ from the pure one without an error: tabs, the exotic line breaks,
 # directives, anchors with a colon.
-_PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029]|^%|[&*][^\s,\[\]{}]*:", re.MULTILINE)
+_PURE_ONLY = re.compile(r"[\t\x85\u2028\u2029\ufeff]|^%|[&*][^\s,\[\]{}]*:", re.MULTILINE)
 
 
 def parse_yaml(source: Source) -> Document:

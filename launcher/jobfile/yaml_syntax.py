@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.source import Source
@@ -54,39 +54,6 @@ def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     said = re.sub(r"\s+", " ", trouble.said).strip()
     hint = f"the parser says: {said}" if said else ""
     return trouble.here("the text is no YAML from here on", hint=hint)
-
-
-def describe_key(source: Source, start: int, end: int, key: Any) -> Diagnostic:
-    """A key that is no text: a number, a word like `true`, or a whole collection (`{{ x }}`)."""
-    if source.text.startswith("{{", max(0, start - 1)) and source.text[start : start + 1] == "{":
-        hint = "references are written `$<var.NAME>`; text with braces needs quotes"
-        return source.diagnostic(
-            max(0, start - 1),
-            start + 1,
-            "yaml-syntax",
-            "`{{` begins a mapping in YAML, no template",
-            hint=hint,
-        )
-    if isinstance(key, dict | list):
-        message = "a mapping or list cannot be a key"
-        return source.diagnostic(start, max(end, start + 1), "yaml-syntax", message, label="write a name")
-    shown = source.text[start:end].strip()
-    kind = "a truth value" if isinstance(key, bool) else "nothing" if key is None else "a number"
-    label = f'write `"{shown}"`' if shown else "write a name before the colon"
-    message = f"keys are text, and `{shown}` is {kind}" if shown else "the key is missing"
-    return source.diagnostic(start, max(end, start + 1), "wrong-type", message, label=label)
-
-
-def unknown_alias(source: Source, start: int, end: int, name: str) -> Diagnostic:
-    """`*name` without an anchor above it: usually a file pattern without quotes."""
-    shown = source.text[start:end]
-    return source.diagnostic(
-        start,
-        end,
-        "yaml-syntax",
-        f"`{shown}` repeats the value marked `&{name}`, and none is marked so above",
-        label=f'put text in quotes: "{shown}"',
-    )
 
 
 def _stray_character(trouble: _Trouble) -> Diagnostic | None:
@@ -214,12 +181,25 @@ def _block_scalar(trouble: _Trouble) -> Diagnostic | None:
     return trouble.says(start, trouble.at + 1, message, "or put it in quotes")
 
 
-def _stray_bracket(trouble: _Trouble) -> Diagnostic | None:
-    if trouble.char in "]},":
-        return trouble.here(
-            f"`{trouble.char}` closes or separates nothing here", "put text with it in quotes"
-        )
+def _stray_mark(trouble: _Trouble) -> Diagnostic | None:
+    char = trouble.char
+    if char and char in "]},":
+        return trouble.here(f"`{char}` closes or separates nothing here", "put text with it in quotes")
+    if "stream end" in trouble.said or "document end" in trouble.said:
+        return trouble.here("the text ends before its brackets are closed", "close every `[` and `{`")
+    if char and char in "-:?":
+        message = f"`{char}` stands where a value should be"
+        return trouble.here(message, "write the value, or put it in quotes")
     return None
+
+
+def _list_in_line(trouble: _Trouble) -> Diagnostic | None:
+    label = "begin it on a line of its own, or write it in brackets: [a, b]"
+    return trouble.here("a list cannot begin here", label)
+
+
+def _key_in_line(trouble: _Trouble) -> Diagnostic | None:
+    return trouble.here("`?` begins a key, and none can stand here", "put text with a leading `?` in quotes")
 
 
 def _after_the_end(trouble: _Trouble) -> Diagnostic | None:
@@ -245,6 +225,8 @@ _KNOWN: tuple[tuple[str, Callable[[_Trouble], Diagnostic | None]], ...] = (
     ("expected alphabetic or numeric character", _anchor),
     ("tag handle|expected '>'|expected '!'|expected URI|URI escape|expected ' '", _tag),
     ("chomping or indentation|indentation indicator|expected a comment or a line break", _block_scalar),
-    ("expected the node content", _stray_bracket),
+    ("expected the node content", _stray_mark),
+    ("sequence entries are not allowed", _list_in_line),
+    ("mapping keys are not allowed", _key_in_line),
     ("<document start>|document end marker", _after_the_end),
 )

@@ -13,7 +13,6 @@ from ruamel.yaml.events import (
     MappingStartEvent,
     ScalarEvent,
     SequenceEndEvent,
-    SequenceStartEvent,
     StreamStartEvent,
 )
 
@@ -21,7 +20,13 @@ from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import MAX_DEPTH, MAX_NODES, Document, Spot, too_deep, too_many
 from launcher.jobfile.scalars import resolve_plain
 from launcher.jobfile.source import Source
-from launcher.jobfile.yaml_syntax import describe_key, unknown_alias
+from launcher.jobfile.yaml_problems import (
+    describe_key,
+    duplicate_key,
+    unknown_alias,
+    unmergeable,
+    unsupported_tag,
+)
 
 MAX_MERGES = 8
 _STR = "tag:yaml.org,2002:str"
@@ -160,11 +165,13 @@ class TreeBuilder:
             at, end = event.start_mark.index, event.end_mark.index
             if key is None:
                 continue
-            if key == "<<" and type(event) is ScalarEvent and event.implicit[0]:
-                self._merge(values, entries, merged, value, place, (at, end))
-            elif key in values and key not in merged:
-                self._duplicate(key, (at, end), entries[key])
+            is_merge = key == "<<" and type(event) is ScalarEvent and event.implicit[0]
+            if key in entries and key not in merged:
+                first = entries[key]
+                self.problems.append(duplicate_key(self.source, key, (at, end), (first[0], first[1])))
                 continue
+            if is_merge:
+                self._merge(values, entries, merged, value, place, (at, end))
             else:
                 merged.discard(key)
                 values[key] = value
@@ -195,26 +202,14 @@ class TreeBuilder:
         place: Spot,
         key: tuple[int, int],
     ) -> None:
-        """Take over what `<<` names: keys that the mapping has itself win, earlier sources win over later ones."""
-        if "<<" in entries:
-            first = self.source.related(*entries["<<"][:2], "the first one is here")
-            message, hint = (
-                "`<<` stands twice in this mapping",
-                "name several sources in one list: `<<: [*a, *b]`",
-            )
-            self.problems.append(
-                self.source.diagnostic(*key, "duplicate-key", message, hint=hint, related=(first,))
-            )
-            return
+        """Take over what `<<` names: the mapping's own keys win, earlier sources win over later ones."""
         sources = value if isinstance(value, list) else [value]
         spots = place.items if isinstance(value, list) and place.items is not None else [place]
         if len(sources) > MAX_MERGES:
             raise self._stop(*key, "too-large", f"a merge key takes at most {MAX_MERGES} mappings", "")
         for source, spot in zip(sources, spots, strict=True):
             if not isinstance(source, dict) or spot.entries is None:
-                message = "`<<` merges mappings, and this is none"
-                end = max(spot.end, spot.start + 1)
-                self.problems.append(self.source.diagnostic(spot.start, end, "yaml-syntax", message))
+                self.problems.append(unmergeable(self.source, spot.start, spot.end))
                 continue
             for name, inner in source.items():
                 if name not in values:
@@ -239,24 +234,9 @@ class TreeBuilder:
             raise _Stop(too_deep(self.source, start))
         return value, spot, levels
 
-    def _duplicate(self, key: str, at: tuple[int, int], first: tuple[int, int, Spot]) -> None:
-        related = self.source.related(first[0], first[1], "the first one is here")
-        message = f"`{key}` stands twice in this mapping"
-        self.problems.append(
-            self.source.diagnostic(
-                *at, "duplicate-key", message, label="delete one of them", related=(related,)
-            )
-        )
-
     def _bad_tag(self, event: Any) -> None:
         start, end = event.start_mark.index, event.end_mark.index
-        shown = self.source.text[start:end].split(maxsplit=1)[0] if end > start else str(event.tag)
-        hint = "job files know !!str, !!seq and !!map; put text with a leading `!` in quotes"
-        self.problems.append(
-            self.source.diagnostic(
-                start, max(end, start + 1), "yaml-syntax", f"the tag `{shown}` is not supported", hint=hint
-            )
-        )
+        self.problems.append(unsupported_tag(self.source, start, end, str(event.tag)))
 
     def _stop(self, start: int, end: int, code: str, message: str, hint: str) -> _Stop:
         return _Stop(self.source.diagnostic(start, max(end, start + 1), code, message, hint=hint))

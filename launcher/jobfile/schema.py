@@ -1,0 +1,180 @@
+"""The JSON Schema of job files, as editors want it: generated from the models, then made plainer.
+
+Only keywords that every engine obeys stay (a test walks the schema for others). What a schema cannot say,
+the models and the checks behind them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import dumps
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from launcher.jobfile.model import JobFile
+from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, Model
+
+Schema = dict[str, Any]
+
+ID = "job-v1.schema.json"
+_REFERENCE = r"\$<[A-Za-z_][A-Za-z0-9_.-]*>"
+_NOT_EMPTY = r"^[\s\S]+$"
+_AS_WRITTEN = {"type": ["string", "number", "boolean"]}
+_KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
+_FIXED = frozenset({"IntVar", "FloatVar", "StrVar", "BoolVar"})
+"""Models in which no reference may stand."""
+
+
+def job_schema() -> Schema:
+    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic."""
+    made = JobFile.model_json_schema()
+    classes = {cls.__name__: cls for cls in _subclasses(Model)}
+    models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
+    job = _model(JobFile, made)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        **job,
+        "title": "launcher job file",
+        "$defs": models,
+    }
+
+
+def _subclasses(cls: type[Model]) -> Iterator[type[Model]]:
+    for below in cls.__subclasses__():
+        yield below
+        yield from _subclasses(below)
+
+
+def _model(cls: type[Model], made: Schema) -> Schema:
+    fixed = cls.__name__ in _FIXED
+    properties = {
+        key: _property(key, field, made["properties"][key], fixed or key in ("version", "name", "type"))
+        for key, field in cls.model_fields.items()
+    }
+    required = [key for key, field in cls.model_fields.items() if field.is_required()]
+    return {
+        "type": "object",
+        "title": cls.__name__,
+        "description": (cls.__doc__ or "").strip(),
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "patternProperties": {"^x-": {"description": "Free for anchors and notes."}},
+        "additionalProperties": False,
+    }
+
+
+def _property(key: str, field: FieldInfo, made: Schema, fixed: bool) -> Schema:
+    """A field: its words from the model, its shape from what pydantic made of it."""
+    example = (field.examples or [None])[0]
+    shown = example if isinstance(example, str) else dumps(example)
+    value = _value(key, _without_null(made))
+    if not fixed:
+        value = _or_reference(value)
+    # Nothing but words beside a reference to another schema.
+    has_default = isinstance(field.default, str | int | float) and "$ref" not in value
+    default = {"default": field.default} if has_default else {}
+    description = f"{field.description} Example: `{shown}`"
+    return {"title": key, "description": description, **value, **default}
+
+
+def _without_null(made: Schema) -> Schema:
+    """`anyOf [X, null]` and `allOf [X]` → X: a null means nothing in a job file."""
+    if len(made.get("allOf", ())) == 1:
+        return {**made["allOf"][0], **{key: value for key, value in made.items() if key != "allOf"}}
+    options = [option for option in made.get("anyOf", ()) if option.get("type") != "null"]
+    if len(options) != 1:
+        return made
+    return {**options[0], **{key: value for key, value in made.items() if key != "anyOf"}}
+
+
+def _value(key: str, made: Schema) -> Schema:
+    if key in ("args", "env", "metadata"):
+        return _as_written(key, made)
+    if key in ("vars", "mounts", "resource"):
+        return {"vars": _variables, "mounts": _mounts, "resource": _resource}[key](made)
+    if "patternProperties" in made or made.get("type") == "object":
+        return _mapping(made)
+    value = {name: _plain(made[name]) for name in _KEPT if name in made}
+    if made.get("minLength") and "pattern" not in value:
+        value["pattern"] = _NOT_EMPTY
+    if "const" in value:
+        value.pop("enum", None)
+        if isinstance(value["const"], str):
+            value["enum"] = [value.pop("const")]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """5.0 → 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _mapping(made: Schema) -> Schema:
+    """A mapping by name; nested mappings of any shape are left open."""
+    named = made.get("patternProperties")
+    if named:
+        pattern, inner = next(iter(named.items()))
+        inner = _or_reference(_value("", inner))
+        return {"type": "object", "patternProperties": {pattern: inner}, "additionalProperties": False}
+    inner = made.get("additionalProperties", True)
+    if isinstance(inner, dict):
+        inner = _or_reference(_value("", inner))
+    return {"type": "object", "additionalProperties": inner}
+
+
+def _as_written(key: str, made: Schema) -> Schema:
+    """Lists and mappings whose numbers and truth values are taken as text."""
+    if key == "args":
+        return {"type": "array", "items": dict(_AS_WRITTEN)}
+    if "patternProperties" in made:
+        named = {pattern: dict(_AS_WRITTEN) for pattern in made["patternProperties"]}
+        return {"type": "object", "patternProperties": named, "additionalProperties": False}
+    is_open = made.get("additionalProperties", True) in (True, {})
+    return {"type": "object", "additionalProperties": True if is_open else dict(_AS_WRITTEN)}
+
+
+def _variables(made: Schema) -> Schema:
+    pattern, inner = next(iter(made["patternProperties"].items()))
+    options = [{"$ref": option["$ref"]} for option in inner["oneOf"]]
+    return {
+        "type": "object",
+        "patternProperties": {pattern: _tagged(options, VAR_TYPES)},
+        "additionalProperties": False,
+    }
+
+
+def _mounts(made: Schema) -> Schema:
+    options = [{"$ref": option["$ref"]} for option in made["items"]["oneOf"] if "$ref" in option]
+    text = {"type": "string", "pattern": r"(^|,)\s*type="}
+    return {"type": "array", "items": {"anyOf": [_tagged(options, MOUNT_TYPES), text]}}
+
+
+def _tagged(options: list[Schema], tags: tuple[str, ...]) -> Schema:
+    """One of several mappings, told apart by `type`. The tags stand beside it so that editors offer them."""
+    return {
+        "type": "object",
+        "required": ["type"],
+        "properties": {"type": {"type": "string", "enum": list(tags)}},
+        "oneOf": options,
+    }
+
+
+def _resource(made: Schema) -> Schema:
+    options = made.get("oneOf") or made["anyOf"][0]["oneOf"]
+    parts = next(option for option in options if "$ref" in option)
+    return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string"}]}
+
+
+def _or_reference(value: Schema) -> Schema:
+    """A scalar may also be text with a reference in it."""
+    kinds = value.get("type")
+    if "enum" in value:
+        return {"anyOf": [value, {"type": "string", "pattern": _REFERENCE}]}
+    if kinds in ("integer", "number", "boolean"):
+        message = f"want a{'n' if kinds == 'integer' else ''} {kinds}, or a reference such as $<var.NAME>"
+        return {**value, "type": [kinds, "string"], "pattern": _REFERENCE, "patternErrorMessage": message}
+    if "pattern" in value and value["pattern"] != _NOT_EMPTY:
+        return {**value, "pattern": f"{value['pattern']}|{_REFERENCE}"}
+    return value

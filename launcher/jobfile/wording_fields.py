@@ -1,0 +1,114 @@
+"""Keys that are missing, unknown, in the wrong mapping, or no usable names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.jobfile.collector import Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES
+from launcher.jobfile.names import listing, place_name, suggest
+from launcher.jobfile.places import elsewhere, fields_at
+
+ENV_RULE = "a name is not empty and holds no `=` and no NUL"
+
+# What the fields that must be there are for.
+_NEEDED: Mapping[str, str] = {
+    "version": "add `version: 1`, the version of the language",
+    "name": "add `name`: what the job is called within its project",
+    "roles": "add `roles`: what runs, by name",
+    "entrypoint": "add `entrypoint`: the program to run",
+    "type": "add `type`",
+    "src": "add `src`: what is mounted",
+    "dst": "add `dst`: the path it gets",
+}
+
+
+def wrongly_indented(path: Path, problems: Collector) -> tuple[str, str]:
+    """`roles: {trainer: …, image: x}`: the last name is no role but a field of one."""
+    found = elsewhere(path[:-1], str(path[-1]))
+    if found is None:
+        return "", ""
+    return _belongs(path[:-1], str(path[-1]), found, problems)
+
+
+def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a key that another mapping has."""
+    owner = place_name(found).replace("role `*`", "a role").replace("variable `*`", "a variable")
+    if problems.document.source.format == "toml":
+        table = ".".join("NAME" if part == "*" else str(part) for part in found)
+        where = f"below [{table}]" if table else "above the first table"
+        return f"`{key}` is a field of {owner}", f"move it {where}"
+    direction = "less" if len(found) < len(path) else "deeper"
+    return f"the indentation is off: `{key}` is a field of {owner}", f"indent it {direction}"
+
+
+def missing_field(path: Path, field: str, problems: Collector) -> None:
+    if field == "type":
+        kinds = MOUNT_TYPES if "mounts" in path else VAR_TYPES
+        hint = f"add `type`: {', '.join(kinds)}"
+    else:
+        hint = _NEEDED.get(field, f"add `{field}`")
+        if problems.document.source.format == "toml":
+            hint = hint.replace("`version: 1`", "`version = 1`")
+    # In a list the item itself is all there is to point at.
+    problems.add(path, "missing-field", f"{place_name(path)} has no `{field}`", at="key", label=hint)
+
+
+def unknown_field(path: Path, problems: Collector) -> None:
+    key, parent = str(path[-1]), path[:-1]
+    fields = fields_at(parent)
+    label = suggest(key, fields)
+    hint = listing("fields here", fields)
+    found = elsewhere(parent, key)
+    if found is not None:
+        label, hint = _belongs(parent, key, found, problems)
+    message = f"`{key}` is not a field of {place_name(parent)}"
+    if key in fields:  # it is one of another type of variable or mount
+        message += f" of type {_type_of(parent, problems.document.value)}"
+        label, hint = "delete it", ""
+    problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
+
+
+def _type_of(path: Path, value: Any) -> str:
+    """The `type` of the variable or mount at a path of the document."""
+    for segment in path:
+        value = value[segment]
+    return str(value["type"])
+
+
+def bad_name(path: Path, name: str, problems: Collector) -> None:
+    """A key that is no usable name."""
+    if path[:-1] == ("roles",):
+        found = elsewhere(("roles",), name)
+        if found is not None:
+            label, hint = _belongs(("roles",), name, found, problems)
+            problems.add(path, "unknown-field", f"`{name}` is no role", at="key", label=label, hint=hint)
+            problems.broken.add(path)
+            return
+        bad_label(path, name, "role", problems, at_key=True)
+    elif path[:-1] == ("vars",):
+        hint = "letters, digits, `_` and `-`, a letter first"
+        problems.add(path, "invalid-name", f"`{name}` cannot name a variable", at="key", hint=hint)
+    else:
+        message = f"`{name}` cannot name an environment variable"
+        problems.add(path, "invalid-name", message, at="key", hint=ENV_RULE)
+
+
+def bad_label(path: Path, name: str, kind: str, problems: Collector, at_key: bool = False) -> None:
+    label = label_like(name)
+    problems.add(
+        path,
+        "invalid-name",
+        f"`{name[:80]}` cannot name a {kind}" if name else f"the name of the {kind} is empty",
+        at="key" if at_key else "value",
+        label=f"such as `{label}`" if label and label != name else "",
+        hint="lower-case letters, digits and `-`, at most 63, none of them `-` at either end",
+    )
+
+
+def label_like(name: str) -> str:
+    """The DNS label nearest to a name; "" when nothing of it is left."""
+    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
+    return "-".join(part for part in kept.split("-") if part)[:63].rstrip("-")

@@ -1,0 +1,73 @@
+"""Values of the wrong type: what was wanted, what was found, and how it is written right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.jobfile.collector import Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.names import got, place_name, show
+from launcher.jobfile.wording_fields import wrongly_indented
+
+WANTED: Mapping[str, str] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_TRUTH_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("yes", "on", "true", "1"), "true"),
+    **dict.fromkeys(("no", "off", "false", "0"), "false"),
+}
+
+
+def wrong_type(kind: str, path: Path, value: Any, problems: Collector) -> None:
+    wanted = WANTED[kind]
+    label, hint = _type_remedy(kind, path, value, problems)
+    message = f"{place_name(path)} must be {wanted}, not {got(value)}"
+    problems.add(path, "wrong-type", message, label=label, hint=hint)
+
+
+def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tuple[str, str]:
+    """A label and a hint for a value of the wrong type."""
+    if kind == "string_type" and isinstance(value, int | float):
+        written = problems.document.raw(path) if path not in problems.sources else show(value)
+        return f'write "{written}" for the text', ""
+    if kind == "string_type" and path[:1] == ("roles",) and "env" in path and isinstance(value, list | dict):
+        return "one value, such as a text or a number", ""
+    if kind in ("int_type", "float_type") and isinstance(value, str):
+        return (
+            ("take the quotes away", "") if _is_number(value) and not problems.sources.get(path) else ("", "")
+        )
+    if kind == "bool_type":
+        word = _TRUTH_WORDS.get(str(value).lower())
+        return (f"write {word}", "") if word else ("", "")
+    if kind == "list_type" and isinstance(value, str):
+        return _list_remedy(value)
+    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("roles",):
+        return "", "roles stand by name: `trainer: {entrypoint: …}`"
+    if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("env",):
+        return "", "variables stand by name: `NAME: value`"
+    if kind.startswith(("model", "dict")) and path:
+        return wrongly_indented(path, problems)
+    return "", ""
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) is not None
+
+
+def _list_remedy(text: str) -> tuple[str, str]:
+    if text.startswith("-") and not text.startswith("--") and text[1:2].isalnum() and " - " in text:
+        return "write a space after each `-`", ""
+    words = text.split()
+    if not words:
+        return "write []", ""
+    shown = ", ".join(show(word) for word in words[:6])
+    return f"write [{shown}{', …' if len(words) > 6 else ''}]", ""

@@ -1,0 +1,86 @@
+"""Whatever the bytes, the answer is a launch or diagnostics that can be printed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.jobfile import render
+from launcher.jobfile.diagnostics import CODES
+from launcher.jobfile.document import Document
+from launcher.jobfile.source import Source, source_of
+from launcher.jobfile.toml import parse_toml
+from launcher.jobfile.yaml import parse_pure, parse_yaml
+from tests.unit.jobfile.test_compile import FULL, FULL_TOML
+from tests.unit.jobfile.words import compile_text
+
+PIECES = ["\t", "\n", "  ", "- ", ": ", "[", "]", "{", "}", '"', "'", "&a ", "*a", "<<: ", "!!str ", "|", ">"]
+PIECES += ["#", "%", "@", "`", "?", "$<var.epochs>", "$<app_id>", "$$<x>", "${", "null", "1e5", '"\\0"', "= "]
+PIECES += [
+    '"""',
+    "[[a]]\n",
+    "[a.b]\n",
+    "2020-01-01",
+    "9" * 30,
+    "\r\n",
+    "\r",
+    "\x85",
+    "\u2028",
+    "\ufeff",
+    "\x00",
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A good file with a few pieces cut out, put in or moved."""
+    text = draw(st.sampled_from([FULL, FULL_TOML]))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 12)))
+        text = text[:start] + draw(st.sampled_from(["", *PIECES])) + text[end:]
+    return text.encode()
+
+
+def check(data: bytes, name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = compile_text(Path(folder), data, name=name)
+    assert compiled.launches or compiled.errors
+    render(compiled.diagnostics, color=True)
+    lines = data.count(b"\n") + data.count(b"\r") + 1
+    for found in compiled.diagnostics:
+        assert found.code in CODES
+        assert "pydantic" not in found.message + found.hint
+        assert found.span is None or 1 <= found.span.line <= lines
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=80) | damaged(), st.sampled_from(["j.launcher.yaml", "j.launcher.toml"]))
+def test_no_bytes_end_in_a_traceback(data: bytes, name: str) -> None:
+    check(data, name)
+
+
+@settings(max_examples=150, deadline=None)
+@given(damaged())
+def test_the_fast_parser_never_disagrees_with_the_judge(data: bytes) -> None:
+    source = source_of("f.yaml", data)
+    if isinstance(source, Source):
+        assert repr(outcome(parse_yaml(source))) == repr(outcome(parse_pure(source)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(damaged())
+def test_toml_positions_never_fail_on_what_the_parser_took(data: bytes) -> None:
+    source = source_of("f.toml", data)
+    if isinstance(source, Source):
+        document = parse_toml(source)
+        for key in document.value or {}:
+            start, end = document.key_range((key,))
+            assert 0 <= start < end <= len(source.text)
+
+
+def outcome(document: Document) -> object:
+    return document.value, [problem.message for problem in document.problems]

@@ -1,0 +1,63 @@
+"""Reading a file: size, encoding, what is not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.jobfile.words import HEAD, ROLES, compile_text, launch, lines, places
+
+
+def test_a_byte_order_mark_is_allowed(tmp_path: Path) -> None:
+    assert compile_text(tmp_path, b"\xef\xbb\xbf" + (HEAD + ROLES).encode()).launches
+    assert places(compile_text(tmp_path, b"\xef\xbb\xbfnome: x\n" + ROLES.encode()))[0].startswith("1:1 ")
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_do_not_matter(tmp_path: Path, end: str) -> None:
+    text = (HEAD + ROLES).replace("\n", end)
+    assert launch(tmp_path, text).app.name == "job"
+    assert places(compile_text(tmp_path, text + f"rolls: 1{end}")) == ["4:1 unknown-field"]
+
+
+def test_a_byte_that_is_no_utf8_has_a_place(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, b"version: 1\nname: \xe9\xff\n")
+    assert lines(compiled) == ["2:7 encoding byte 0xe9 is no UTF-8 text"]
+
+
+def test_utf16_is_called_so(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, (HEAD + ROLES).encode("utf-16"))
+    assert lines(compiled) == ["the file is UTF-16 text"]
+
+
+def test_a_file_over_one_mebibyte_is_refused(tmp_path: Path) -> None:
+    text = HEAD + ROLES
+    full = text + "#" * (2**20 - len(text))
+    assert compile_text(tmp_path, full).launches
+    assert places(compile_text(tmp_path, full + "#")) == ["too-large"]
+
+
+def test_a_missing_file_and_an_empty_one(tmp_path: Path) -> None:
+    from launcher.jobfile import compile_files
+
+    assert places(compile_files([str(tmp_path / "no.yaml")])) == ["no-such-file"]
+    assert places(compile_files(["a\0b"])) == ["no-such-file"]
+    for name in ("e.launcher.yaml", "e.launcher.toml"):
+        assert lines(compile_text(tmp_path, "", name=name)) == ["1:1 missing-field the file is empty"]
+        assert lines(compile_text(tmp_path, "# x\n", name=name)) == ["1:1 missing-field the file is empty"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_says_why(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").touch(mode=0)
+    from launcher.jobfile import compile_files
+
+    assert places(compile_files([str(tmp_path / "x.yaml")])) == ["unreadable"]
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"\xff", b"a: \x07", b"\xef\xbb\xbf", b"[", b"{{", b"- a", b"3"])
+@pytest.mark.parametrize("name", ["j.launcher.yaml", "j.launcher.toml"])
+def test_bytes_of_any_kind_give_a_diagnostic(tmp_path: Path, data: bytes, name: str) -> None:
+    assert compile_text(tmp_path, data, name=name).errors

@@ -1,0 +1,147 @@
+"""Variables: where a value comes from, and what it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.jobfile.words import HEAD, compile_text, labels, launch, lines, places
+
+USE = "roles: {main: {entrypoint: env, args: [$<var.v>]}}\n"
+
+
+def arg(folder: Path, definition: str, given: Mapping[str, Any] | None = None, **environ: str) -> str:
+    text = HEAD + f"vars: {{v: {definition}}}\n" + USE
+    return launch(folder, text, variables=given, environ=environ).app.roles[0].args[0]
+
+
+def test_the_command_line_wins_over_the_environment_over_the_default(tmp_path: Path) -> None:
+    definition = "{type: str, from_env: V, default: c}"
+    assert arg(tmp_path, definition, {"v": "a"}, V="b") == "a"
+    assert arg(tmp_path, definition, {}, V="b") == "b"
+    assert arg(tmp_path, definition) == "c"
+
+
+@pytest.mark.parametrize(
+    ("definition", "given", "expected"),
+    [
+        ("{type: float, default: 0.10}", None, "0.10"),
+        ("{type: int, default: 1}", "007", "007"),
+        ("{type: float}", "1e-3", "1e-3"),
+        ("{type: float}", 0.5, "0.5"),
+        ("{type: float}", 2, "2.0"),
+        ("{type: int}", 5, "5"),
+        ("{type: bool}", "yes", "true"),
+        ("{type: bool}", False, "false"),
+        ("{type: bool, default: True}", None, "True"),
+        ("{type: str}", " x ", " x "),
+        ("{type: str}", "", ""),
+        ("{type: str}", "$<app_id>", "$$<app_id>"),
+    ],
+)
+def test_in_text_a_value_reads_as_it_was_written(
+    tmp_path: Path, definition: str, given: Any, expected: str
+) -> None:
+    assert arg(tmp_path, definition, None if given is None else {"v": given}) == expected
+
+
+def test_a_reference_alone_keeps_its_type(tmp_path: Path) -> None:
+    text = HEAD + (
+        "vars:\n  n: {type: int}\n  on: {type: bool}\n  cpu: {type: float}\n  t: {type: str}\n"
+        "enabled: $<var.on>\ntimeout: $<var.t>\n"
+        "roles: {main: {entrypoint: env, num_replicas: $<var.n>, resource: {cpu: $<var.cpu>}}}\n"
+    )
+    made = launch(tmp_path, text, variables={"n": "3", "on": "off", "cpu": "0.5", "t": "2m"})
+    assert (made.enabled, made.timeout_s) == (False, 120)
+    assert made.app.roles[0].num_replicas == 3
+    assert made.app.roles[0].resource.cpu == 0.5
+
+
+@pytest.mark.parametrize(
+    ("definition", "given", "expected"),
+    [
+        ("{type: int}", "x", 'variable `v` is "x" from --var v, and must be a whole number'),
+        ("{type: int}", "1.0", 'variable `v` is "1.0" from --var v, and must be a whole number'),
+        ("{type: int}", True, "variable `v` is true from --var v, and must be a whole number"),
+        ("{type: float}", "nan", 'variable `v` is "nan" from --var v, and must be a number'),
+        ("{type: bool}", "maybe", 'variable `v` is "maybe" from --var v, and must be true or false'),
+        ("{type: str}", 3, "variable `v` is 3 from --var v, and must be text"),
+        ("{type: int, min: 2}", "1", "variable `v` is 1 from --var v, less than 2"),
+        ("{type: float, max: 1}", "1.5", "variable `v` is 1.5 from --var v, more than 1.0"),
+        (
+            "{type: str, choices: [aa, bb]}",
+            "ab",
+            'variable `v` is "ab" from --var v, which is none of its choices',
+        ),
+    ],
+)
+def test_a_given_value_is_checked(tmp_path: Path, definition: str, given: Any, expected: str) -> None:
+    compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE, variables={"v": given})
+    assert [found.message for found in compiled.diagnostics] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("definition", "code"),
+    [
+        ("{type: int, default: 3, min: 5}", "out-of-range"),
+        ("{type: int, default: 3, max: 2}", "out-of-range"),
+        ("{type: str, default: fp23, choices: [fp32, bf16]}", "unknown-variant"),
+        ("{type: int, default: 3, min: 5, max: 1}", "constraint"),
+        ("{type: int, default: 3, choices: []}", "constraint"),
+        ("{type: int, default: 3, choices: [3, 9], max: 5}", "constraint"),
+    ],
+)
+def test_a_definition_must_agree_with_itself(tmp_path: Path, definition: str, code: str) -> None:
+    compiled = compile_text(tmp_path, HEAD + f"vars: {{v: {definition}}}\n" + USE)
+    assert [found.code for found in compiled.errors] == [code]
+
+
+def test_a_variable_without_a_value_is_an_error_once(tmp_path: Path) -> None:
+    text = HEAD + "vars: {v: {type: str, from_env: V}}\n" + USE.replace("]", ", $<var.v>]")
+    compiled = compile_text(tmp_path, text)
+    assert lines(compiled) == ["3:8 unset-variable variable `v` has no value"]
+    assert labels(compiled) == ["give it with `--var v=…`"]
+    assert "V" in compiled.diagnostics[0].hint
+
+
+def test_a_name_that_no_file_declares_is_an_error_with_the_nearest(tmp_path: Path) -> None:
+    text = HEAD + "vars: {epochs: {type: int, default: 1}}\n" + USE.replace("var.v", "var.epochs")
+    compiled = compile_text(tmp_path, text, variables={"epoch": "3"})
+    assert [found.code for found in compiled.errors] == ["unknown-variable"]
+    assert labels(compiled) == ["did you mean `epochs`?"]
+
+
+def test_placeholders_stand_in_for_what_nobody_gave(tmp_path: Path) -> None:
+    text = HEAD + (
+        "vars:\n  n: {type: int, min: 4}\n  s: {type: str}\n  r: {type: str}\n"
+        "  c: {type: str, choices: [hold]}\n"
+        "scheduler: $<var.s>\nproject: $<var.s>\ntimeout: $<var.s>\nlifecycle: {on_failed: $<var.c>}\n"
+        "roles:\n  main:\n    entrypoint: $<var.s>\n    num_replicas: $<var.n>\n    min_replicas: 9\n"
+        "    resource: $<var.r>\n    retry_policy: $<var.s>\n"
+    )
+    assert compile_text(tmp_path, text, placeholders=True).errors == ()
+    assert {place.split()[1] for place in places(compile_text(tmp_path, text))} == {"unset-variable"}
+
+
+def test_a_placeholder_still_has_a_type(tmp_path: Path) -> None:
+    text = HEAD + "vars: {s: {type: str}}\nroles: {main: {entrypoint: x, num_replicas: $<var.s>}}\n"
+    assert places(compile_text(tmp_path, text, placeholders=True)) == ["4:45 wrong-type"]
+
+
+def test_a_variable_that_nothing_uses_is_a_warning(tmp_path: Path) -> None:
+    compiled = compile_text(
+        tmp_path, HEAD + "vars: {v: {type: int, default: 1}}\nroles: {a: {entrypoint: x}}\n"
+    )
+    assert lines(compiled) == ["3:8 unused-variable variable `v` is never used"]
+    assert compiled.errors == ()
+    assert len(compiled.launches) == 1
+
+
+def test_a_project_that_comes_from_a_variable_uses_it(tmp_path: Path) -> None:
+    text = HEAD + "vars: {p: {type: str, default: vision}}\nproject: $<var.p>\nroles: {a: {entrypoint: x}}\n"
+    compiled = compile_text(tmp_path, text)
+    assert compiled.diagnostics == ()
+    assert compiled.launches[0].key.project == "vision"

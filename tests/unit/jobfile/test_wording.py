@@ -1,0 +1,317 @@
+"""Every complaint is in our words, with a remedy; pydantic's wording never reaches the user."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.jobfile.diagnostics import CODES
+from launcher.jobfile.model import JobFile
+from launcher.jobfile.wording import _SAYINGS
+from launcher.jobfile.wording_types import WANTED
+from tests.unit.jobfile.words import HEAD, compile_text, labels, lines, places
+
+# What a part of a pydantic model can find wrong, by its kind and its limits.
+RAISES: dict[str, set[str]] = {
+    "model": {"model_type"},
+    "model-fields": {"model_attributes_type", "missing", "extra_forbidden"},
+    "model-field": set(),
+    "str": {"string_type"},
+    "str.pattern": {"string_pattern_mismatch"},
+    "str.min_length": {"string_too_short"},
+    "int": {"int_type"},
+    "int.ge": {"greater_than_equal"},
+    "int.le": {"less_than_equal"},
+    "float": {"float_type"},
+    "float.gt": {"greater_than"},
+    "float.le": {"less_than_equal"},
+    "bool": {"bool_type"},
+    "list": {"list_type"},
+    "dict": {"dict_type"},
+    "dict.min_length": {"too_short"},
+    "literal": {"literal_error"},
+    "tagged-union": {"union_tag_invalid", "union_tag_not_found"},
+    "any": set(),
+    "default": set(),
+    "nullable": set(),
+    "definition-ref": set(),
+    "definitions": set(),
+    "function-before": set(),  # raise errors of ours
+    "function-after": set(),
+    "no-info": set(),  # how such a function is called
+}
+LIMITS = {"pattern", "min_length", "max_length", "ge", "gt", "le", "lt", "multiple_of", "allow_inf_nan"}
+
+
+def kinds(schema: Any) -> Iterator[str]:
+    """Every kind of schema in a core schema, and every limit as `kind.limit`."""
+    if isinstance(schema, dict):
+        kind = schema.get("type")
+        if isinstance(kind, str):
+            yield kind
+            yield from (f"{kind}.{limit}" for limit in LIMITS & schema.keys())
+        for key, part in schema.items():
+            if key not in ("metadata", "serialization", "config", "default"):
+                yield from kinds(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            yield from kinds(part)
+
+
+def test_there_are_words_for_every_error_the_models_can_raise() -> None:
+    found = set(kinds(JobFile.__pydantic_core_schema__))
+    assert found - RAISES.keys() == set(), "say what these can raise, and in which words"
+    raised = {error for kind in found for error in RAISES[kind]}
+    assert raised - {"missing", "extra_forbidden"} - WANTED.keys() == set(_SAYINGS)
+
+
+def role(fields: str) -> str:
+    return HEAD + f"roles:\n  main:\n    entrypoint: x\n    {fields}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "label"),
+    [
+        (
+            role("image: 3.10"),
+            "`image` of role `main` must be text, not the number 3.1",
+            'write "3.10" for the text',
+        ),
+        (
+            role('num_replicas: "2"'),
+            '`num_replicas` of role `main` must be a whole number, not the text "2"',
+            "take the quotes away",
+        ),
+        (
+            role("num_replicas: 1.5"),
+            "`num_replicas` of role `main` must be a whole number, not the number 1.5",
+            "",
+        ),
+        (role("num_replicas: true"), "`num_replicas` of role `main` must be a whole number, not `true`", ""),
+        (role("num_replicas: 0"), "`num_replicas` of role `main` is 0", "want at least 1"),
+        (role("num_replicas: 9999999"), "`num_replicas` of role `main` is 9999999", "want at most 1,000,000"),
+        (role("resource: {cpu: 0}"), "`cpu` in `resource` of role `main` is 0", "want more than 0"),
+        (
+            role("args: -m train"),
+            '`args` of role `main` must be a list, not the text "-m train"',
+            'write ["-m", "train"]',
+        ),
+        (role("args: [[a]]"), "argument 1 of role `main` must be text, not a list", ""),
+        (role("env: [A=1]"), "`env` of role `main` must be a mapping, not a list", ""),
+        (
+            role("env: {A: [1]}"),
+            "`A` in `env` of role `main` must be text, not a list",
+            "one value, such as a text or a number",
+        ),
+        (role("env: {A=B: 1}"), "`A=B` cannot name an environment variable", ""),
+        (
+            role("image:"),
+            "`image` of role `main` has no value",
+            'write a value, "" for an empty text, or delete the line',
+        ),
+        (
+            role("retry_policy: replicas"),
+            '`retry_policy` of role `main` cannot be "replicas"',
+            "did you mean `replica`?",
+        ),
+        (role("retry_policy: 1"), "`retry_policy` of role `main` must be text, not the number 1", ""),
+        (role("resource: gpu.smal"), "there is no named resource `gpu.smal`", "did you mean `gpu.small`?"),
+        (role("resource: [1]"), "`resource` of role `main` must be a mapping or a name, not a list", ""),
+        (role("resource: {memory: 4096}"), "memory needs a unit", 'write "4096MiB" or "4096GiB"'),
+        (role("resource: {memory: 4 gigs}"), "`4 gigs` is no amount of memory", 'such as "4GiB"'),
+        (
+            role("resource: {memory: 1GiB, memMB: 1}"),
+            "`memory` and `memMB` say the same thing",
+            "keep one of them",
+        ),
+        (role("min_replicas: 2"), "min_replicas is 2, more than num_replicas, which is 1", ""),
+        (
+            role("mounts: [{type: bnd}]"),
+            '`type` of mount 1 of role `main` cannot be "bnd"',
+            "did you mean `bind`?",
+        ),
+        (
+            role("mounts: [{src: a}]"),
+            "mount 1 of role `main` has no `type`",
+            "add `type`: bind, volume, device",
+        ),
+        (
+            role("mounts: [{type: bind, src: a}]"),
+            "mount 1 of role `main` has no `dst`",
+            "add `dst`: the path it gets",
+        ),
+        (
+            role("mounts: [3]"),
+            "mount 1 of role `main` must be a mapping, not the number 3",
+            "write {type: bind, src: ./data, dst: /data}",
+        ),
+        (role("mounts: ['type=bind,srk=a']"), "unknown mount option `srk`", "did you mean `src`?"),
+        (
+            role("mounts: [{type: device, src: a, permissions: x}]"),
+            '"x" is no set of permissions',
+            "such as `rw`",
+        ),
+        (
+            role("mounts: [{type: device, src: a, read_only: true}]"),
+            "`read_only` is not a field of mount 1 of role `main` of type device",
+            "delete it",
+        ),
+        (
+            role("port_map: {http: 70000}"),
+            "`http` in `port_map` of role `main` is 70000",
+            "want at most 65,535",
+        ),
+        (role("command: x"), "`command` is not a field of role `main`", "did you mean `entrypoint`?"),
+        (role("replicas: 2"), "`replicas` is not a field of role `main`", "did you mean `num_replicas`?"),
+        (role("Image: x"), "`Image` is not a field of role `main`", "did you mean `image`?"),
+        (HEAD + "roles: {}\n", "`roles` is empty", "a job has at least one role"),
+        (HEAD + "roles: [a]\n", "`roles` must be a mapping, not a list", ""),
+        (HEAD + "roles: {a: {}}\n", "role `a` has no `entrypoint`", "add `entrypoint`: the program to run"),
+        (HEAD + "roles: {a: {entrypoint: ''}}\n", "`entrypoint` of role `a` is empty", "write a value"),
+        (HEAD + "roles: {My Role: {entrypoint: x}}\n", "`My Role` cannot name a role", "such as `my-role`"),
+        (HEAD, "the job has no `roles`", "add `roles`: what runs, by name"),
+        (
+            role("max_retries: 1") + "enabled: yes\n",
+            '`enabled` must be true or false, not the text "yes"',
+            "write true",
+        ),
+        (
+            role("max_retries: 1") + "timeout: 2 hours\n",
+            "`2 hours` is no duration",
+            'such as "2s" or "1h30m"',
+        ),
+        (
+            role("max_retries: 1") + "timeout: 0\n",
+            "a timeout is at least 1 second and at most 10 years",
+            'such as "2h" or "90s"',
+        ),
+        (
+            role("max_retries: 1") + "timeout: true\n",
+            "a duration is text or a whole number of seconds",
+            'such as "2h" or "90s"',
+        ),
+        (
+            role("max_retries: 1") + "lifecycle: {on_failed: retry}\n",
+            '`on_failed` in `lifecycle` cannot be "retry"',
+            "did you mean `rerun`?",
+        ),
+        (
+            role("max_retries: 1") + "vars: {v: 3}\n",
+            "variable `v` must be a mapping, not the number 3",
+            "write {type: int, default: 3}",
+        ),
+        (
+            role("max_retries: 1") + "vars: {v: {type: string}}\n",
+            '`type` of variable `v` cannot be "string"',
+            "did you mean `str`?",
+        ),
+        (role("max_retries: 1") + "vars: {1v: {type: str, default: a}}\n", "`1v` cannot name a variable", ""),
+        (
+            role("max_retries: 1") + "vars: {v: {type: bool, default: true, min: 1}}\n",
+            "`min` is not a field of variable `v` of type bool",
+            "delete it",
+        ),
+        (role("max_retries: 1") + "metadata: {a: [1]}\n", "`a` in `metadata` must be text, not a list", ""),
+    ],
+)
+def test_one_mistake_one_sentence(tmp_path: Path, text: str, expected: str, label: str) -> None:
+    compiled = compile_text(tmp_path, text)
+    errors = [(found.message, found.label) for found in compiled.errors]
+    assert errors == [(expected, label)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            HEAD + "roles:\n  main:\n    entrypoint: x\n    cpu: 1\n",
+            "`cpu` is a field of `resource` of role `main`",
+        ),
+        (
+            HEAD + "roles:\n  main:\n    entrypoint: x\n    resource:\n      image: y\n",
+            "`image` is a field of role `main`",
+        ),
+        (HEAD + "roles:\n  main:\n    entrypoint: x\n    timeout: 3\n", "`timeout` is a field of the job"),
+        (HEAD + "image: y\nroles:\n  main:\n    entrypoint: x\n", "`image` is a field of a role"),
+        (HEAD + "roles:\n  main: {entrypoint: x}\n  image: y\n", "`image` is a field of a role"),
+        (
+            HEAD + "roles:\n  main: {entrypoint: x}\non_failed: hold\n",
+            "`on_failed` is a field of `lifecycle`",
+        ),
+    ],
+)
+def test_a_key_of_another_level_says_that_the_indentation_is_off(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    assert labels(compile_text(tmp_path, text)) == [f"the indentation is off: {expected}"]
+
+
+def test_an_empty_role_with_its_fields_beside_it(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, HEAD + "roles:\n  main:\n  image: x\n  entrypoint: y\n")
+    assert lines(compiled) == [
+        "4:3 wrong-type role `main` has no value",
+        '5:10 wrong-type role `image` must be a mapping, not the text "x"',
+        '6:15 wrong-type role `entrypoint` must be a mapping, not the text "y"',
+    ]
+    assert labels(compiled)[0] == "indent its fields below it, or delete the line"
+
+
+def test_in_toml_a_key_of_another_table_is_told_where_to_go(tmp_path: Path) -> None:
+    text = 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\ntimeout = 3\ncpu = 1\n'
+    compiled = compile_text(tmp_path, text, name="j.launcher.toml")
+    assert [found.hint for found in compiled.errors] == [
+        "move it above the first table",
+        "move it below [roles.main.resource]",
+    ]
+
+
+def test_a_newer_version_is_said_alone(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, "version: 2\nnome: x\nname: y\nname: z\nroles: 3\n")
+    assert lines(compiled) == [
+        "1:10 newer-version the file is written in version 2, and this launcher knows 1"
+    ]
+
+
+@pytest.mark.parametrize("version", ["true", '"1"', "1.0", "0", "-1", "[1]"])
+def test_the_version_is_the_number_one_and_the_rest_is_checked_too(tmp_path: Path, version: str) -> None:
+    compiled = compile_text(tmp_path, f"version: {version}\nnome: x\n")
+    assert [place.split()[0] for place in places(compiled)] == ["1:1", "1:1", "1:10", "2:1"]
+
+
+def test_rules_over_several_fields_are_checked_beside_other_mistakes(tmp_path: Path) -> None:
+    text = HEAD + (
+        "scheduler: local_cmd\ntimeout: soon\nroles:\n"
+        "  a: {entrypoint: x, min_replicas: 2}\n  b: {entrypoint: x, num_replicas: two}\n"
+        "  c: {entrypoint: x, resource: gpu.smal}\n"
+    )
+    assert places(compile_text(tmp_path, text)) == [
+        "3:12 unknown-variant",
+        "4:10 invalid-value",
+        "6:36 constraint",
+        "7:36 wrong-type",
+        "8:32 unknown-variant",
+    ]
+
+
+def test_warnings_do_not_stop_anything(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, role("image: x:latest\n    env: {HF_TOKEN: abc, MAX_TOKENS: '3'}"))
+    assert places(compiled) == ["6:12 unpinned-image", "7:11 secret-literal"]
+    assert {found.severity for found in compiled.diagnostics} == {"warning"}
+    assert len(compiled.launches) == 1
+
+
+def test_every_code_in_use_is_documented() -> None:
+    import launcher.jobfile
+
+    folder = Path(launcher.jobfile.__file__).parent
+    trees = [ast.parse(path.read_text()) for path in folder.glob("*.py") if path.name != "diagnostics.py"]
+    texts = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    used = {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", text)}
+    used -= {"utf-8", "utf-8-sig", "duplicate-destination", "duplicate-role"}
+    used -= {"unusable-name", "unusable-path", "unusable-text"}  # names of `specs.check`, translated
+    assert used == CODES.keys() - {"constraint", "encoding", "unreadable"}
