@@ -93,7 +93,7 @@ class Scheduler(ABC, Generic[T]):
         """A look at the app before its workspace is built."""
 
     def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Raises ResourceRequired for a role without a resource. Schedulers that place nothing override it."""
+        """Raises ResourceRequired for a role without a resource. Who places nothing overrides it."""
         from launcher.specs.app import NULL_RESOURCE
 
         for role in app.roles:
@@ -249,7 +249,7 @@ class Reservation:
 
 
 class StagedScheduler(Scheduler[T]):
-    """A scheduler whose apps can be planned and applied: reserve, create, start. Each step survives a kill."""
+    """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill."""
 
     @abstractmethod
     def fingerprint(self) -> str:

@@ -75,7 +75,8 @@ class App:
         """Stop everything and end with `outcome`. Of several reasons to end the first one counts."""
         if self._outcome:
             return
-        self._record.add("stopping", why=why, by=by)
+        if self._active:
+            self._record.add("stopping", why=why, by=by)
         self._halt(outcome, self._grace_s)
 
     def take_back(self) -> None:

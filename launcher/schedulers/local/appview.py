@@ -1,12 +1,10 @@
-"""What the record of an app says, folded into its present state. Only reads."""
+"""What the record of an app says, folded into its present state. No I/O."""
 
 from __future__ import annotations
 
 import json
-import os
 
 from launcher.errors import StateError
-from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,29 +97,24 @@ class AppView:
         self.warnings: list[str] = []
 
 
-def view_of(app_dir: str) -> AppView:
-    """The state of an app; "reserved" where there is no record. Raises StateError for a newer version's."""
-    view = _Fold(_events(app_dir)).view
-    if view.state in ("succeeded", "failed", "cancelled"):
-        return view
-    held = rundir.is_locked(app_dir)
-    if not held:  # it may have ended between the record and the lock: what is written now is all there is
-        view = _Fold(_events(app_dir)).view
-    view.lock_held = held
-    if view.state == "running" and not held:
-        _lose(view)
-    elif view.state in ("reserved", "created") and held:
-        view.owner = _owner(app_dir, view)
+def fold(record: bytes, *, locked: bool) -> AppView:
+    """The state that a record (the bytes of events.jsonl) adds up to, given whether the app is locked.
+
+    Raises StateError for a record that a newer version wrote.
+    """
+    view = _Fold(_events(record)).view
+    view.lock_held = locked
+    if view.state == "running" and not locked:
+        view.state = "lost"
+        view.message = LOST
+        for replica in view.replicas:
+            if replica.state in ("pending", "running"):
+                replica.state = "lost"
     return view
 
 
-def _events(app_dir: str) -> list[dict[str, Any]]:
-    try:
-        with open(rundir.events(app_dir), "rb") as file:
-            text = file.read()
-    except FileNotFoundError:
-        return []
-    whole = text[: text.rfind(b"\n") + 1]  # a line being written is not there yet
+def _events(record: bytes) -> list[dict[str, Any]]:
+    whole = record[: record.rfind(b"\n") + 1]  # a line being written is not there yet
     try:
         found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")
     except ValueError:  # a crash of the machine can tear a line in the middle of the file
@@ -134,26 +127,6 @@ def _line(text: bytes) -> Any:
         return json.loads(text)
     except ValueError:
         return None
-
-
-def _owner(app_dir: str, view: AppView) -> str:
-    host = os.uname().nodename
-    if view.supervisor:
-        return f"pid {view.supervisor[0]} on {host}"
-    try:
-        with open(rundir.lock(app_dir), "rb") as file:
-            written = file.read(200).decode(errors="replace").strip()
-    except OSError:
-        written = ""
-    return written or f"a process on {host}"
-
-
-def _lose(view: AppView) -> None:
-    view.state = "lost"
-    view.message = LOST
-    for replica in view.replicas:
-        if replica.state in ("pending", "running"):
-            replica.state = "lost"
 
 
 class _Fold:
@@ -206,6 +179,7 @@ class _Fold:
         self.view.started_at = at
 
     def _spawn(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "running"
         replica = self._replica(event["role"], event["k"])
         replica.state = "running"
         replica.pid = event["pid"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _socket import socket
     from typing import Any
 
-    from launcher.schedulers.local.request import PopenRequest
+    from launcher.schedulers.local.popen import PopenRequest
 
 _CONTROL_FD = 3
 _LOCK_FD = 4

@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+CONTROL_FD, LOCK_FD = 3, 4
+"""Where a supervisor finds its end of the socket, and the lock of the app."""
+
 CHUNK = 65536
 
 

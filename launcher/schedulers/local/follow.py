@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.filewatch import FileWatch
@@ -12,8 +13,6 @@ from launcher.schedulers.logs import COMBINED, LogRecord
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from launcher.schedulers.local.appview import AppView
 
 _UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file
 
@@ -68,16 +67,25 @@ class AppWatch:
             self.ended = True
 
 
-def wait_for_end(app_dir: str, view: AppView, timeout_s: float | None = None) -> None:
-    """Until the supervisor has ended; before there is one, until something happens. At most `timeout_s`."""
-    if view.supervisor is not None and kernel.is_running(*view.supervisor[:2]):
-        kernel.wait_for_exit(*view.supervisor[:2], timeout_s)
-        return
+def wait_for_end(app_dir: str, timeout_s: float | None = None) -> None:
+    """Until the app has ended or nobody looks after it (any more), or `timeout_s` has passed."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while (view := rundir.read_state(app_dir)) is not None and view.lock_held:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return
+        if view.supervisor is not None and kernel.is_running(*view.supervisor[:2]):
+            kernel.wait_for_exit(*view.supervisor[:2], left)
+        else:
+            _wait_for_supervisor(app_dir, _UNOWNED_S if left is None else min(_UNOWNED_S, left))
+
+
+def _wait_for_supervisor(app_dir: str, timeout_s: float) -> None:
     try:
         watch = FileWatch([rundir.events(app_dir)])
     except FileNotFoundError:
         return
-    watch.wait(_UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s))
+    watch.wait(timeout_s)
     watch.close()
 
 

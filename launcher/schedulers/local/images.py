@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from launcher.schedulers.local.request import ReplicaParam
+    from launcher.schedulers.local.popen import ReplicaParam
     from launcher.specs.app import CfgVal, Role
 
 
@@ -59,7 +59,7 @@ class ImageProvider:
         combined: str | None = None,
     ) -> ReplicaParam:
         """The command line of a replica of `role`, whose macros were filled in before."""
-        from launcher.schedulers.local.request import ReplicaParam
+        from launcher.schedulers.local.popen import ReplicaParam
 
         argv = [self.get_entrypoint(img_root, role), *role.args]
         return ReplicaParam(argv, dict(role.env), stdout, stderr, combined, self.get_cwd(role.image))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from launcher import paths
 from launcher.errors import StateError
+from launcher.schedulers.local.indexfile import connect, unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
 
 VERSION = 1
-_BUSY_S = 30.0
 _BATCH = 300  # keys a query: SQLite of old refuses more than 999 parameters
-_NETWORK = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
-)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS apps (
@@ -115,11 +111,7 @@ class Index:
         Args:
             readonly: write nothing at all. What does not exist yet reads as empty.
         """
-        path = os.path.join(folder, "index.db")
-        try:
-            return cls(_read_only(path) if readonly else _writable(folder, path))
-        except sqlite3.Error as error:
-            raise _unusable(error, path) from error
+        return cls(connect(folder, _SCHEMA, VERSION, readonly=readonly))
 
     def close(self) -> None:
         if self._db is not None:
@@ -143,7 +135,7 @@ class Index:
             found = self._db.execute(f"SELECT {_COLUMNS} FROM apps {where}", tuple(values))
             return [Row(*values) for values in found]
         except sqlite3.Error as error:
-            raise _unusable(error, "the index of local apps") from error
+            raise unusable(error, "the index of local apps") from error
 
     def find(self, app_id: str) -> Row | None:
         rows = self._rows("WHERE app_id = ?", (app_id,))
@@ -223,97 +215,16 @@ class Index:
                 db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
             db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise _unusable(error, "the index of local apps") from error
+            raise unusable(error, "the index of local apps") from error
         return gone
 
     def _write(self, sql: str, values: tuple[object, ...]) -> bool:
         try:
             return self._database().execute(sql, values).rowcount > 0
         except sqlite3.Error as error:
-            raise _unusable(error, "the index of local apps") from error
+            raise unusable(error, "the index of local apps") from error
 
     def _database(self) -> sqlite3.Connection:
         if self._db is None:
             raise StateError("the index of local apps was opened for reading, or is closed")
         return self._db
-
-
-def _writable(folder: str, path: str) -> sqlite3.Connection:
-    new = not os.path.exists(path)
-    if new:
-        paths.ensure(folder)
-        _refuse_network_disk(folder)
-        _create_private(path)
-    # isolation_level None: every statement is its own transaction unless we say BEGIN.
-    db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
-    version = _version(db, path)
-    if version < VERSION:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-    db.execute("PRAGMA synchronous = FULL")
-    return db
-
-
-def _create_private(path: str) -> None:
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise paths.unusable(error, path) from error
-
-
-def _read_only(path: str) -> sqlite3.Connection | None:
-    if not os.path.exists(path):
-        return None
-    from urllib.parse import quote
-
-    uri = f"file:{quote(path)}?mode=ro"
-    if not os.access(os.path.dirname(path), os.W_OK):
-        uri += "&immutable=1"  # WAL's -shm file cannot be made there; nobody can be writing either
-    db = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
-    if _version(db, path) == 0:
-        db.close()
-        return None  # somebody is just making it
-    return db
-
-
-def _version(db: sqlite3.Connection, path: str) -> int:
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > VERSION:
-        db.close()
-        raise StateError(
-            f"{path} was written by a newer launcher (format {version}; this one reads up to {VERSION})",
-            hint="upgrade launcher, or set LAUNCHER_HOME to another folder",
-        )
-    return version
-
-
-def _refuse_network_disk(folder: str) -> None:
-    """Raises StateError where file locks and WAL cannot be trusted."""
-    kind = _file_system(os.path.realpath(folder))
-    if kind in _NETWORK:
-        raise StateError(
-            f"{folder} lies on a network file system ({kind}), where locks cannot be trusted",
-            hint="set LAUNCHER_HOME to a folder on a local disk",
-        )
-
-
-def _file_system(folder: str) -> str:
-    """The type of the file system that holds `folder`, "" where nothing tells."""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
-            fields = [line.split(" ") for line in mounts]
-    except OSError:
-        return ""
-    best, kind = "", ""
-    for _, raw, fstype, *_ in fields:
-        point = raw.replace("\\040", " ").rstrip("/")
-        if (folder == point or folder.startswith(point + "/")) and len(point) >= len(best):
-            best, kind = point, fstype
-    return kind
-
-
-def _unusable(error: sqlite3.Error, path: str) -> StateError:
-    return StateError(
-        f"cannot use {path}: {error}",
-        hint="disk full or read-only? set LAUNCHER_HOME to a folder on a local disk that you can write",
-    )

@@ -94,15 +94,16 @@ def environment(pid: int) -> bytes:
     return _read(f"/proc/{pid}/environ")
 
 
-def descendants(root: int, among: Iterable[Process] | None = None) -> list[Process]:
-    """The processes below `root`, parents before children."""
+def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) -> list[Process]:
+    """The processes below `roots`, parents before children."""
     children: dict[int, list[Process]] = {}
     for each in processes() if among is None else among:
         children.setdefault(each.parent, []).append(each)
-    found = children.pop(root, [])
+    roots = set(roots)
+    found = [each for root in roots for each in children.pop(root, ())]
     for each in found:  # grows while we walk it; taken out, because pids may be reused while we read
         found.extend(children.pop(each.pid, ()))
-    return [each for each in found if each.pid != root]
+    return [each for each in found if each.pid not in roots]
 
 
 def oom_kills() -> int:
@@ -237,14 +238,14 @@ def signal_rest(session: int, signum: int) -> bool:
     """
     if not LINUX:
         return signal_group(session, signum)
-    left = [p for p in descendants(os.getpid()) if p.alive and session in (p.session, p.group)]
+    left = [p for p in descendants([os.getpid()]) if p.alive and session in (p.session, p.group)]
     _signal_each(left, signum)
     return bool(left)
 
 
 def kill_descendants() -> bool:
     """KILL everything below this process; False: nothing was left."""
-    left = [p for p in descendants(os.getpid()) if p.alive]
+    left = [p for p in descendants([os.getpid()]) if p.alive]
     _signal_each(left, SIGKILL)
     return bool(left)
 

@@ -1,11 +1,11 @@
-"""The supervisor's one loop: descriptors, signals, deadlines. Without a deadline it sleeps without a timeout."""
+"""The supervisor's one loop: descriptors, signals, deadlines. With none due it sleeps without a timeout."""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
-import heapq
 import os
 import time
+from _heapq import heappop, heappush  # heapq is mostly documentation, which would stay in memory
 
 from launcher.schedulers.local import kernel
 
@@ -56,7 +56,7 @@ class Loop:
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call `call` once, `seconds` from now. There is no taking back: `call` must look for itself."""
         self._count += 1
-        heapq.heappush(self._deadlines, (time.monotonic() + seconds, self._count, call))
+        heappush(self._deadlines, (time.monotonic() + seconds, self._count, call))
 
     def turn(self, *, wait: bool) -> None:
         """Wait (or just look) for what is ready, and call it."""
@@ -72,7 +72,7 @@ class Loop:
             else:
                 self.on_output(fd)
         while self._deadlines and self._deadlines[0][0] <= time.monotonic():
-            heapq.heappop(self._deadlines)[2]()
+            heappop(self._deadlines)[2]()
 
     def _read_signals(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.schedulers.local.request import DEFAULT_GRACE_S
+from launcher.schedulers.local.popen import DEFAULT_GRACE_S
 from launcher.specs.runopts import runopts
 
 

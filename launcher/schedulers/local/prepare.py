@@ -58,7 +58,7 @@ class Preparation:
         self._log_folders = []
 
     def unmake(self) -> None:
-        """Remove what was made, with everything written there; in folders that were there before, our logs."""
+        """Remove what was made, with all that was written there; elsewhere remove our logs."""
         made = set(self._made)
         for folder in self._log_folders:
             if folder in made:

@@ -110,6 +110,7 @@ class Replicas:
         self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
         self._ending: dict[Replica, None] = {}
         self._buffer = memoryview(bytearray(PIPE_BYTES))
+        self._enlarged: set[int] = set()  # pipes that are larger than usual
         self._oom_kills = kernel.oom_kills()
         loop.on_output = self.read
 
@@ -266,16 +267,22 @@ class Replicas:
             self._close(fd)
             return False
         self._logs.append(self._pipes[kind][fd].log, kind, self._buffer[:size])
-        if size == PIPE_BYTES:  # it was full, so its writer waits for us: fewer and larger portions
-            kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
-            if len(self._buffer) < BIG_PIPE_BYTES:
-                self._buffer = memoryview(bytearray(BIG_PIPE_BYTES))
+        if size >= PIPE_BYTES // 2 and fd not in self._enlarged:
+            self._enlarge(fd)
         return True
+
+    def _enlarge(self, fd: int) -> None:
+        """It was nearly full: its writer waits for us. From now on fewer and larger portions."""
+        self._enlarged.add(fd)
+        kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
+        if len(self._buffer) < BIG_PIPE_BYTES:
+            self._buffer = memoryview(bytearray(BIG_PIPE_BYTES))
 
     def _close(self, fd: int) -> None:
         replica = self._pipes[STDOUT].pop(fd, None) or self._pipes[STDERR].pop(fd, None)
         if replica is None:
             return
+        self._enlarged.discard(fd)
         self._loop.remove(fd)
         os.close(fd)
         if fd == replica.out:

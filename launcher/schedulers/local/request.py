@@ -7,14 +7,13 @@ is scheduled, so that a plan shows what will run and one dry run can be schedule
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 
-from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
-from launcher.specs.check import check_app
+from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.schedulers.local.rules import check, notes
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
-from launcher.specs.runopts import InvalidRunConfigException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,59 +27,7 @@ STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
 ERROR_FILE = "error.json"
-DEFAULT_GRACE_S = 10.0
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
-
-
-class InvalidAppException(SchedulerError, ValueError):
-    """The AppDef makes no sense: every problem with its place, one a line."""
-
-
-@dataclass
-class ReplicaParam:
-    """One replica: its command line, what its environment has beyond the inherited one, and its log files."""
-
-    args: list[str]
-    env: dict[str, str]
-    stdout: str | None = None
-    stderr: str | None = None
-    combined: str | None = None
-    cwd: str | None = None
-
-
-@dataclass
-class PopenRequest:
-    """What a supervisor is told to run. `str(request)` is for people to read.
-
-    Attributes:
-        log_dir: folder that holds the folders of all replicas.
-        role_params, role_log_dirs: per role, in order of the replicas.
-        handle: of the app; `app_dir`: its folder of records below the state folder.
-        role_retries: role → (max_retries, retry policy).
-        timeout_s: of the whole app, restarts included; None for no limit.
-        grace_s: from TERM to KILL when the app is stopped.
-        notes: what the app asks for and this scheduler cannot give.
-    """
-
-    app_id: str
-    log_dir: str
-    role_params: dict[str, list[ReplicaParam]]
-    role_log_dirs: dict[str, list[str]]
-
-    handle: str = ""
-    app_dir: str = ""
-    role_retries: dict[str, tuple[int, str]] = field(default_factory=dict)
-    timeout_s: int | None = None
-    grace_s: float = DEFAULT_GRACE_S
-    notes: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        from launcher.schedulers.local.request_text import render
-
-        return render(self)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def build_request(
@@ -105,7 +52,7 @@ def build_request(
 
     Raises InvalidRunConfigException for options out of range, InvalidAppException for what cannot be run.
     """
-    _check(app, cfg)
+    check(app, cfg)
     app_dir = os.path.join(escape(apps_dir), SYMBOLIC_APP_ID)
     log_dir = _log_dir(cfg, images, session, app_dir)
     request = PopenRequest(
@@ -118,7 +65,7 @@ def build_request(
         role_retries={role.name: (role.max_retries, str(role.retry_policy.value)) for role in app.roles},
         timeout_s=_number(cfg, "timeout_s", int),
         grace_s=_number(cfg, "grace_s", float) or 0.0,
-        notes=_notes(app, scheduler),
+        notes=notes(app, scheduler),
     )
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
@@ -239,38 +186,6 @@ def _assign_gpus(request: PopenRequest, app: AppDef, cfg: Mapping[str, CfgVal], 
                 param.env[ENV_CUDA_VISIBLE_DEVICES] = devices
 
 
-def _check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    problems = check_app(app)
-    if problems:
-        found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
-        raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
-    timeout_s = cfg.get("timeout_s")
-    if isinstance(timeout_s, int) and timeout_s < 1:
-        raise InvalidRunConfigException("timeout_s must be 1 or more (seconds)", "timeout_s", cfg)
-    grace_s = cfg.get("grace_s")
-    if isinstance(grace_s, (int, float)) and grace_s < 0:
-        raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
-
-
 def _number(cfg: Mapping[str, CfgVal], name: str, kind: type) -> Any:
     value = cfg.get(name)
     return None if value is None else kind(value)
-
-
-def _notes(app: AppDef, scheduler: str) -> list[str]:
-    """What the app asks for and local processes do not get: said, not refused."""
-    out = []
-    for role in app.roles:
-        if role.resource.cpu > 0 or role.resource.memMB > 0:
-            out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
-        if role.mounts:
-            out.append(
-                f"role `{role.name}`: mounts are not made by {scheduler}; the paths of this machine are used"
-            )
-        if role.port_map:
-            out.append(
-                f"role `{role.name}`: ports are not mapped by {scheduler}; replicas share this host's ports"
-            )
-        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
-            out.append(f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none")
-    return out

@@ -19,6 +19,8 @@ import fcntl
 import os
 import time
 
+from launcher.schedulers.local import kernel
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView as AppView
@@ -32,6 +34,7 @@ INDEX = "index"
 2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
 
 GONE = ".gone-"
+LOCK_PATIENCE_S = 0.05
 
 
 def apps_dir(state_dir: str) -> str:
@@ -90,10 +93,50 @@ def read_state(app_dir: str) -> AppView | None:
 
     Raises StateError for a record that a newer version wrote.
     """
-    from launcher.schedulers.local.appview import view_of  # the supervisor has no use for it
+    from launcher.schedulers.local.appview import fold  # the supervisor has no use for it
 
-    view = view_of(app_dir)
-    return view if view.supervisor or os.path.isdir(app_dir) else None
+    record = _read(events(app_dir))
+    locked = is_locked(app_dir)
+    view = fold(record, locked=locked)
+    if locked and view.supervisor and view.state in ("created", "running"):
+        locked = _outlasts(app_dir, view.supervisor)
+    if not locked:  # it may have ended between the record and the lock: what is written now is all there is
+        record = _read(events(app_dir))
+        view = fold(record, locked=False)
+    if not record and not os.path.isdir(app_dir):
+        return None
+    if locked and view.state in ("reserved", "created"):
+        view.owner = _owner(app_dir, view)
+    return view
+
+
+def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:
+    """Whether the lock stays held. What a supervisor was spawning when it was killed has a copy of the lock
+    until it becomes the new program: a moment, on a busy machine a few milliseconds."""
+    pid, start, boot = supervisor
+    patience = time.monotonic() + LOCK_PATIENCE_S
+    while not kernel.is_running(pid, start) and boot == kernel.boot_id():
+        if time.monotonic() > patience:  # it may live in another container, out of our sight
+            break
+        time.sleep(LOCK_PATIENCE_S / 25)
+        if not is_locked(app_dir):
+            return False
+    return True
+
+
+def _owner(app_dir: str, view: AppView) -> str:
+    host = os.uname().nodename
+    if view.supervisor:
+        return f"pid {view.supervisor[0]} on {host}"
+    return _read(lock(app_dir)).decode(errors="replace").strip() or f"a process on {host}"
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def remove(app_dir: str) -> None:

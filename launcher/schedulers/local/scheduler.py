@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.client import Supervisor
-    from launcher.schedulers.local.images import ImageProvider
     from launcher.schedulers.local.index import Row
-    from launcher.schedulers.local.request import PopenRequest
+    from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -81,33 +80,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
         from launcher.specs.dryrun import AppDryRunInfo
 
-        return AppDryRunInfo(self._request(app, cfg), str)
+        return AppDryRunInfo(self._request(app, cfg, self.session_name), str)
 
-    def _images(self, cfg: Mapping[str, CfgVal]) -> ImageProvider:
-        from launcher.schedulers.local.images import CWDImageProvider, LocalDirectoryImageProvider
+    def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
+        from launcher.schedulers.local.dryrun import request
 
-        provider = LocalDirectoryImageProvider if self.backend == DIR else CWDImageProvider
-        return provider(cfg, os.getcwd())
-
-    def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str | None = None) -> PopenRequest:
-        """The request under the symbolic id. Looks at the folders to run in, and at GPUs when asked to."""
-        from launcher.schedulers.local.devices import count_gpus, requested_gpus
-        from launcher.schedulers.local.request import build_request
-
-        images = self._images(cfg)
-        deal = cfg.get("auto_set_cuda_visible_devices") and requested_gpus(app) > 0
-        request = build_request(
-            app,
-            cfg,
-            scheduler=self.backend,
-            session=self.session_name if session is None else session,
-            apps_dir=rundir.apps_dir(self._state_dir),
-            images=images,
-            gpus=count_gpus() if deal else 0,
-        )
-        for role in app.roles:
-            images.check(role)
-        return request
+        return request(app, cfg, backend=self.backend, session=session, state_dir=self._state_dir)
 
     def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
         """Start the app under a fresh id; returns when every replica was seen to start.
@@ -271,16 +249,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return None if view is None else self._response(app_id, view)
 
     def wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
-        """`wait`, answered with the record. An app that nobody looks after any more is not waited for."""
+        """`wait`, answered with the record."""
         from launcher.schedulers.local.follow import wait_for_end
 
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            view = self.view(app_id)
-            left = None if deadline is None else deadline - time.monotonic()
-            if view is None or not view.lock_held or (left is not None and left <= 0):
-                return view
-            wait_for_end(self._app_dir(app_id), view, left)
+        if _is_id(app_id):
+            wait_for_end(self._app_dir(app_id), timeout_s)
+        return self.view(app_id)
 
     # Cancellation
 

@@ -7,6 +7,8 @@ import marshal
 import os
 import resource
 
+from launcher.schedulers.local.control import LOCK_FD
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +23,8 @@ class SpawnError(Exception):
     def __init__(self, message: str, argv: list[str] | None = None) -> None:
         super().__init__(message)
         self.argv = argv or []
-        self.role = ""
-        self.k = 0
+        self.role: str | None = None
+        self.k: int | None = None
 
 
 def pack(replica: Mapping[str, Any]) -> bytes:
@@ -40,6 +42,8 @@ class Spawner:
 
     def __init__(self, inherited: Mapping[str, str]) -> None:
         self._inherited = inherited
+        self._last_wanted: tuple[str, str, str] | None = None
+        self._last_found = ""
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.max_files = 1 << 20 if self._hard == resource.RLIM_INFINITY else self._hard
         try:
@@ -50,14 +54,14 @@ class Spawner:
     def check(self, packed: bytes) -> None:
         """Raise SpawnError unless the working directory and the executable are there."""
         argv, env, cwd = marshal.loads(packed)
-        find_executable(argv, self._environment(env).get("PATH", os.defpath), cwd)
+        self._find(argv, self._environment(env), cwd)
 
     def spawn(self, packed: bytes, restart: int) -> tuple[int, int, int]:
         """Start a replica; its pid and the reading ends of its stdout and stderr. Raises SpawnError."""
         argv, env, cwd = marshal.loads(packed)
         env = self._environment(env)
         env["LAUNCHER_RESTART"] = str(restart)
-        path = find_executable(argv, env.get("PATH", os.defpath), cwd)
+        path = self._find(argv, env, cwd)
         fds: list[int] = []
         try:
             os.chdir(cwd)
@@ -76,6 +80,14 @@ class Spawner:
         os.close(fds[3])
         return pid, fds[0], fds[2]
 
+    def _find(self, argv: list[str], env: Mapping[str, str], cwd: str) -> str:
+        """As `find_executable`; the next replica's is mostly the same as the last one's."""
+        wanted = (argv[0], env.get("PATH", os.defpath), cwd)
+        if wanted != self._last_wanted or not os.access(self._last_found, os.X_OK):
+            self._last_found = find_executable(argv, wanted[1], cwd)
+            self._last_wanted = wanted
+        return self._last_found
+
     def _exec(self, path: str, argv: list[str], env: dict[str, str], out: int, err: int) -> int:
         self._allow(self._soft)  # inherited at this moment; what we have open stays open
         try:
@@ -83,7 +95,11 @@ class Spawner:
                 path,
                 argv,
                 env,
-                file_actions=[(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)],
+                file_actions=[
+                    (os.POSIX_SPAWN_CLOSE, LOCK_FD),  # at once: we may be killed before it becomes a program
+                    (os.POSIX_SPAWN_DUP2, out, 1),
+                    (os.POSIX_SPAWN_DUP2, err, 2),
+                ],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=ALL_SIGNALS,

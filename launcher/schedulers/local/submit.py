@@ -13,7 +13,7 @@ from launcher.schedulers.local.index import Index
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.claim import Claim
-    from launcher.schedulers.local.request import PopenRequest
+    from launcher.schedulers.local.popen import PopenRequest
 
 
 def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> Supervisor:

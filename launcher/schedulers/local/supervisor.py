@@ -11,7 +11,7 @@ import os
 
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.app import App, Outcome
-from launcher.schedulers.local.control import Inbox, send
+from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.loop import Loop
 from launcher.schedulers.local.prepare import Preparation
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
-CONTROL_FD, LOCK_FD = 3, 4
 MAX_OPEN_LOGS = 1024
 RECORD_RETRY_S = 1.0
 
@@ -207,10 +206,12 @@ class Supervisor:
     def _cancelled_by(self) -> str | None:
         """Who wrote the cancel file; None when nobody did."""
         try:
-            with open(rundir.cancel(self._app_dir), errors="replace") as file:
-                return file.readline(200).strip()
+            fd = os.open(rundir.cancel(self._app_dir), os.O_RDONLY)
         except OSError:
             return None
+        said = os.read(fd, 200).decode(errors="replace").splitlines()
+        os.close(fd)
+        return said[0].strip() if said else ""
 
     def _cancel_message(self, by: str | None) -> str:
         if by is None:

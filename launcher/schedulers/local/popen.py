@@ -1,15 +1,16 @@
-"""A local request as text to read: what runs, where, with which variables."""
+"""What a supervisor is told to run, and the same as text to read."""
 
 from __future__ import annotations
 
 import os
-import shlex
+from dataclasses import asdict, dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
-    from launcher.schedulers.local.request import PopenRequest, ReplicaParam
+DEFAULT_GRACE_S = 10.0
 
 _OURS = frozenset(
     {"LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE"}
@@ -29,7 +30,52 @@ _SENSITIVE = (
 _HIDDEN = "(value not shown)"
 
 
-def render(request: PopenRequest) -> str:
+@dataclass
+class ReplicaParam:
+    """One replica: its command line, what its environment has beyond the inherited one, and its log files."""
+
+    args: list[str]
+    env: dict[str, str]
+    stdout: str | None = None
+    stderr: str | None = None
+    combined: str | None = None
+    cwd: str | None = None
+
+
+@dataclass
+class PopenRequest:
+    """What a supervisor is told to run. `str(request)` is for people to read.
+
+    Attributes:
+        log_dir: folder that holds the folders of all replicas.
+        role_params, role_log_dirs: per role, in order of the replicas.
+        handle: of the app; `app_dir`: its folder of records below the state folder.
+        role_retries: role → (max_retries, retry policy).
+        timeout_s: of the whole app, restarts included; None for no limit.
+        grace_s: from TERM to KILL when the app is stopped.
+        notes: what the app asks for and this scheduler cannot give.
+    """
+
+    app_id: str
+    log_dir: str
+    role_params: dict[str, list[ReplicaParam]]
+    role_log_dirs: dict[str, list[str]]
+
+    handle: str = ""
+    app_dir: str = ""
+    role_retries: dict[str, tuple[int, str]] = field(default_factory=dict)
+    timeout_s: int | None = None
+    grace_s: float = DEFAULT_GRACE_S
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return _render(self)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _render(request: PopenRequest) -> str:
     """Aligned lines, stable for equal requests. Values under sensitive-looking names are not shown."""
     lines = [*_head(request)]
     for role, params in request.role_params.items():
@@ -69,6 +115,8 @@ def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str
 
 
 def _shown(param: ReplicaParam) -> list[str]:
+    import shlex
+
     lines = [_line("command", shlex.join(param.args)), _line("runs in", param.cwd or "")]
     env = [f"{name}={_value(name, value)}" for name, value in sorted(param.env.items()) if name not in _OURS]
     return lines + [_line("env" if n == 0 else "", text) for n, text in enumerate(env)]

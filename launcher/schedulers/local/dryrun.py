@@ -1,0 +1,42 @@
+"""From an AppDef to a request, on this machine as it is now."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.schedulers.local import rundir
+from launcher.schedulers.local.devices import count_gpus, requested_gpus
+from launcher.schedulers.local.images import CWDImageProvider, LocalDirectoryImageProvider
+from launcher.schedulers.local.popen import PopenRequest
+from launcher.schedulers.local.request import build_request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from launcher.specs.app import AppDef, CfgVal
+
+
+def request(
+    app: AppDef, cfg: Mapping[str, CfgVal], *, backend: str, session: str, state_dir: str
+) -> PopenRequest:
+    """The request under the symbolic id.
+
+    Looks up the current folder, and the GPUs when the options ask for them to be dealt out. Raises ImageError
+    for a folder to run in that is not there.
+    """
+    provider = LocalDirectoryImageProvider if backend == "local_dir" else CWDImageProvider
+    images = provider(cfg, os.getcwd())
+    deal = bool(cfg.get("auto_set_cuda_visible_devices")) and requested_gpus(app) > 0
+    made = build_request(
+        app,
+        cfg,
+        scheduler=backend,
+        session=session,
+        apps_dir=rundir.apps_dir(state_dir),
+        images=images,
+        gpus=count_gpus() if deal else 0,
+    )
+    for role in app.roles:
+        images.check(role)
+    return made

@@ -1,0 +1,50 @@
+"""What the local scheduler refuses, and what it can only take note of."""
+
+from __future__ import annotations
+
+from launcher.errors import SchedulerError
+from launcher.specs.check import check_app
+from launcher.specs.runopts import InvalidRunConfigException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from launcher.specs.app import AppDef, CfgVal
+
+
+class InvalidAppException(SchedulerError, ValueError):
+    """The AppDef makes no sense: every problem with its place, one a line."""
+
+
+def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
+    problems = check_app(app)
+    if problems:
+        found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
+        raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
+    timeout_s = cfg.get("timeout_s")
+    if isinstance(timeout_s, int) and timeout_s < 1:
+        raise InvalidRunConfigException("timeout_s must be 1 or more (seconds)", "timeout_s", cfg)
+    grace_s = cfg.get("grace_s")
+    if isinstance(grace_s, (int, float)) and grace_s < 0:
+        raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
+
+
+def notes(app: AppDef, scheduler: str) -> list[str]:
+    """What the app asks for and local processes do not get: said, not refused."""
+    out = []
+    for role in app.roles:
+        if role.resource.cpu > 0 or role.resource.memMB > 0:
+            out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")
+        if role.mounts:
+            out.append(
+                f"role `{role.name}`: mounts are not made by {scheduler}; the paths of this machine are used"
+            )
+        if role.port_map:
+            out.append(
+                f"role `{role.name}`: ports are not mapped by {scheduler}; replicas share this host's ports"
+            )
+        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
+            out.append(f"role `{role.name}`: {scheduler} starts all {role.num_replicas} replicas or none")
+    return out

@@ -1,0 +1,114 @@
+"""Contract: cancelling stops everything, can be repeated, and changes no outcome."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from launcher.schedulers import Stream
+from launcher.specs import AppState
+from tests.contract.conftest import Case
+
+STUBBORN = """
+    sh -c 'trap "" TERM HUP INT; sleep 1000 & echo up; while :; do wait; done' &
+    trap "" TERM HUP INT
+    while :; do wait; done
+"""
+
+
+def test_cancel_stops_a_running_app(case: Case, launcher_home: Path) -> None:
+    app_id = case.start(case.app("exec sleep 1000", replicas=3))
+    case.scheduler.cancel(app_id)
+    assert case.left_of(app_id, launcher_home) == []
+    assert case.end(app_id).state is AppState.CANCELLED
+
+
+def test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal(
+    case: Case, launcher_home: Path
+) -> None:
+    app_id = case.start(case.app(STUBBORN), grace_s=0.2)
+    case.wait_for_line(app_id, "up")
+    case.scheduler.cancel(app_id)
+    assert case.left_of(app_id, launcher_home) == []
+    assert case.end(app_id).state is AppState.CANCELLED
+
+
+def test_a_replica_may_clean_up_within_the_grace_period(case: Case) -> None:
+    app_id = case.start(case.app("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"))
+    case.wait_for_line(app_id, "up")
+    case.scheduler.cancel(app_id)
+    assert case.lines(app_id, streams=Stream.STDOUT) == ["up\n", "bye\n"]
+    assert case.end(app_id).state is AppState.CANCELLED
+
+
+def test_cancelling_twice_is_fine(case: Case) -> None:
+    app_id = case.start(case.app("exec sleep 1000"))
+    case.scheduler.cancel(app_id)
+    case.scheduler.cancel(app_id)
+    assert case.end(app_id).state is AppState.CANCELLED
+
+
+def test_cancelling_an_unknown_app_does_nothing(case: Case) -> None:
+    case.scheduler.cancel("no-such-app")
+    assert case.scheduler.list() == []
+
+
+def test_cancelling_what_has_ended_changes_nothing(case: Case) -> None:
+    good, bad = case.start(case.app("true")), case.start(case.app("exit 3"))
+    before = [case.end(app_id) for app_id in (good, bad)]
+    for app_id in (good, bad):
+        case.scheduler.cancel(app_id)
+    assert [case.end(app_id) for app_id in (good, bad)] == before
+
+
+def test_ten_clients_may_cancel_at_once(case: Case, launcher_home: Path) -> None:
+    app_id = case.start(case.app("exec sleep 1000", replicas=2))
+    clients = [threading.Thread(target=case.another().cancel, args=(app_id,)) for _ in range(10)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert case.left_of(app_id, launcher_home) == []
+    assert case.end(app_id).state is AppState.CANCELLED
+
+
+def test_a_detached_app_outlives_its_scheduler(case: Case) -> None:
+    client = case.another(detach=True)
+    app_id = client.submit(case.app("exec sleep 1000"), {})
+    client.close()
+    found = case.scheduler.describe(app_id)
+    assert found is not None
+    assert found.state is AppState.RUNNING
+
+
+def test_an_attached_app_is_cancelled_with_its_scheduler(case: Case, launcher_home: Path) -> None:
+    client = case.another(detach=False)
+    app_id = client.submit(case.app("exec sleep 1000"), {})
+    client.close()
+    client.close()
+    assert case.left_of(app_id, launcher_home) == []
+    assert case.end(app_id).state is AppState.CANCELLED
+
+
+def test_closing_an_attached_scheduler_changes_no_outcome(case: Case) -> None:
+    client = case.another(detach=False)
+    app_id = client.submit(case.app("exit 3"), {})
+    client.wait(app_id)
+    client.close()
+    assert case.end(app_id).state is AppState.FAILED
+
+
+def test_an_attached_app_is_cancelled_when_its_parent_is_killed(case: Case, launcher_home: Path) -> None:
+    code = """
+        import os
+        from launcher.specs import AppDef, Role
+        scheduler = get_scheduler(name, 'elsewhere', detach=False)
+        app = AppDef('contract', [Role('r', values[0], entrypoint='sleep', args=['1000'])])
+        print(json.dumps(scheduler.submit(app, {})), flush=True)
+        sys.stdout.flush()
+        os.kill(os.getpid(), 9)
+    """
+    app_id = case.elsewhere(code, case.image, killed=True)
+    found = case.end(app_id)
+    assert found.state is AppState.CANCELLED
+    assert case.left_of(app_id, launcher_home) == []

@@ -1,0 +1,188 @@
+"""Contract: what replicas print is kept and read back byte for byte, from files that may still grow."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime, timedelta, timezone
+from itertools import islice
+
+import pytest
+
+from launcher.errors import LauncherError
+from launcher.schedulers import Stream, logs
+from tests.contract.conftest import Case
+
+
+def chunks_of(case: Case, app_id: str, *, k: int = 0, **how: object) -> bytes:
+    found = case.scheduler.log_chunks(app_id, [("r", k)], **how)  # type: ignore[arg-type]
+    return b"".join(data for _, _, data in found)
+
+
+def test_logs_follow_until_the_app_has_ended(case: Case) -> None:
+    script = 'for n in 1 2 3; do echo "line $n"; sleep 0.05; done; printf rest'
+    app_id = case.start(case.app(script))
+    assert case.lines(app_id, should_tail=True) == ["line 1\n", "line 2\n", "line 3\n", "rest"]
+
+
+def test_logs_without_follow_end_where_the_output_is(case: Case) -> None:
+    app_id = case.start(case.app("echo up; exec sleep 1000"))
+    case.wait_for_line(app_id, "up")
+    assert case.lines(app_id) == ["up\n"]
+
+
+def test_each_reader_starts_from_the_beginning(case: Case) -> None:
+    app_id = case.start(case.app("echo one"))
+    case.end(app_id)
+    assert [case.lines(app_id) for _ in range(2)] == [["one\n"], ["one\n"]]
+
+
+def test_following_an_ended_app_reads_all_and_ends(case: Case) -> None:
+    app_id = case.start(case.app("echo one; echo two"))
+    case.end(app_id)
+    assert case.lines(app_id, should_tail=True) == ["one\n", "two\n"]
+
+
+def test_a_silent_replica_has_an_empty_log(case: Case) -> None:
+    app_id = case.start(case.app("true"))
+    assert case.lines(app_id, should_tail=True) == []
+    case.end(app_id)
+    assert case.lines(app_id) == []
+
+
+def test_any_bytes_come_back_unchanged(case: Case) -> None:
+    app_id = case.start(case.app(r"printf 'a\000\377\r\nb\n\nc'"))
+    case.end(app_id)
+    assert chunks_of(case, app_id) == b"a\x00\xff\r\nb\n\nc"
+    assert chunks_of(case, app_id, follow=True) == b"a\x00\xff\r\nb\n\nc"
+    assert case.lines(app_id) == ["a\x00\ufffd\r\n", "b\n", "\n", "c"]
+
+
+def test_long_lines_are_not_cut(case: Case) -> None:
+    app_id = case.start(case.app("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end"))
+    case.end(app_id)
+    assert [len(line) for line in case.lines(app_id)] == [3000001, 4]
+
+
+def test_streams_are_told_apart(case: Case) -> None:
+    app_id = case.start(case.app("echo out; echo err >&2; echo out2"))
+    case.end(app_id)
+    assert case.lines(app_id, streams=Stream.STDOUT) == ["out\n", "out2\n"]
+    assert case.lines(app_id, streams=Stream.STDERR) == ["err\n"]
+    assert sorted(case.lines(app_id, streams=Stream.COMBINED)) == ["err\n", "out\n", "out2\n"]
+    assert sorted(case.lines(app_id)) == ["err\n", "out\n", "out2\n"]
+
+
+def test_regex_is_searched_in_lines(case: Case) -> None:
+    app_id = case.start(case.app("seq 1 12"))
+    case.end(app_id)
+    assert case.lines(app_id, regex="[02468]$") == [f"{n}\n" for n in range(2, 13, 2)]
+    assert case.lines(app_id, regex="1.") == ["10\n", "11\n", "12\n"]
+
+
+def test_tail_takes_the_last_lines(case: Case) -> None:
+    app_id = case.start(case.app("seq 1 1000"))
+    case.end(app_id)
+    assert chunks_of(case, app_id, tail=2) == b"999\n1000\n"
+    assert chunks_of(case, app_id, tail=0) == b""
+    assert len(chunks_of(case, app_id, tail=5000).splitlines()) == 1000
+
+
+def _three_spells(case: Case) -> tuple[str, list[float]]:
+    """An app that prints a, b and c when told to, and the times between."""
+    script = 'for n in a b c; do read go < "$LAUNCHER_SCRATCH/$n"; echo $n; done'
+    app = case.app('cd "$LAUNCHER_SCRATCH"; mkfifo a b c; echo "$LAUNCHER_SCRATCH"; ' + script)
+    app_id = case.start(app)
+    following = case.scheduler.log_iter(app_id, "r", should_tail=True)
+    scratch = next(following).strip()
+    times = []
+    for name in "abc":
+        times.append(time.time())
+        _pass_some_milliseconds()
+        with open(os.path.join(scratch, name), "w") as gate:
+            gate.write("go\n")
+        assert next(following) == f"{name}\n"
+        _pass_some_milliseconds()
+    case.end(app_id)
+    return app_id, times
+
+
+def _pass_some_milliseconds() -> None:
+    """Times of logs are exact to a millisecond."""
+    end = time.time() + 0.01
+    while time.time() < end:
+        pass
+
+
+def test_since_and_until_choose_lines_by_time(case: Case) -> None:
+    app_id, (before_a, before_b, before_c) = _three_spells(case)
+    assert chunks_of(case, app_id, since=before_a) == b"a\nb\nc\n"
+    assert chunks_of(case, app_id, since=before_b) == b"b\nc\n"
+    assert chunks_of(case, app_id, since=before_b, stream="stdout") == b"b\nc\n"
+    assert chunks_of(case, app_id, since=before_b, until=before_c) == b"b\n"
+    assert chunks_of(case, app_id, since=before_b, until=before_c, follow=True) == b"b\n"
+    assert chunks_of(case, app_id, until=before_a).count(b"\n") == 1
+    assert chunks_of(case, app_id, since=time.time()) == b""
+    assert chunks_of(case, app_id, since=before_a, tail=1) == b"c\n"
+
+
+def test_log_iter_takes_times_with_and_without_a_zone(case: Case) -> None:
+    app_id, (_, before_b, _) = _three_spells(case)
+    local = datetime.fromtimestamp(before_b)
+    zoned = datetime.fromtimestamp(before_b, tz=timezone(timedelta(hours=5)))
+    assert case.lines(app_id, since=local) == ["b\n", "c\n"]
+    assert case.lines(app_id, since=zoned) == ["b\n", "c\n"]
+
+
+def test_records_carry_times_and_streams(case: Case) -> None:
+    start = time.time_ns()
+    app_id = case.start(case.app("echo out; sleep 0.05; echo err >&2; sleep 0.05; echo out2"))
+    case.end(app_id)
+    records = list(case.scheduler.log_records(app_id, "r"))
+    assert [(r.stream, r.data) for r in records] == [
+        ("stdout", b"out\n"),
+        ("stderr", b"err\n"),
+        ("stdout", b"out2\n"),
+    ]
+    times = [start, *(record.time_ns for record in records), time.time_ns()]
+    assert times == sorted(times)
+    only = case.scheduler.log_records(app_id, "r", streams=Stream.STDERR)
+    assert [record.data for record in only] == [b"err\n"]
+
+
+def test_followed_records_come_while_the_app_runs(case: Case) -> None:
+    app_id = case.start(case.app("echo up; exec sleep 1000"))
+    records = case.scheduler.log_records(app_id, "r", follow=True)
+    assert next(logs.lines(records))[1] == b"up\n"
+
+
+def test_logs_go_on_over_a_restart(case: Case) -> None:
+    app_id = case.start(case.app('echo "$LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" = 1', max_retries=1))
+    assert case.lines(app_id, should_tail=True) == ["0\n", "1\n"]
+    records = list(case.scheduler.log_records(app_id, "r"))
+    assert [(r.stream, r.data) for r in records if r.data or r.stream == "restart"] == [
+        ("stdout", b"0\n"),
+        ("restart", b""),
+        ("stdout", b"1\n"),
+    ]
+
+
+def test_several_replicas_are_followed_at_once(case: Case) -> None:
+    app_id = case.start(case.app("echo $<replica_id>; exec sleep 1000", replicas=5))
+    found = case.scheduler.log_chunks(app_id, [("r", k) for k in range(5)], follow=True)
+    assert sorted(islice(found, 5)) == [("r", k, f"{k}\n".encode()) for k in range(5)]
+
+
+@pytest.mark.parametrize(("role", "k", "named"), [("q", 0, "r"), ("r", 5, "0"), ("r", -1, "0")])
+def test_an_unknown_role_or_replica_is_refused_with_what_there_is(
+    case: Case, role: str, k: int, named: str
+) -> None:
+    app_id = case.start(case.app())
+    with pytest.raises(LauncherError) as error:
+        case.lines(app_id, role, k)
+    assert named in str(error.value.hint)
+
+
+def test_logs_of_an_unknown_app_are_refused(case: Case) -> None:
+    with pytest.raises(LauncherError, match="no-such-app"):
+        case.lines("no-such-app")

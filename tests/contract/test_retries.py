@@ -1,0 +1,72 @@
+"""Contract: restarts inside an attempt, by policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.specs import AppState, RetryPolicy
+from tests.contract.conftest import Case, states
+
+FAILS_TWICE = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2'
+
+
+@pytest.mark.parametrize("policy", list(RetryPolicy))
+def test_what_fails_twice_succeeds_with_two_retries(case: Case, policy: RetryPolicy) -> None:
+    app_id = case.start(case.app(FAILS_TWICE, max_retries=2, retry_policy=policy))
+    found = case.end(app_id)
+    assert found.state is AppState.SUCCEEDED
+    assert found.num_restarts == 2
+    assert case.lines(app_id) == ["try 0\n", "try 1\n", "try 2\n"]
+
+
+@pytest.mark.parametrize("policy", list(RetryPolicy))
+def test_what_always_fails_has_failed_after_its_retries(case: Case, policy: RetryPolicy) -> None:
+    found = case.run(case.app("exit 5", max_retries=2, retry_policy=policy))
+    assert found.state is AppState.FAILED
+    assert found.exit_code == 5
+    assert found.num_restarts == 2
+
+
+def test_without_retries_nothing_restarts(case: Case) -> None:
+    found = case.run(case.app("exit 5"))
+    assert found.num_restarts == 0
+
+
+def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
+    app_id = case.start(
+        case.app(
+            'echo "try $LAUNCHER_RESTART"; test $<replica_id> = 0 || test "$LAUNCHER_RESTART" = 1',
+            replicas=2,
+            max_retries=1,
+            retry_policy=RetryPolicy.REPLICA,
+        )
+    )
+    assert case.end(app_id).state is AppState.SUCCEEDED
+    assert case.lines(app_id, k=0) == ["try 0\n"]
+    assert case.lines(app_id, k=1) == ["try 0\n", "try 1\n"]
+
+
+def _two_roles(case: Case, policy: RetryPolicy) -> str:
+    """Replica r/0 fails once, when its two peers are up; they run until it has come back."""
+    say = 'echo "try $LAUNCHER_RESTART"; cd "$LAUNCHER_SCRATCH";'
+    wait = "while test ! -e {}; do sleep 0.01; done"
+    fail = f"{say} {wait.format('r')}; {wait.format('other')}; test $LAUNCHER_RESTART = 1 && touch again"
+    peer = f"{say} touch $<role>; {wait.format('again')}"
+    script = f"if test $<replica_id> = 0; then {fail}; else {peer}; fi"
+    app = case.app(script, replicas=2, max_retries=1, retry_policy=policy)
+    app.roles.append(case.role("other", peer))
+    app_id = case.start(app, grace_s=5.0)
+    assert states(case.end(app_id)) == ["r/0 SUCCEEDED 0", "r/1 SUCCEEDED 0", "other/0 SUCCEEDED 0"]
+    return app_id
+
+
+def test_role_policy_restarts_the_role_alone(case: Case) -> None:
+    app_id = _two_roles(case, RetryPolicy.ROLE)
+    assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
+    assert case.lines(app_id, "other", 0) == ["try 0\n"]
+
+
+def test_application_policy_restarts_everything(case: Case) -> None:
+    app_id = _two_roles(case, RetryPolicy.APPLICATION)
+    assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
+    assert case.lines(app_id, "other", 0) == ["try 0\n", "try 1\n"]

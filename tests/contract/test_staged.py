@@ -1,0 +1,259 @@
+"""Contract: reserve, create, start, abort and observe, which plan and apply stand on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import ReservedError, StartError
+from launcher.schedulers import StagedScheduler
+from launcher.specs import AppDef, AppState
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import digest, document
+from launcher.specs.launch import JobKey, Launch, attempt_id
+from tests import processes
+from tests.contract.conftest import Case
+
+Staged = StagedScheduler[Any]
+KEY = JobKey("vision", "default", "train")
+
+
+def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey = KEY) -> Attempt:
+    launch = Launch(key=key, app=app, scheduler=case.name, root="/", file="f", origin="o")
+    made = document(launch)
+    return Attempt(
+        key=key,
+        number=number,
+        app_id=attempt_id(key, number),
+        scheduler=case.name,
+        digest=digest(made),
+        document=made,
+        origin="o",
+        created_at=1.5,
+    )
+
+
+def submit(case: Case, staged: Staged, app: AppDef, number: int = 1, **cfg: Any) -> Attempt:
+    attempt = attempt_of(case, app, number)
+    reservation = staged.reserve(attempt)
+    staged.create(reservation, app, cfg)
+    staged.start(reservation)
+    return attempt
+
+
+def seen(staged: Staged, *settled: str, key: JobKey = KEY) -> list[tuple[str, str]]:
+    return sorted((found.app_id, found.state) for found in staged.observe([key], settled))
+
+
+def left(home: Path) -> list[str]:
+    return sorted(name for name in os.listdir(home / "local" / "apps"))
+
+
+def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged: Staged) -> None:
+    app = case.app("exec sleep 1000")
+    attempt = attempt_of(case, app)
+    states = []
+    assert staged.observe([KEY]) == []
+    reservation = staged.reserve(attempt)
+    states += seen(staged)
+    staged.create(reservation, app, {})
+    states += seen(staged)
+    staged.start(reservation)
+    states += seen(staged)
+    assert [state for _, state in states] == ["reserved", "created", "running"]
+
+
+def test_what_was_reserved_is_what_is_observed(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("exec sleep 1000"))
+    (found,) = staged.observe([])
+    assert replace(found, state="reserved", started_at=None) == attempt
+    assert staged.attempt(attempt.app_id) == found
+
+
+def test_a_reservation_shows_its_owner(case: Case, staged: Staged) -> None:
+    reservation = staged.reserve(attempt_of(case, case.app()))
+    (found,) = staged.observe([KEY])
+    assert f"pid {os.getpid()} " in found.owner
+    staged.abort(reservation)
+
+
+def test_the_latest_attempt_of_a_job_is_observed_after_its_end(case: Case, staged: Staged) -> None:
+    first = submit(case, staged, case.app("true"), 1)
+    case.end(first.app_id)
+    second = submit(case, staged, case.app("exit 3"), 2)
+    case.end(second.app_id)
+    staged.reap()
+    (found,) = staged.observe([KEY])
+    assert (found.app_id, found.state, found.exit_code) == (second.app_id, "failed", 3)
+    assert found.ended_at is not None
+
+
+def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("exec sleep 1000"))
+    assert seen(staged, key=JobKey("vision", "default", "other")) == [(attempt.app_id, "running")]
+    staged.cancel(attempt.app_id)
+    staged.reap()
+    assert seen(staged, key=JobKey("vision", "default", "other")) == []
+
+
+def test_settled_attempts_are_left_out(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("true"))
+    case.end(attempt.app_id)
+    assert seen(staged, attempt.app_id) == []
+
+
+def test_apps_without_a_job_are_not_observed(case: Case, staged: Staged) -> None:
+    case.start(case.app("exec sleep 1000"))
+    assert staged.observe([KEY]) == []
+
+
+def test_observing_writes_nothing(case: Case, staged: Staged, launcher_home: Path) -> None:
+    assert staged.observe([KEY]) == []
+    assert staged.attempt("train-1-x") is None
+    assert not launcher_home.exists()
+
+
+def test_a_taken_id_is_refused_with_its_owner(case: Case, staged: Staged) -> None:
+    attempt = attempt_of(case, case.app())
+    reservation = staged.reserve(attempt)
+    with pytest.raises(ReservedError) as error:
+        case.another().reserve(attempt)  # type: ignore[attr-defined]
+    assert f"pid {os.getpid()} " in error.value.owner  # type: ignore[attr-defined]
+    staged.abort(reservation)
+
+
+def test_an_attempt_that_was_started_is_never_reserved_again(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("true"))
+    case.end(attempt.app_id)
+    with pytest.raises(ReservedError, match="succeeded"):
+        staged.reserve(attempt)
+
+
+def test_an_aborted_reservation_leaves_nothing(case: Case, staged: Staged, launcher_home: Path) -> None:
+    app = case.app()
+    for create in (False, True):
+        reservation = staged.reserve(attempt_of(case, app))
+        if create:
+            staged.create(reservation, app, {})
+        staged.abort(reservation)
+        staged.abort(reservation)
+        assert seen(staged) == []
+        assert left(launcher_home) == []
+        assert processes.of_home(str(launcher_home)) == []
+
+
+def test_a_missing_executable_is_found_before_anything_starts(
+    case: Case, staged: Staged, launcher_home: Path
+) -> None:
+    app = case.app("echo never")
+    app.roles[0].entrypoint = "no-such-command"
+    reservation = staged.reserve(attempt_of(case, app))
+    with pytest.raises(StartError, match="r/0"):
+        staged.create(reservation, app, {})
+    assert seen(staged) == []
+    assert left(launcher_home) == []
+
+
+def test_a_started_attempt_needs_nobody_to_stay(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("exec sleep 1000"))
+    staged.close()
+    assert seen(case.another()) == [(attempt.app_id, "running")]  # type: ignore[arg-type]
+
+
+def test_nothing_runs_before_the_start(case: Case, staged: Staged, tmp_path: Path) -> None:
+    app = case.app(f"touch {tmp_path}/ran")
+    reservation = staged.reserve(attempt_of(case, app))
+    staged.create(reservation, app, {})
+    assert not (tmp_path / "ran").exists()
+    staged.start(reservation)
+    case.end(reservation.app_id)
+    assert (tmp_path / "ran").exists()
+
+
+KILLED = """
+import os, sys, json
+from launcher.schedulers import get_scheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import app_from_document
+name, step, text = sys.argv[1:]
+staged = get_scheduler(name, "x")
+attempt = Attempt.from_json(json.loads(text))
+reservation = staged.reserve(attempt)
+if step == "created":
+    staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+def killed_at(case: Case, step: str, attempt: Attempt) -> None:
+    """A client that gets as far as `step` and is killed there."""
+    import json
+
+    argv = [sys.executable, "-c", KILLED, case.name, step, json.dumps(attempt.to_json())]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "there\n"
+        client.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("step", ["reserved", "created"])
+@pytest.mark.parametrize("same", [True, False])
+def test_what_a_killed_client_left_is_taken_over(
+    case: Case, staged: Staged, launcher_home: Path, step: str, same: bool
+) -> None:
+    attempt = attempt_of(case, case.app("echo one"))
+    killed_at(case, step, attempt)
+    processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=10)
+    for found in staged.observe([KEY]):
+        assert (found.state, found.owner) == ("reserved", "")
+    app = case.app("echo one" if same else "echo two")
+    submit(case, staged, app)
+    assert case.end(attempt.app_id).state is AppState.SUCCEEDED
+    assert case.lines(attempt.app_id) == ["one\n" if same else "two\n"]
+
+
+def test_ends_are_reaped_once(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("exit 3"))
+    case.end(attempt.app_id)
+    found = [(each.app_id, each.state, each.exit_code) for each in staged.reap()]
+    assert found == [(attempt.app_id, "failed", 3)]
+    assert staged.reap() == []
+
+
+def test_a_job_in_a_target_has_it_in_its_handle(case: Case, staged: Staged) -> None:
+    app = case.app('echo "$LAUNCHER_JOB_ID"')
+    attempt = attempt_of(case, app, key=JobKey("vision", "prod", "train"))
+    reservation = staged.reserve(attempt)
+    staged.create(reservation, app, {})
+    staged.start(reservation)
+    case.end(attempt.app_id)
+    assert case.lines(attempt.app_id) == [f"{case.name}://vision.prod/{attempt.app_id}\n"]
+    assert [each.app_handle for each in staged.list()] == [attempt.handle]
+
+
+def test_the_fingerprint_names_the_engine_and_nothing_else(case: Case, staged: Staged) -> None:
+    first = staged.fingerprint()
+    staged.observe([KEY])
+    assert case.another().fingerprint() == first  # type: ignore[attr-defined]
+
+
+def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home: Path) -> None:
+    attempt = submit(case, staged, case.app("(trap '' TERM HUP; sleep 1000) & sleep 1000", replicas=2))
+    supervisor = processes.supervisors(str(launcher_home))[attempt.app_id]
+    processes.kill([supervisor])
+    processes.gone([supervisor], timeout_s=10)
+    assert seen(staged) == [(attempt.app_id, "lost")]
+    found = staged.describe(attempt.app_id)
+    assert found is not None
+    assert case.left_of(attempt.app_id, launcher_home) == []
+    assert found.state is AppState.FAILED
+    assert found.msg.startswith("lost")
+    assert seen(staged) == [(attempt.app_id, "lost")]

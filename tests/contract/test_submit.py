@@ -1,0 +1,144 @@
+"""Contract: what a submission means and what a dry run leaves alone."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import LauncherError, StartError
+from launcher.specs import AppState, InvalidRunConfigException, Role, macros
+from tests.contract.conftest import Case, states
+
+
+def test_dry_runs_are_equal_and_leave_the_app_alone(case: Case) -> None:
+    app = case.app("echo $<replica_id>", replicas=3, env={"A": "b"})
+    before = deepcopy(app)
+    first, second = (case.scheduler.submit_dryrun(app, {}) for _ in range(2))
+    assert first.request == second.request
+    assert repr(first) == repr(second)
+    assert app == before
+
+
+def test_a_dry_run_leaves_nothing_on_disk(case: Case, launcher_home: Path) -> None:
+    case.scheduler.submit_dryrun(case.app(), {})
+    assert not launcher_home.exists()
+
+
+def test_one_dry_run_is_scheduled_twice_under_fresh_ids(case: Case) -> None:
+    info = case.scheduler.submit_dryrun(case.app(f"echo {macros.app_id}"), {})
+    ids = [case.scheduler.schedule(info) for _ in range(2)]
+    assert len(set(ids)) == 2
+    for app_id in ids:
+        case.end(app_id)
+        assert case.lines(app_id) == [f"{app_id}\n"]
+
+
+def test_every_role_may_change_the_request_before_it_is_sent(case: Case) -> None:
+    seen = []
+
+    class Noting(Role):
+        def pre_proc(self, scheduler, dryrun_info):  # type: ignore[no-untyped-def]
+            seen.append((self.name, scheduler))
+            return dryrun_info
+
+    app = case.app()
+    app.roles = [Noting(**vars(role)) for role in (*app.roles, case.role("second", "true"))]
+    case.scheduler.submit_dryrun(app, {})
+    assert seen == [("r", case.name), ("second", case.name)]
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_name(case: Case) -> None:
+    known = next(name for name, _ in case.scheduler.run_opts())
+    with pytest.raises(InvalidRunConfigException) as error:
+        case.scheduler.submit(case.app(), {f"{known}x": "1"})
+    assert f"`{known}`" in f"{error.value} {error.value.hint}"
+
+
+def test_an_option_of_the_wrong_type_is_refused(case: Case) -> None:
+    name = next(name for name, opt in case.scheduler.run_opts() if opt.opt_type is str)
+    with pytest.raises(InvalidRunConfigException) as error:
+        case.scheduler.submit_dryrun(case.app(), {name: 1})
+    assert error.value.cfg_key == name
+
+
+def test_a_workspace_is_refused_where_none_can_be_built(case: Case) -> None:
+    with pytest.raises(LauncherError, match="workspace"):
+        case.scheduler.submit(case.app(), {}, workspace="/somewhere")
+
+
+def test_replicas_see_their_own_replica_id(case: Case) -> None:
+    app_id = case.start(case.app(f"echo {macros.replica_id} $<role> $<num_replicas>", replicas=3))
+    case.end(app_id)
+    assert [case.lines(app_id, k=k) for k in range(3)] == [[f"{k} r 3\n"] for k in range(3)]
+
+
+def test_replicas_know_their_job_and_where_rank_0_is(case: Case) -> None:
+    app_id = case.start(case.app(f'echo "$LAUNCHER_JOB_ID"; test -n "$${{{macros.rank0_env}}}" && echo yes'))
+    case.end(app_id)
+    assert case.lines(app_id) == [f"{case.name}://contract/{app_id}\n", "yes\n"]
+
+
+def test_escaped_macros_reach_the_replica_as_text(case: Case) -> None:
+    app_id = case.start(case.app("echo '$$<app_id>' '$${app_id}' '$HOME' '$$'"))
+    case.end(app_id)
+    assert case.lines(app_id) == ["$<app_id> ${app_id} $HOME $$\n"]
+
+
+def test_arguments_and_environment_arrive_unchanged(case: Case) -> None:
+    odd = "a  b\t'\"\\\n*ü 漢 %s {x}"
+    role = Role("r", case.image, entrypoint="printenv", args=["ODD"], env={"ODD": odd, "EMPTY": ""})
+    app = case.app()
+    app.roles = [role]
+    app_id = case.start(app)
+    case.end(app_id)
+    assert "".join(case.lines(app_id)) == f"{odd}\n"
+
+
+def test_an_app_whose_replicas_all_succeed_has_succeeded(case: Case) -> None:
+    found = case.run(case.app("true", replicas=3))
+    assert found.state is AppState.SUCCEEDED
+    assert states(found) == ["r/0 SUCCEEDED 0", "r/1 SUCCEEDED 0", "r/2 SUCCEEDED 0"]
+
+
+def test_an_app_with_a_failing_replica_has_failed_with_its_exit_code(case: Case) -> None:
+    app = case.app("true")
+    app.roles.append(case.role("bad", "exit 7"))
+    found = case.run(app)
+    assert found.state is AppState.FAILED
+    assert found.exit_code == 7
+    assert "bad/0" in found.msg
+    assert "bad/0 FAILED 7" in states(found)
+
+
+def test_a_replica_killed_by_a_signal_has_failed_as_a_shell_says(case: Case) -> None:
+    assert case.run(case.app("kill -9 $$")).exit_code == 137
+
+
+def test_a_failed_replica_stops_its_peers_at_once(case: Case) -> None:
+    app = case.app("exec sleep 1000")
+    app.roles.append(case.role("bad", "exit 7"))
+    assert case.run(app).exit_code == 7
+
+
+def test_an_app_that_takes_too_long_has_failed(case: Case) -> None:
+    found = case.run(case.app("exec sleep 1000"), timeout_s=1)
+    assert found.state is AppState.FAILED
+    assert "timed out" in found.msg
+
+
+def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home: Path) -> None:
+    app = case.app("exec sleep 1000", replicas=2)
+    app.roles.append(Role("bad", case.image, entrypoint="no-such-command", args=["--x", "a b"]))
+    with pytest.raises(StartError) as error:
+        case.start(app)
+    assert "bad/0" in str(error.value)
+    assert "no-such-command --x 'a b'" in str(error.value)
+    assert case.scheduler.list() == []
+
+
+@pytest.mark.parametrize("replicas", [0, -1])
+def test_an_app_that_makes_no_sense_is_refused_in_the_dry_run(case: Case, replicas: int) -> None:
+    with pytest.raises(LauncherError, match="num_replicas"):
+        case.scheduler.submit_dryrun(case.app(replicas=replicas), {})

@@ -1,0 +1,35 @@
+"""The fixture that gives a test its supervisors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.local import rundir
+from tests.unit.local.driving import Driven
+
+Supervise = Callable[..., Driven]
+
+
+@pytest.fixture
+def supervise(launcher_home: Path) -> Iterator[Supervise]:
+    """`supervise()` starts a supervisor in an app folder of its own (or in that of `app_id`)."""
+    made: list[Driven] = []
+
+    def begin(app_id: str = "", **options: Any) -> Driven:
+        app_dir = rundir.app_dir(str(launcher_home / "local"), app_id or f"app-{len(made)}")
+        made.append(Driven(Path(app_dir), **options))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.destroy()
+
+
+@pytest.fixture
+def app(supervise: Supervise) -> Driven:
+    """One supervisor that waits for its "create"."""
+    return supervise()

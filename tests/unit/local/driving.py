@@ -1,0 +1,230 @@
+"""Drives a supervisor over its control socket, as a client does, but step by step."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.schedulers.local import control, kernel, process, rundir
+from launcher.schedulers.local.appview import AppView, ReplicaView
+from launcher.schedulers.local.filewatch import FileWatch
+
+ROOT = str(Path(__file__).resolve().parents[3])
+MAIN = (
+    f"import sys; sys.path.insert(0, {ROOT!r}); from launcher.schedulers.local.supervisor import main; main()"
+)
+PATIENCE_S = 20.0
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+class Driven:
+    """One app folder and the supervisor that works in it."""
+
+    def __init__(self, app_dir: Path, *, file_size: int | None = None, files: int | None = None) -> None:
+        self.app_dir = str(app_dir)
+        self.logs = app_dir / "logs"
+        self.cwd = str(app_dir.parent)
+        os.makedirs(self.app_dir, exist_ok=True)
+        self._spawn(file_size, files)
+
+    def _spawn(self, file_size: int | None, files: int | None) -> None:
+        lock = os.open(rundir.lock(self.app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.socket, theirs = socket.socketpair()
+        copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20) for fd in (theirs.fileno(), lock)]
+        errors = os.path.join(self.app_dir, "supervisor.err")
+        limits = {resource.RLIMIT_FSIZE: file_size, resource.RLIMIT_NOFILE: files}
+        before = {each: resource.getrlimit(each) for each in limits}
+        for each, soft in limits.items():
+            if soft is not None:
+                resource.setrlimit(each, (soft, before[each][1]))
+        try:
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", "-c", MAIN],
+                {k: v for k, v in os.environ.items() if k == "LANG" or k.startswith("LC_")},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                    (os.POSIX_SPAWN_DUP2, copies[0], 3),
+                    (os.POSIX_SPAWN_DUP2, copies[1], 4),
+                ],
+                setsid=True,
+            )
+        finally:
+            for each, limit in before.items():
+                resource.setrlimit(each, limit)
+            for fd in (*copies, lock):
+                os.close(fd)
+            theirs.close()
+        self._start = kernel.start_time(self.pid)
+        self._inbox = control.Inbox(self.socket.fileno())
+
+    # -- the protocol --------------------------------------------------------------------------------------
+
+    def role(
+        self,
+        name: str,
+        *argvs: Sequence[str],
+        env: Mapping[str, str] = {},
+        cwd: str | None = None,
+        retries: int = 0,
+        policy: str = "APPLICATION",
+        log_dir: str | None = None,
+    ) -> dict[str, Any]:
+        """A role of the request: one replica an argv."""
+        ours = {"LAUNCHER_SCRATCH": rundir.scratch(self.app_dir), "LAUNCHER_JOB_ID": "local_cwd://test/app"}
+        replicas = [
+            {
+                "argv": list(argv),
+                "env": {**ours, **env},
+                "cwd": cwd or self.cwd,
+                "log_dir": os.path.join(log_dir or str(self.logs), name, str(k)),
+            }
+            for k, argv in enumerate(argvs)
+        ]
+        return {"name": name, "max_retries": retries, "retry_policy": policy, "replicas": replicas}
+
+    def create(
+        self,
+        *roles: dict[str, Any],
+        attached: bool = False,
+        timeout_s: float | None = None,
+        grace_s: float = 10.0,
+        env: Mapping[str, str] | None = None,
+    ) -> Any:
+        return self.ask(
+            {
+                "op": "create",
+                "app_dir": self.app_dir,
+                "handle": "local_cwd://test/app",
+                "attached": attached,
+                "timeout_s": timeout_s,
+                "grace_s": grace_s,
+                "env": dict(os.environ if env is None else env),
+                "roles": list(roles),
+            }
+        )
+
+    def go(self) -> Any:
+        return self.ask({"op": "go"})
+
+    def start(self, *roles: dict[str, Any], **options: Any) -> None:
+        """Create and go; both must succeed."""
+        assert self.create(*roles, **options) == {"ok": "created"}
+        assert self.go() == {"ok": "started"}
+
+    def ask(self, message: dict[str, Any]) -> Any:
+        """Send a message; the reply, None when the supervisor hangs up instead."""
+        if not control.send(self.socket.fileno(), message):
+            return None
+        return self.reply()
+
+    def reply(self) -> Any:
+        while (message := self._inbox.take()) is None:
+            if not self._inbox.read():
+                return None
+        return message
+
+    def hang_up(self) -> None:
+        self.socket.close()
+
+    # -- what becomes of it --------------------------------------------------------------------------------
+
+    def run(self, *roles: dict[str, Any], **options: Any) -> AppView:
+        """Start, and wait for the end."""
+        self.start(*roles, **options)
+        return self.ended()
+
+    def cancel(self, by: str = "somebody") -> None:
+        Path(rundir.cancel(self.app_dir)).write_text(f"{by}\n")
+        os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to the supervisor."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.exited()
+
+    def exited(self) -> int:
+        """Wait for the supervisor; its exit code."""
+        assert kernel.wait_for_exit(self.pid, self._start or 0, PATIENCE_S), "the supervisor does not end"
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def ended(self) -> AppView:
+        """Wait for the supervisor; the final state, which it must have recorded without a complaint."""
+        assert self.exited() == 0, self.errors
+        assert self.errors == ""
+        assert self.view.state in ("succeeded", "failed", "cancelled"), self.view.state
+        return self.view
+
+    def until(self, condition: Callable[[AppView], object]) -> AppView:
+        """Wait until the record says something."""
+        watch = FileWatch([rundir.events(self.app_dir)])
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            while not condition(view := self.view):
+                assert time.monotonic() < deadline, self.record
+                watch.wait(deadline - time.monotonic())
+        finally:
+            watch.close()
+        return view
+
+    def until_log(self, text: str, role: str = "main", k: int = 0) -> None:
+        """Wait until a replica has printed `text`."""
+        path = self.logs / role / str(k) / rundir.COMBINED
+        wait_for_file(path, lambda: text in self.log(role, k))
+
+    @property
+    def view(self) -> AppView:
+        view = rundir.read_state(self.app_dir)
+        assert view is not None, "the app folder is gone"
+        return view
+
+    @property
+    def record(self) -> str:
+        return Path(rundir.events(self.app_dir)).read_text()
+
+    @property
+    def errors(self) -> str:
+        return (Path(self.app_dir) / "supervisor.err").read_text()
+
+    def log(self, role: str = "main", k: int = 0, name: str = rundir.COMBINED) -> str:
+        path = self.logs / role / str(k) / name
+        return path.read_text() if path.exists() else ""
+
+    def replica(self, role: str = "main", k: int = 0) -> ReplicaView:
+        return next(each for each in self.view.replicas if (each.role, each.k) == (role, k))
+
+    def left(self) -> list[str]:
+        """Command lines of the processes that the app has left behind."""
+        found = process.leftovers(self.app_dir, rundir.read_state(self.app_dir) or AppView())
+        return [Path(f"/proc/{each.pid}/cmdline").read_text() for each in found]
+
+    def destroy(self) -> None:
+        """Leave nothing behind, whatever the test did."""
+        self.socket.close()
+        if self._start is not None and kernel.send(self.pid, self._start, signal.SIGKILL):
+            kernel.wait_for_exit(self.pid, self._start, PATIENCE_S)
+        process.kill_leftovers(self.app_dir, rundir.read_state(self.app_dir) or AppView())
+
+
+def wait_for_file(path: Path, condition: Callable[[], object]) -> None:
+    """Wait until a change of `path` makes `condition` true. Its folder must exist."""
+    watch = FileWatch([str(path)])
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while not condition():
+            assert time.monotonic() < deadline, f"{path} does not become what it should be"
+            watch.wait(deadline - time.monotonic())
+    finally:
+        watch.close()

@@ -1,0 +1,144 @@
+"""The supervisor is killed: what the record then says, and that nothing survives its leftovers' removal."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.local import control, kernel, process, rundir
+from launcher.schedulers.local.appview import AppView, ReplicaView
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import Driven, sh
+
+SLEEP = ["sleep", "1000"]
+
+
+def test_killed_before_create_it_leaves_a_reservation_without_owner(app: Driven) -> None:
+    app.kill()
+    assert (app.view.state, app.view.lock_held, app.view.owner) == ("reserved", False, "")
+
+
+def test_killed_while_it_runs_the_app_is_lost(app: Driven) -> None:
+    app.start(app.role("main", SLEEP, ["true"]))
+    app.until(lambda view: view.replicas[1].state == "succeeded")
+    assert process.supervisor_alive(app.view)
+    app.kill()
+    view = app.view
+    assert (view.state, [each.state for each in view.replicas]) == ("lost", ["lost", "succeeded"])
+    assert not process.supervisor_alive(view)
+    assert process.kill_leftovers(app.app_dir, view) == 1
+    assert process.kill_leftovers(app.app_dir, view) == 0
+
+
+def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
+    app.start(
+        app.role(
+            "main",
+            sh("setsid -f sleep 1001; echo ready; sleep 1000"),  # another session, the same environment
+            sh("env -i sleep 1002 & echo ready; wait"),  # the same session, no environment
+            sh(
+                "(exec env -i setsid sh -c 'sleep 1003; :') & echo ready; wait"
+            ),  # neither, but a living parent
+            sh("trap '' TERM INT HUP; echo ready; sleep 1004; sleep 1000"),
+        )
+    )
+    for k in range(4):
+        app.until_log("ready", k=k)
+    started = {each.pid: each.start for each in kernel.descendants([app.pid])}
+    app.kill()
+    killed = process.kill_leftovers(app.app_dir, app.view)
+    assert 4 <= killed <= len(started)
+    assert not any(kernel.is_running(pid, start) for pid, start in started.items())
+
+
+def test_a_replica_that_writes_after_its_supervisor_ends_by_itself(app: Driven) -> None:
+    app.start(app.role("main", ["yes"]))
+    pid, start = app.replica().pid or 0, app.replica().start or 0
+    app.kill()
+    assert kernel.wait_for_exit(pid, start, 10)
+
+
+@pytest.mark.parametrize("wrong", ["start", "boot"])
+def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
+    stranger = subprocess.Popen(SLEEP, start_new_session=True)
+    start = kernel.start_time(stranger.pid) or 0
+    view = AppView()
+    view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else kernel.boot_id())
+    replica = ReplicaView("main", 0)
+    replica.pid, replica.start = stranger.pid, start + (wrong == "start")
+    view.replicas.append(replica)
+    assert not process.supervisor_alive(view)
+    assert process.kill_leftovers(str(tmp_path), view) == 0
+    assert not kernel.send(stranger.pid, start + 1, signal.SIGKILL)
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+def test_an_app_whose_folder_name_begins_like_ours_is_left_alone(tmp_path: Path) -> None:
+    other = subprocess.Popen(SLEEP, env={**os.environ, "LAUNCHER_SCRATCH": f"{tmp_path}/app/scratch-2"})
+    assert process.kill_leftovers(f"{tmp_path}/app", AppView()) == 0
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+def test_killed_at_any_moment_nothing_of_the_app_survives(supervise: Supervise) -> None:
+    chance = random.Random(7)
+    for number in range(25):
+        app = supervise(f"app-{number}")
+        roles = [app.role("main", *[sh("echo hello; sleep 0.02")] * 8, retries=1), app.role("b", SLEEP)]
+        pause = chance.choice([0.0, 0.004, 0.01, 0.03, 0.08]) * chance.random()
+        deadline = time.monotonic() + pause
+        if app.create(*roles) and chance.random() > 0.1:
+            control.send(app.socket.fileno(), {"op": "go"})
+        while time.monotonic() < deadline:
+            pass
+        app.kill()
+        view = app.view
+        if '"starting"' in app.record:
+            assert view.state in ("lost", "failed"), app.record
+        else:
+            assert view.state == "created", app.record
+        process.kill_leftovers(app.app_dir, view)
+        assert app.left() == []
+
+
+def test_a_removal_that_was_interrupted_can_be_finished(tmp_path: Path) -> None:
+    apps = tmp_path / "apps"
+    (apps / ".gone-x-1" / "scratch" / "deep").mkdir(parents=True)
+    (apps / "y").mkdir()
+    (apps / ".gone-x-1" / "scratch" / "deep").chmod(0o500)
+    rundir.sweep(str(apps))
+    assert os.listdir(apps) == ["y"]
+    rundir.sweep(str(tmp_path / "nowhere"))
+
+
+def test_an_error_of_the_supervisor_itself_leaves_no_process(app: Driven) -> None:
+    app.start(app.role("main", SLEEP), attached=True)
+    app.socket.sendall((1).to_bytes(4, "little") + b"?")  # nothing a client would ever send
+    assert app.exited() == 1
+    assert "Error" in app.errors
+    assert app.view.state == "lost"
+    assert app.left() == []
+
+
+def test_it_loads_nothing_that_it_does_not_need() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import launcher.schedulers.local.supervisor; "
+        "print(*sys.modules)"
+    )
+    root = str(Path(__file__).resolve().parents[3])
+    argv = [sys.executable, "-I", "-S", "-c", code, root]
+    loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"signal", "json", "enum", "re", "subprocess", "typing", "dataclasses", "ctypes", "collections"}
+    heavy |= {"contextlib", "functools", "heapq", "selectors", "socket", "threading", "launcher.errors"}
+    heavy |= {"launcher.specs", "launcher.paths", "launcher.schedulers.local.appview"}
+    assert not heavy & set(loaded)

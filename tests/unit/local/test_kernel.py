@@ -1,0 +1,127 @@
+"""What we ask of the kernel: identities that cannot be confused, waiting without polling."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.local import kernel
+from launcher.schedulers.local.filewatch import FileWatch
+
+
+@pytest.fixture(params=["native", "elsewhere"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Once with what this system offers, once with the means for other systems."""
+    if request.param == "elsewhere":
+        monkeypatch.setattr(kernel, "LINUX", False)
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    return str(request.param)
+
+
+def test_a_process_is_named_by_pid_and_start(system: str) -> None:
+    start = kernel.start_time(os.getpid())
+    assert start is not None
+    assert kernel.is_running(os.getpid(), start)
+    if system == "native":
+        assert not kernel.is_running(os.getpid(), start + 1)
+
+
+def test_a_process_nobody_has_reaped_does_not_run() -> None:
+    child = subprocess.Popen(["true"])
+    start = kernel.start_time(child.pid) or 0
+    assert kernel.wait_for_exit(child.pid, start, 10)
+    assert kernel.start_time(child.pid) == start
+    assert not kernel.is_running(child.pid, start)
+    child.wait()
+    assert kernel.start_time(child.pid) is None
+
+
+def test_a_command_name_may_look_like_anything(tmp_path: Path) -> None:
+    odd = tmp_path / ") S 1 1"
+    odd.symlink_to("/bin/sleep")
+    child = subprocess.Popen([str(odd), "1000"])
+    found = kernel.process(child.pid)
+    assert found is not None
+    assert (found.parent, found.alive) == (os.getpid(), True)
+    child.kill()
+    child.wait()
+
+
+def test_waiting_for_an_exit_ends_with_the_process(system: str) -> None:
+    child = subprocess.Popen(["sleep", "1000"])
+    start = kernel.start_time(child.pid) or 0
+    assert not kernel.wait_for_exit(child.pid, start, 0.05)
+    fd = kernel.open_pid(child.pid, start)
+    assert fd is not None
+    assert kernel.send(child.pid, start, signal.SIGKILL)
+    child.wait()
+    assert kernel.wait_readable([fd], 10) == [fd]
+    os.close(fd)
+    assert kernel.wait_for_exit(child.pid, start)
+    assert not kernel.send(child.pid, start, signal.SIGKILL)
+    assert kernel.open_pid(child.pid, start) is None
+
+
+def test_descendants_are_found_through_all_generations() -> None:
+    child = subprocess.Popen(["sh", "-c", "sh -c 'sleep 1000; :' & echo; wait"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    deadline = time.monotonic() + 10
+    while len(found := kernel.descendants([child.pid])) < 2:
+        assert time.monotonic() < deadline
+    assert found[0].parent == child.pid
+    for each in found:
+        os.kill(each.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+
+
+def test_a_change_is_seen_even_of_a_file_that_was_not_there(system: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    watch = FileWatch([str(path)])
+    assert watch.wait(0.05) == set()
+    path.write_text("one")
+    assert watch.wait(10) == {str(path)}
+    with path.open("a") as file:
+        file.write("two")
+    assert watch.wait(10) == {str(path)}
+    path.unlink()
+    assert watch.wait(10) == {str(path)}
+    watch.close()
+
+
+def test_a_change_between_watching_and_waiting_is_not_missed(system: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    watch = FileWatch()
+    watch.add(str(path))
+    path.write_text("changed")
+    assert watch.wait(10) == {str(path)}
+    watch.close()
+
+
+def test_other_files_wake_nobody(system: str, tmp_path: Path) -> None:
+    watch = FileWatch([str(tmp_path / "mine")])
+    (tmp_path / "other").write_text("")
+    assert watch.wait(0.1) == set()
+    watch.close()
+
+
+def test_a_watch_can_wait_for_descriptors_as_well(system: str, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    watch = FileWatch([str(tmp_path / "file")])
+    threading.Timer(0.05, os.close, [write]).start()
+    assert watch.wait(10, read) == set()
+    watch.close()
+    os.close(read)
+
+
+def test_a_watch_needs_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileWatch([str(tmp_path / "no" / "file")])

@@ -1,0 +1,111 @@
+"""Logs: every byte is kept, in order, with its time; and nothing a disk does stops a replica."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from launcher.schedulers.local import rundir
+from launcher.schedulers.local.logwriter import RECORD_BYTES
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import Driven, sh
+
+SLEEP = ["sleep", "1000"]
+
+
+def index_of(app: Driven, role: str = "main", k: int = 0) -> list[tuple[int, int, int]]:
+    """(offset, time in ns, kind) of every record."""
+    data = (app.logs / role / str(k) / rundir.INDEX).read_bytes()
+    assert len(data) % RECORD_BYTES == 0
+    numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+    return [(o, t >> 2, t & 3) for o, t in zip(numbers[::2], numbers[1::2], strict=True)]
+
+
+def test_stdout_and_stderr_are_kept_apart_and_together(app: Driven) -> None:
+    app.run(app.role("main", sh("echo out; echo err >&2")))
+    assert app.log(name=rundir.STDOUT) == "out\n"
+    assert app.log(name=rundir.STDERR) == "err\n"
+    assert sorted(app.log().splitlines()) == ["err", "out"]
+
+
+def test_a_replica_that_says_nothing_has_no_files(app: Driven) -> None:
+    app.run(app.role("main", ["true"]))
+    assert os.listdir(app.logs / "main" / "0") == []
+
+
+def test_the_index_tells_stream_and_time_of_every_byte(app: Driven) -> None:
+    before = time.time_ns()
+    app.run(app.role("main", sh("echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three")))
+    records = index_of(app)
+    assert [(offset, kind) for offset, _, kind in records] == [(0, 0), (4, 1), (8, 0)]
+    times = [stamp for _, stamp, _ in records]
+    assert before <= times[0]
+    assert times[-1] <= time.time_ns()
+    assert all(later - earlier >= 40_000_000 for earlier, later in pairwise(times))
+
+
+def test_a_burst_has_few_index_records(app: Driven) -> None:
+    app.run(app.role("main", sh("seq 200000")))
+    assert len(app.log().splitlines()) == 200_000
+    assert len(index_of(app)) < 2_000
+
+
+def test_megabytes_arrive_whole(app: Driven) -> None:
+    write = "import os\nfor i in range(300): os.write(1, bytes([i % 251]) * 100_000)"
+    app.run(app.role("main", [sys.executable, "-I", "-S", "-c", write]))
+    want = b"".join(bytes([i % 251]) * 100_000 for i in range(300))
+    assert (app.logs / "main" / "0" / rundir.COMBINED).read_bytes() == want
+    assert (app.logs / "main" / "0" / rundir.STDOUT).read_bytes() == want
+
+
+def test_the_last_words_of_a_replica_are_not_lost(app: Driven) -> None:
+    app.run(app.role("main", *[sh("seq 5000; kill -KILL $$")] * 4))
+    assert max(len(app.log("main", k).splitlines()) for k in range(4)) == 5000
+
+
+def test_one_that_writes_without_end_does_not_starve_the_others(app: Driven) -> None:
+    app.start(app.role("main", ["yes"], sh("sleep 0.2; echo heard; sleep 1000")))
+    app.until_log("heard", k=1)
+    app.cancel()
+    assert app.ended().state == "cancelled"
+
+
+def test_memory_does_not_grow_with_output(app: Driven) -> None:
+    app.start(app.role("main", sh("head -c 100000000 /dev/zero; echo > done"), SLEEP))
+    app.until(lambda view: view.replicas[0].state == "succeeded")
+    status = Path(f"/proc/{app.pid}/status").read_text()
+    peak_kib = int(status.split("VmHWM:")[1].split()[0])
+    assert peak_kib < 20_000
+    app.cancel()
+    app.ended()
+
+
+def test_output_that_finds_no_room_is_lost_but_the_app_goes_on(supervise: Supervise) -> None:
+    app = supervise(file_size=150_000)  # the supervisor may write no larger files, as on a full disk
+    view = app.run(app.role("main", sh("head -c 1000000 /dev/zero; echo last"), sh("echo small")))
+    assert view.state == "succeeded"
+    assert view.message == "log output was lost: File too large"
+    assert view.warnings == [f"log output was lost: {app.logs}/main/0: File too large"]
+    assert app.log("main", 1) == "small\n"
+    assert (app.logs / "main" / "0" / rundir.COMBINED).stat().st_size <= 150_000
+
+
+def test_a_log_folder_that_somebody_removes_does_not_stop_the_app(app: Driven) -> None:
+    os.mkfifo(os.path.join(app.cwd, "fifo"))
+    app.start(app.role("main", sh("read line < fifo; echo $line")))
+    shutil.rmtree(app.logs)
+    Path(app.cwd, "fifo").write_text("hello\n")
+    view = app.ended()
+    assert view.state == "succeeded"
+    assert view.message == "log output was lost: No such file or directory"
+
+
+def test_what_was_lost_is_said_beside_a_failure(supervise: Supervise) -> None:
+    app = supervise(file_size=150_000)
+    view = app.run(app.role("main", sh("head -c 1000000 /dev/zero; exit 7")))
+    assert view.message == "main/0 exited with 7; log output was lost: File too large"
+    assert view.exit_code == 7

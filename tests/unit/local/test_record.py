@@ -1,0 +1,183 @@
+"""The record: what is written can be read, what is torn does no harm, what finds no room waits."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.errors import StateError
+from launcher.schedulers.local import rundir
+from launcher.schedulers.local.appview import AppView, fold
+from launcher.schedulers.local.record import Record, _json
+
+START = {
+    "v": 1,
+    "e": "supervisor",
+    "t": 1,
+    "pid": 5,
+    "start": 6,
+    "boot": "b",
+    "handle": "h",
+    "attached": False,
+}
+
+
+def lines(*events: dict[str, object]) -> bytes:
+    return b"".join(json.dumps(each).encode() + b"\n" for each in events)
+
+
+def event(kind: str, **fields: object) -> dict[str, object]:
+    return {"e": kind, "t": 2_000_000_000, **fields}
+
+
+def spawn(k: int = 0, restart: int = 0) -> dict[str, object]:
+    return event("spawn", role="main", k=k, pid=100 + k, start=7, restart=restart)
+
+
+def end(k: int = 0, code: int = 0, **more: object) -> dict[str, object]:
+    return event("exit", role="main", k=k, code=code, signal=0, **more)
+
+
+def folded(*events: dict[str, object], locked: bool = True) -> AppView:
+    return fold(lines(*events), locked=locked)
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_every_value_is_written_as_json(value: None) -> None:
+    assert json.loads(_json(value)) == value
+
+
+def test_text_that_is_not_utf8_is_written_as_json() -> None:
+    assert json.loads(_json(os.fsdecode(b"a\xff"))) == "a\udcff"
+
+
+def test_the_states_of_an_app_follow_from_its_events_and_its_lock() -> None:
+    created = [START, event("created", roles=[["main", 2]])]
+    started = [*created, event("starting"), spawn(0)]
+    ended = event("ended", state="failed", message="m", code=3)
+    assert folded().state == "reserved"
+    assert folded(START).state == "reserved"
+    assert folded(*created).state == "created"
+    assert folded(*created, locked=False).state == "created"
+    assert folded(*started).state == "running"
+    assert folded(*started, locked=False).state == "lost"
+    assert folded(*started[:-1], locked=False).state == "lost"  # it may have started one, and died
+    assert folded(*started, ended, locked=False).state == "failed"
+
+
+def test_replicas_are_known_before_they_are_started() -> None:
+    view = folded(START, event("created", roles=[["main", 2], ["other", 1]]), event("starting"), spawn(1))
+    assert [(r.role, r.k, r.state) for r in view.replicas] == [
+        ("main", 0, "pending"),
+        ("main", 1, "running"),
+        ("other", 0, "pending"),
+    ]
+
+
+def test_a_restart_forgets_how_the_replica_ended_before() -> None:
+    view = folded(
+        START, spawn(), end(code=1), event("restart", scope="replica", role="main", k=0, n=1), spawn(0, 1)
+    )
+    replica = view.replicas[0]
+    assert (replica.state, replica.exit_code, replica.ended_at, replica.num_restarts) == (
+        "running",
+        None,
+        None,
+        1,
+    )
+    assert view.num_restarts == 1
+
+
+def test_who_was_told_to_end_did_not_fail() -> None:
+    stopping = event("stopping", why="peer", by="main/0")
+    view = folded(START, spawn(0), spawn(1), end(0, 3), stopping, end(1, 143, stopped=True))
+    assert [each.state for each in view.replicas] == ["failed", "cancelled"]
+
+
+def test_a_torn_last_line_is_not_there_yet() -> None:
+    text = lines(START, spawn())
+    for cut in range(len(text)):
+        view = fold(text[:cut], locked=True)
+        assert view.state == ("running" if cut == len(text) else "reserved")
+
+
+def test_a_torn_line_in_the_middle_costs_only_itself() -> None:
+    text = lines(START) + b'{"e":"exi\0\0\0\n' + lines(spawn())
+    assert fold(text, locked=True).state == "running"
+
+
+def test_kinds_of_events_that_we_do_not_know_are_passed_over() -> None:
+    assert folded(START, event("created"), event("sang", song="x")).state == "created"
+
+
+def test_a_record_of_a_newer_version_is_refused() -> None:
+    with pytest.raises(StateError, match="newer version"):
+        folded({**START, "v": 2})
+
+
+def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    record = Record(str(path), str(tmp_path / "spare"))
+    with room_for(200):
+        for number in range(20):
+            record.add("warning", message=f"number {number}")
+        assert not record.flush()
+        assert path.stat().st_size <= 200
+        assert [json.loads(line)["e"] for line in path.read_text().splitlines()]
+    assert not (tmp_path / "spare").exists()  # its blocks were given back
+    assert record.flush()
+    assert [json.loads(line)["message"] for line in path.read_text().splitlines()] == [
+        f"number {number}" for number in range(20)
+    ]
+
+
+def test_reading_an_app_that_is_not_there_says_none(tmp_path: Path) -> None:
+    assert rundir.read_state(str(tmp_path / "no")) is None
+
+
+def test_reading_writes_nothing_and_disturbs_no_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.write_text("pid 17 on box\n")
+    before = [(each.name, each.stat().st_mtime_ns) for each in tmp_path.iterdir()]
+    view = rundir.read_state(str(tmp_path))
+    assert view is not None
+    assert (view.state, view.owner) == ("reserved", "")
+    with lock.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = rundir.read_state(str(tmp_path))
+    assert held is not None
+    assert (held.lock_held, held.owner) == (True, "pid 17 on box")
+    assert [(each.name, each.stat().st_mtime_ns) for each in tmp_path.iterdir()] == before
+
+
+def test_removing_follows_no_links_and_stops_at_nothing(tmp_path: Path) -> None:
+    app, precious = tmp_path / "apps" / "a", tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("")
+    (app / "scratch" / "read-only").mkdir(parents=True)
+    (app / "scratch" / "read-only" / "file").write_text("")
+    (app / "scratch" / "link").symlink_to(precious)
+    (app / "scratch" / "read-only").chmod(0o500)
+    rundir.remove(str(app))
+    rundir.remove(str(app))  # once is enough, twice does no harm
+    assert os.listdir(tmp_path / "apps") == []
+    assert (precious / "file").exists()

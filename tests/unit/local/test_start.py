@@ -1,0 +1,178 @@
+"""How an app comes to life: create, go, and every way in which that can fail."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.local import rundir
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import Driven, sh
+
+
+def test_an_app_succeeds_when_every_replica_ends_with_0(app: Driven) -> None:
+    view = app.run(app.role("main", ["true"], ["true"]), app.role("other", ["true"]))
+    assert (view.state, view.exit_code, view.message) == ("succeeded", 0, "")
+    assert [(r.role, r.k, r.state, r.exit_code) for r in view.replicas] == [
+        ("main", 0, "succeeded", 0),
+        ("main", 1, "succeeded", 0),
+        ("other", 0, "succeeded", 0),
+    ]
+
+
+def test_nothing_runs_before_go(app: Driven) -> None:
+    assert app.create(app.role("main", sh("echo ran"))) == {"ok": "created"}
+    assert (app.view.state, app.view.lock_held) == ("created", True)
+    assert app.view.owner == f"pid {app.pid} on {socket.gethostname()}"
+    assert app.view.replicas[0].state == "pending"
+    assert app.go() == {"ok": "started"}
+    assert app.ended().state == "succeeded"
+
+
+def test_the_folders_of_replicas_and_scratch_exist_from_create_on(app: Driven) -> None:
+    app.create(app.role("main", ["true"], ["true"]))
+    assert (app.logs / "main" / "1").is_dir()
+    assert Path(rundir.scratch(app.app_dir)).is_dir()
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_hanging_up_before_go_leaves_nothing(app: Driven, tmp_path: Path, attached: bool) -> None:
+    logs = tmp_path / "mine" / "logs"
+    app.create(app.role("main", ["true"], log_dir=str(logs)), attached=attached)
+    assert logs.exists()
+    app.hang_up()
+    assert app.exited() == 0
+    assert rundir.read_state(app.app_dir) is None
+    assert os.listdir(os.path.dirname(app.app_dir)) == []
+    assert not (tmp_path / "mine").exists()
+
+
+def test_hanging_up_before_create_ends_the_supervisor(app: Driven) -> None:
+    app.hang_up()
+    assert app.exited() == 0
+    assert (app.view.state, app.view.lock_held) == ("reserved", False)
+
+
+def test_half_a_message_and_then_nothing_ends_the_supervisor(app: Driven) -> None:
+    app.socket.sendall(b"\xff\xff\0\0half")
+    app.hang_up()
+    assert app.exited() == 0
+    assert app.errors == ""
+
+
+def test_a_missing_executable_is_found_before_anything_starts(app: Driven) -> None:
+    answer = app.create(app.role("main", ["true"]), app.role("bad", ["true"], ["no-such-thing", "-x"]))
+    assert answer["error"].startswith("no such executable: no-such-thing in PATH (")
+    assert (answer["role"], answer["k"], answer["argv"]) == ("bad", 1, ["no-such-thing", "-x"])
+    assert app.exited() == 0
+    assert not os.path.exists(app.app_dir)
+
+
+def test_what_is_wrong_with_an_executable_or_directory_is_said(supervise: Supervise, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    for argv, cwd, text in (
+        ([str(plain)], None, f"not executable: {plain}"),
+        (["./plain"], str(tmp_path), f"not executable: {tmp_path}/./plain"),
+        ([str(tmp_path)], None, f"no such executable: {tmp_path}"),
+        (["true"], "/no/where", "no such working directory: /no/where"),
+        ([""], None, "the entrypoint is empty"),
+    ):
+        driven = supervise()
+        assert driven.create(driven.role("main", argv, cwd=cwd))["error"] == text
+        assert driven.exited() == 0
+
+
+def test_a_replica_that_cannot_start_takes_the_whole_app_back(app: Driven, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("no #! line here")
+    script.chmod(0o755)
+    logs = tmp_path / "logs"
+    assert app.create(
+        app.role("main", *[["sleep", "1000"]] * 3, log_dir=str(logs)), app.role("bad", [str(script)])
+    ) == {"ok": "created"}
+    answer = app.go()
+    assert answer["error"] == f"{script}: Exec format error"
+    assert (answer["role"], answer["k"], answer["argv"]) == ("bad", 0, [str(script)])
+    assert app.exited() == 0
+    assert rundir.read_state(app.app_dir) is None
+    assert app.left() == []
+    assert not logs.exists()
+
+
+def test_taking_back_kills_what_ignores_term(app: Driven, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("no #! line here")
+    script.chmod(0o755)
+    app.create(
+        app.role("main", sh("trap '' TERM; sleep 1000 & wait")), app.role("bad", [str(script)]), grace_s=0.1
+    )
+    assert "Exec format error" in app.go()["error"]
+    assert app.left() == []
+
+
+def test_logs_of_another_run_are_neither_mixed_nor_removed(app: Driven, tmp_path: Path) -> None:
+    old = tmp_path / "main" / "0" / rundir.COMBINED
+    old.parent.mkdir(parents=True)
+    old.write_text("precious")
+    answer = app.create(app.role("main", ["true"], log_dir=str(tmp_path)))
+    assert answer["error"] == f"{old.parent} already holds the logs of another run"
+    assert app.exited() == 0
+    assert old.read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(app: Driven, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    answer = app.create(app.role("main", ["true"], log_dir=str(tmp_path / "file")))
+    assert answer["error"] == f"cannot make the folder {tmp_path}/file/main/0: Not a directory"
+
+
+def test_a_submission_that_was_killed_before_go_can_be_done_again(supervise: Supervise) -> None:
+    first = supervise("again")
+    first.create(first.role("main", ["true"]))
+    first.kill()
+    assert (first.view.state, first.view.owner) == ("created", "")
+    second = supervise("again")
+    assert second.run(second.role("main", ["true"])).state == "succeeded"
+    assert second.record.count('"created"') == 1
+
+
+def test_an_app_that_was_started_is_never_started_again(supervise: Supervise) -> None:
+    first = supervise("again")
+    assert first.run(first.role("main", sh("echo once"))).state == "succeeded"
+    second = supervise("again")
+    assert second.create(second.role("main", ["true"]))["error"] == "local_cwd://test/app was started before"
+    assert second.exited() == 0
+    assert (first.view.state, first.log()) == ("succeeded", "once\n")
+
+
+def test_more_replicas_than_files_allow_are_refused(app: Driven) -> None:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if not 0 < hard <= 30_000:
+        pytest.skip("the hard limit of open files is too high to reach")
+    answer = app.create(app.role("main", *[["true"]] * (hard // 2)))
+    assert "ulimit -Hn" in answer["error"]
+    assert answer["role"] is None
+
+
+def test_a_detached_app_outlives_its_client(app: Driven) -> None:
+    os.mkfifo(os.path.join(app.cwd, "fifo"))
+    app.start(app.role("main", sh("read line < fifo; echo $line")))
+    app.hang_up()
+    Path(app.cwd, "fifo").write_text("go on\n")
+    assert app.ended().state == "succeeded"
+    assert app.log() == "go on\n"
+
+
+def test_a_client_that_dies_after_go_changes_nothing_for_a_detached_app(app: Driven) -> None:
+    from launcher.schedulers.local import control
+
+    app.create(app.role("main", *[["true"]] * 20))
+    control.send(app.socket.fileno(), {"op": "go"})
+    app.hang_up()
+    assert app.ended().state == "succeeded"

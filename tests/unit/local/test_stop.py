@@ -1,0 +1,209 @@
+"""How an app is stopped: by cancel, timeout, its parent's end, a failing peer; and what must be gone then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.local import control, kernel, rundir
+from tests.unit.local.driving import Driven, sh
+
+SLEEP = ["sleep", "1000"]
+
+
+def test_cancel_ends_every_replica_with_term(app: Driven) -> None:
+    app.start(app.role("main", SLEEP, SLEEP), app.role("other", SLEEP))
+    app.cancel("alice on box")
+    view = app.ended()
+    assert (view.state, view.message, view.exit_code) == ("cancelled", "cancelled by alice on box", None)
+    assert [(r.state, r.exit_code, r.signal) for r in view.replicas] == [("cancelled", 143, 15)] * 3
+    assert (view.stop_why, view.stop_by) == ("cancel", "alice on box")
+
+
+def test_a_signal_without_an_intent_cancels_too(app: Driven) -> None:
+    app.start(app.role("main", SLEEP))
+    os.kill(app.pid, signal.SIGINT)
+    view = app.ended()
+    assert (view.state, view.message) == ("cancelled", "stopped by signal 2")
+
+
+def test_a_replica_may_clean_up_within_the_grace_period(app: Driven) -> None:
+    app.start(
+        app.role("main", sh("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"))
+    )
+    app.until_log("ready")
+    app.cancel()
+    assert app.ended().state == "cancelled"
+    assert app.log(name="stdout.log") == "ready\nsaved\n"
+
+
+def test_what_ignores_term_is_killed_after_the_grace_period(app: Driven) -> None:
+    app.start(app.role("main", sh("trap '' TERM; echo ready; sleep 1000; sleep 1000")), grace_s=0.2)
+    app.until_log("ready")
+    began = time.monotonic()
+    app.cancel()
+    assert app.ended().replicas[0].signal == signal.SIGKILL
+    assert 0.2 <= time.monotonic() - began < 5
+    assert app.left() == []
+
+
+def test_the_group_gets_its_grace_period_even_when_its_leader_went_at_once(app: Driven) -> None:
+    child = "trap 'sleep 0.3; echo saved; exit' TERM; echo ready; while :; do sleep 0.01; done"
+    app.start(app.role("main", sh(f'sh -c "{child}" & wait')))
+    app.until_log("ready")
+    app.cancel()
+    assert app.ended().state == "cancelled"
+    assert app.log(name="stdout.log") == "ready\nsaved\n"
+
+
+def test_the_group_is_killed_also_where_the_leader_has_gone(app: Driven) -> None:
+    child = "trap '' TERM; echo ready; sleep 1000; sleep 1000"
+    app.start(app.role("main", sh(f'sh -c "{child}" & wait')), grace_s=0.2)
+    app.until_log("ready")
+    app.cancel()
+    app.ended()
+    assert app.left() == []
+
+
+def test_a_suspended_replica_hears_of_the_cancel(app: Driven) -> None:
+    app.start(app.role("main", SLEEP))
+    os.kill(app.replica().pid or 0, signal.SIGSTOP)
+    app.cancel()
+    assert app.ended().replicas[0].signal == signal.SIGTERM
+
+
+def test_what_went_to_another_session_is_killed_with_the_app(app: Driven) -> None:
+    app.start(
+        app.role("main", sh("setsid -f sleep 1234; env -i setsid -f sleep 4321; echo ready; sleep 1000"))
+    )
+    app.until_log("ready")
+    started = {each.pid: each.start for each in kernel.descendants([app.pid])}
+    assert len(started) >= 3
+    app.cancel()
+    app.ended()
+    assert not any(kernel.is_running(pid, start) for pid, start in started.items())
+
+
+def test_processes_that_keep_forking_do_not_escape(app: Driven) -> None:
+    forker = "import os\nprint('ready', flush=True)\nwhile True:\n  if os.fork(): os._exit(0)\n  os.setsid()"
+    app.start(app.role("main", [sys.executable, "-I", "-S", "-c", forker], SLEEP))
+    app.until_log("ready")
+    app.cancel()
+    app.ended()
+    assert app.left() == []
+
+
+def test_cancel_twice_is_one_cancel(app: Driven) -> None:
+    app.start(app.role("main", sh("trap '' TERM; echo ready; sleep 1000; sleep 1000")), grace_s=0.3)
+    app.until_log("ready")
+    app.cancel("first")
+    app.until(lambda view: view.stop_why)
+    app.cancel("second")
+    assert app.ended().message == "cancelled by first"
+    assert app.record.count('"stopping"') == 1
+
+
+def test_cancel_while_waiting_for_go_is_recorded_and_nothing_runs(app: Driven) -> None:
+    app.create(app.role("main", sh("echo ran")))
+    app.cancel("bob")
+    view = app.ended()
+    assert (view.state, view.message) == ("cancelled", "cancelled by bob")
+    assert app.go() is None
+    assert app.log() == ""
+
+
+@pytest.mark.parametrize("when", ["before create", "before go"])
+def test_an_intent_without_a_signal_is_seen_at_the_next_step(app: Driven, when: str) -> None:
+    if when == "before create":
+        Path(rundir.cancel(app.app_dir)).write_text("carol\n")
+        assert app.create(app.role("main", sh("echo ran"))) is None
+    else:
+        app.create(app.role("main", sh("echo ran")))
+        Path(rundir.cancel(app.app_dir)).write_text("carol\n")
+        assert app.go() is None
+    assert app.ended().message == "cancelled by carol"
+    assert app.log() == ""
+
+
+def test_cancel_in_the_middle_of_starting_many(app: Driven) -> None:
+    app.create(app.role("main", *[SLEEP] * 400))
+    control.send(app.socket.fileno(), {"op": "go"})
+    app.until(lambda view: any(each.state == "running" for each in view.replicas))
+    app.cancel()
+    assert app.reply() == {"ok": "started"}
+    view = app.ended()
+    assert view.state == "cancelled"
+    assert {each.state for each in view.replicas} == {"cancelled"}
+    assert app.left() == []
+
+
+def test_an_attached_app_is_cancelled_when_its_parent_goes(app: Driven) -> None:
+    app.start(app.role("main", SLEEP), attached=True)
+    app.hang_up()
+    view = app.ended()
+    assert (view.state, view.stop_why, view.message) == ("cancelled", "parent", "its parent process ended")
+
+
+def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app: Driven) -> None:
+    app.create(app.role("main", *[SLEEP] * 200), attached=True)
+    control.send(app.socket.fileno(), {"op": "go"})
+    app.hang_up()
+    assert app.ended().stop_why == "parent"
+    assert app.left() == []
+
+
+def test_a_timeout_is_a_failure(app: Driven) -> None:
+    view = app.run(app.role("main", SLEEP, ["true"]), timeout_s=0.2)
+    assert (view.state, view.message, view.stop_why) == ("failed", "timed out after 0.2 s", "timeout")
+    assert [each.state for each in view.replicas] == ["failed", "succeeded"]
+
+
+def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> None:
+    began = time.monotonic()
+    assert app.run(app.role("main", ["true"]), timeout_s=1000).state == "succeeded"
+    assert time.monotonic() - began < 10
+
+
+def test_a_failing_replica_stops_its_peers_at_once(app: Driven) -> None:
+    view = app.run(app.role("main", SLEEP, sh("exit 3"), SLEEP), app.role("other", SLEEP))
+    assert (view.state, view.message, view.exit_code) == ("failed", "main/1 exited with 3", 3)
+    assert [each.state for each in view.replicas] == ["cancelled", "failed", "cancelled", "cancelled"]
+
+
+def test_a_replica_killed_by_a_signal_fails_as_in_a_shell(app: Driven) -> None:
+    view = app.run(app.role("main", sh("kill -SEGV $$")))
+    assert (view.message, view.exit_code) == ("main/0 was killed by signal 11", 139)
+    assert (view.replicas[0].exit_code, view.replicas[0].signal) == (139, 11)
+
+
+def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven) -> None:
+    began = time.monotonic()
+    view = app.run(app.role("main", sh("sleep 1000 & echo $!; exit 0")))
+    assert view.state == "succeeded"
+    assert time.monotonic() - began < 10
+    assert kernel.start_time(int(app.log())) is None
+
+
+def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Driven) -> None:
+    app.start(app.role("main", sh("setsid -f sh -c 'echo here; sleep 1000'; exit 0"), SLEEP))
+    view = app.until(lambda view: view.replicas[0].state != "running")
+    assert view.replicas[0].state == "succeeded"
+    assert view.state == "running"
+    app.cancel()
+    app.ended()
+    assert app.left() == []
+
+
+def test_output_of_what_stays_behind_is_kept_as_long_as_the_app_runs(app: Driven) -> None:
+    os.mkfifo(os.path.join(app.cwd, "fifo"))
+    app.start(app.role("main", sh("setsid -f sh -c 'read line < fifo; echo $line'; exit 0"), SLEEP))
+    app.until(lambda view: view.replicas[0].state == "succeeded")
+    Path(app.cwd, "fifo").write_text("late\n")
+    app.until_log("late")
+    app.cancel()
+    app.ended()

@@ -1,0 +1,203 @@
+"""What every scheduler inherits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers import DescribeAppResponse, ListAppResponse, Scheduler, Stream, api, logs
+from launcher.specs import AppDef, AppDryRunInfo, AppState, Resource, Role, runopts
+
+
+class Minimal(Scheduler[str]):
+    """Offers only what it must."""
+
+    def __init__(self, *states: AppState) -> None:
+        super().__init__("minimal", "session")
+        self.states = list(states)
+        self.cancelled: list[str] = []
+
+    def _run_opts(self) -> runopts:
+        opts = runopts()
+        opts.add("queue", str, "where to run", required=True)
+        opts.add("nodes", int, "how many", default=1)
+        return opts
+
+    def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, Any]) -> AppDryRunInfo[str]:
+        return AppDryRunInfo(f"{app.name} on {cfg['queue']} with {cfg['nodes']}", str.upper)
+
+    def schedule(self, dryrun_info: AppDryRunInfo[str]) -> str:
+        return f"id of {dryrun_info.request}"
+
+    def describe(self, app_id: str) -> DescribeAppResponse | None:
+        if not self.states:
+            return None
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return DescribeAppResponse(app_id=app_id, state=state)
+
+    def list(self) -> list[ListAppResponse]:
+        return []
+
+    def _cancel_existing(self, app_id: str) -> None:
+        self.cancelled.append(app_id)
+
+
+APP = AppDef("app", [Role("r", "image")])
+
+
+def test_submit_is_a_dry_run_and_a_schedule() -> None:
+    assert Minimal().submit(APP, {"queue": "q"}) == "id of app on q with 1"
+
+
+def test_a_dry_run_knows_what_it_was_made_from() -> None:
+    info = Minimal().submit_dryrun(APP, {"queue": "q", "nodes": 3})
+    assert (info._app, info._cfg, info._scheduler) == (APP, {"queue": "q", "nodes": 3}, "minimal")
+    assert repr(info) == "APP ON Q WITH 3"
+
+
+def test_run_opts_may_be_overridden_directly() -> None:
+    class Older(Minimal):
+        def run_opts(self) -> runopts:
+            opts = runopts()
+            opts.add("queue", str, "", default="mine")
+            opts.add("nodes", int, "", default=2)
+            return opts
+
+    assert Older().submit(APP, {}) == "id of app on mine with 2"
+
+
+def test_cancel_reaches_only_what_exists() -> None:
+    gone, there = Minimal(), Minimal(AppState.RUNNING)
+    gone.cancel("a")
+    there.cancel("a")
+    assert (gone.cancelled, there.cancelled) == ([], ["a"])
+
+
+def test_exists_asks_describe() -> None:
+    assert [Minimal().exists("a"), Minimal(AppState.RUNNING).exists("a")] == [False, True]
+
+
+def test_wait_asks_until_the_app_has_ended() -> None:
+    found = Minimal(AppState.PENDING, AppState.RUNNING, AppState.FAILED).wait("a", timeout_s=10)
+    assert found is not None
+    assert found.state is AppState.FAILED
+
+
+def test_wait_gives_up_after_its_timeout() -> None:
+    found = Minimal(AppState.RUNNING).wait("a", timeout_s=0.01)
+    assert found is not None
+    assert found.state is AppState.RUNNING
+    assert Minimal().wait("a") is None
+
+
+def test_a_resource_is_required_unless_a_scheduler_says_otherwise() -> None:
+    with pytest.raises(api.ResourceRequired, match="`r`"):
+        api.validate(Minimal(), APP, {})
+    with pytest.raises(ValueError, match="`r`"):
+        api.validate(Minimal(), APP, {})
+    api.validate(Minimal(), AppDef("app", [Role("r", "i", resource=Resource(1, 0, 1))]), {})
+
+
+def test_validate_hooks_of_both_generations_are_called() -> None:
+    seen = []
+
+    class Older(Minimal):
+        def _validate(self, app, scheduler):  # type: ignore[no-untyped-def, override]
+            seen.append(scheduler)
+
+    class Newer(Minimal):
+        def _validate(self, app, scheduler, cfg):  # type: ignore[no-untyped-def]
+            seen.append(cfg)
+
+    api.validate(Older(), APP, {"a": 1})
+    api.validate(Newer(), APP, {"a": 1})
+    assert seen == ["minimal", {"a": 1}]
+
+
+def test_logs_are_refused_where_none_are_kept() -> None:
+    for read in (Minimal().log_iter, Minimal().log_records):
+        with pytest.raises(NotImplementedError):
+            read("a", "r")
+        with pytest.raises(SchedulerError, match="minimal"):
+            read("a", "r")
+
+
+def test_log_chunks_come_from_records_where_a_scheduler_has_nothing_faster() -> None:
+    class Keeping(Minimal):
+        def log_records(self, app_id, role_name, k=0, *args):  # type: ignore[no-untyped-def]
+            return iter(
+                [logs.LogRecord(1, "stdout", b"a\nb"), logs.LogRecord(2, "stdout", f"{k}\n".encode())]
+            )
+
+    replicas = [("r", 0), ("r", 1)]
+    whole = [("r", 0, b"a\nb"), ("r", 0, b"0\n"), ("r", 1, b"a\nb"), ("r", 1, b"1\n")]
+    assert list(Keeping(AppState.RUNNING).log_chunks("a", replicas)) == whole
+    assert list(Keeping(AppState.RUNNING).log_chunks("a", replicas, tail=1)) == [
+        ("r", 0, b"b0\n"),
+        ("r", 1, b"b1\n"),
+    ]
+
+
+def test_close_may_be_called_twice() -> None:
+    scheduler = Minimal()
+    scheduler.close()
+    scheduler.close()
+
+
+def test_generic_parameters_of_either_generation_are_taken() -> None:
+    assert Scheduler[str] is Scheduler
+    assert Scheduler[str, int, float] is Scheduler  # type: ignore[misc]
+
+
+def test_responses_have_their_established_defaults() -> None:
+    found = DescribeAppResponse()
+    assert (found.app_id, found.state, found.num_restarts) == ("<NOT_SET>", AppState.UNSUBMITTED, -1)
+    assert (found.msg, found.structured_error_msg, found.ui_url) == ("<NONE>", "<NONE>", None)
+    assert (found.metadata, found.roles_statuses, found.roles) == ({}, [], [])
+
+
+def test_listed_apps_hash_by_id_handle_and_state() -> None:
+    first = ListAppResponse("a", AppState.RUNNING, "h", name="x")
+    assert hash(first) == hash(ListAppResponse("a", AppState.RUNNING, "h", name="y"))
+    assert first != ListAppResponse("a", AppState.RUNNING, "h", name="y")
+    assert first.app_handle == "h"
+    assert ListAppResponse("a", AppState.RUNNING).app_handle == "<NOT_SET>"
+
+
+def test_streams_are_text() -> None:
+    assert [Stream.STDOUT, Stream.STDERR, Stream.COMBINED] == ["stdout", "stderr", "combined"]
+    assert str(Stream.STDOUT) == "stdout"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("\n", ["\n"]),
+        ("foo\nbar", ["foo\n", "bar"]),
+        ("foo\nbar\n", ["foo\n", "bar\n"]),
+        ("a\r\n\u2028b\x0cc", ["a\r\n", "\u2028b\x0cc"]),
+    ],
+)
+def test_split_lines_splits_at_newlines_alone(text: str, lines: list[str]) -> None:
+    assert api.split_lines(text) == lines
+
+
+def test_split_lines_is_linear() -> None:
+    assert len(api.split_lines("x\n" * 2_000_000)) == 2_000_000
+
+
+def test_split_lines_iterator_splits_each_chunk_by_itself() -> None:
+    assert list(api.split_lines_iterator(["foo\nbar", "foobar"])) == ["foo\n", "bar", "foobar"]
+
+
+def test_filter_regex_searches_lazily() -> None:
+    def endless():  # type: ignore[no-untyped-def]
+        yield from ("a1", "b2")
+        raise AssertionError("read too far")
+
+    found = api.filter_regex("[0-9]", endless())
+    assert [next(found), next(found)] == ["a1", "b2"]

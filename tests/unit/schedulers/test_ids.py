@@ -1,0 +1,73 @@
+"""Ids and names."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.schedulers import ids
+
+
+def _urandom(monkeypatch: pytest.MonkeyPatch, *draws: bytes) -> None:
+    left = list(draws)
+    monkeypatch.setattr("os.urandom", lambda _: left.pop(0))
+
+
+def test_an_id_spells_its_number_least_significant_digit_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    _urandom(monkeypatch, bytes(range(8)))
+    assert ids.random_id() == "fzfjxlmln9"
+
+
+def test_an_id_is_never_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    _urandom(monkeypatch, bytes(8), bytes([0] * 7 + [1]))
+    assert ids.random_id() == "c"
+
+
+def test_ids_are_short_and_begin_with_a_consonant() -> None:
+    drawn = [ids.random_id() for _ in range(500)]
+    assert len(set(drawn)) == 500
+    assert max(map(len, drawn)) <= 14
+    assert {each[0] for each in drawn} <= set("bcdfghjklmnpqrstvwxz")
+    assert set("".join(drawn)) <= set("bcdfghjklmnpqrstvwxz012345679")
+
+
+@pytest.mark.parametrize("length", [1, 5, 40])
+def test_an_id_has_the_length_that_is_asked_for(length: int) -> None:
+    assert len(ids.get_len_random_id(length)) == length
+
+
+def test_an_id_of_no_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        ids.get_len_random_id(0)
+
+
+def test_make_unique_appends_an_id() -> None:
+    assert ids.make_unique("app", 5).rpartition("-")[0] == "app"
+    assert len(ids.make_unique("app", 5)) == 9
+    assert ids.make_unique("app") != ids.make_unique("app")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("train", "train"),
+        ("Train Model/2", "train-model-2"),
+        ("_a__b_", "a-b"),
+        ("größe", "gr-e"),
+        ("漢", "app"),
+        ("", "app"),
+        ("a" * 62 + "-b", "a" * 62),
+    ],
+)
+def test_normalised_names_are_dns_labels(name: str, label: str) -> None:
+    assert ids.normalise(name) == label
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [("Trainer_1.x", "Trainer_1.x"), ("../a b", "a-b"), (".hidden", "hidden"), ("漢", "x")]
+)
+def test_path_names_stay_in_their_folder(name: str, kept: str) -> None:
+    assert ids.path_name(name) == kept
+
+
+def test_path_names_never_meet() -> None:
+    assert ids.path_names(["a b", "a-b", "A-B", "c"]) == ["a-b", "a-b-2", "A-B-3", "c"]

@@ -1,0 +1,193 @@
+"""Taking an app id: one owner at a time, whatever the owners before were killed in."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from launcher import paths
+from launcher.errors import ReservedError, StateError
+from launcher.schedulers import get_scheduler
+from launcher.schedulers.local import attemptfile, rundir
+from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
+from launcher.schedulers.local.index import Index
+
+RECORD = {
+    "key": None,
+    "name": "n",
+    "app_id": "a-1",
+    "scheduler": "local_cwd",
+    "digest": "d",
+    "created_at": 1.0,
+}
+
+
+def take(**changes: object) -> Claim:
+    return claim(paths.local(), {**RECORD, **changes}, session="s", name="n")
+
+
+def app_dir() -> str:
+    return rundir.app_dir(paths.local(), "a-1")
+
+
+def indexed() -> list[str]:
+    with Index.open(paths.local(), readonly=True) as index:
+        return [row.app_id for row in index.newest()]
+
+
+def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
+    made = take()
+    assert indexed() == ["a-1"]
+    assert attemptfile.read(app_dir()) == RECORD
+    assert rundir.is_locked(app_dir())
+    made.release()
+    assert not rundir.is_locked(app_dir())
+
+
+def test_the_second_is_told_who_was_first() -> None:
+    made = take()
+    with pytest.raises(ReservedError) as error:
+        take()
+    assert f"pid {os.getpid()} " in error.value.owner  # type: ignore[attr-defined]
+    made.release()
+
+
+def test_of_twenty_racing_one_wins() -> None:
+    barrier = threading.Barrier(20)
+    won, lost = [], []
+
+    def race() -> None:
+        barrier.wait()
+        try:
+            won.append(take())
+        except ReservedError as error:
+            lost.append(error)
+
+    threads = [threading.Thread(target=race) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 19)
+    won[0].release()
+
+
+def test_what_a_dead_owner_began_is_resumed() -> None:
+    take().release()
+    made = take()
+    assert made.resumed
+    made.release()
+
+
+@pytest.mark.parametrize("left", ["events.jsonl", "scratch/file", "request.json"])
+def test_what_a_dead_owner_began_differently_is_cleared(left: str) -> None:
+    take(digest="other").release()
+    path = Path(app_dir(), left)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    made = take()
+    assert not made.resumed
+    assert not path.exists()
+    assert attemptfile.read(app_dir()) == RECORD
+    made.release()
+
+
+@pytest.mark.parametrize("step", ["row", "folder", "lock"])
+def test_a_claim_killed_at_any_step_is_taken_over(step: str) -> None:
+    with Index.open(paths.local()) as index:
+        index.add("a-1", scheduler="local_cwd", session="s", name="n", created_at=1.0)
+    if step != "row":
+        Path(app_dir()).mkdir(parents=True)
+    if step == "lock":
+        Path(rundir.lock(app_dir())).touch()
+    made = take()
+    assert attemptfile.read(app_dir()) == RECORD
+    made.release()
+
+
+def test_a_row_removed_as_void_in_between_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir = os.mkdir
+
+    def reaped_before_mkdir(path: str, *args: int) -> None:
+        if path == app_dir():
+            get_scheduler("local_cwd", "s").reap()  # type: ignore[attr-defined]
+            assert indexed() == []
+        mkdir(path, *args)
+
+    monkeypatch.setattr(os, "mkdir", reaped_before_mkdir)
+    made = take()
+    assert indexed() == ["a-1"]
+    made.release()
+
+
+def test_a_folder_removed_before_it_was_locked_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    flock, left = fcntl.flock, [1]
+
+    def removed_before_flock(fd: int, how: int) -> None:
+        if left:
+            left.pop()
+            rundir.remove(app_dir())
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before_flock)
+    made = take()
+    assert attemptfile.read(app_dir()) == RECORD
+    assert rundir.is_locked(app_dir())
+    made.release()
+
+
+def test_a_reader_that_probes_the_lock_does_not_refuse_the_owner() -> None:
+    take().release()
+    stop = threading.Event()
+
+    def probe() -> None:
+        while not stop.is_set():
+            rundir.is_locked(app_dir())
+
+    reader = threading.Thread(target=probe)
+    reader.start()
+    for _ in range(50):
+        take().release()
+    stop.set()
+    reader.join()
+
+
+def test_a_discarded_claim_leaves_nothing() -> None:
+    made = take()
+    discard(paths.local(), app_dir(), made)
+    assert indexed() == []
+    assert os.listdir(rundir.apps_dir(paths.local())) == []
+
+
+def test_only_what_nobody_owns_is_discarded_as_ownerless() -> None:
+    made = take()
+    assert not discard_ownerless(paths.local(), app_dir())
+    made.release()
+    assert discard_ownerless(paths.local(), app_dir())
+    assert indexed() == []
+
+
+def test_reap_removes_apps_without_a_job_whose_owner_died() -> None:
+    take().release()
+    assert get_scheduler("local_cwd", "s").reap() == []  # type: ignore[attr-defined]
+    assert not os.path.exists(app_dir())
+    assert indexed() == []
+
+
+def test_reap_finishes_a_removal_that_was_killed() -> None:
+    take().release()
+    hidden = f"{rundir.apps_dir(paths.local())}/.gone-x"
+    os.mkdir(hidden)
+    get_scheduler("local_cwd", "s").reap()  # type: ignore[attr-defined]
+    assert not os.path.exists(hidden)
+
+
+def test_a_state_folder_in_the_way_is_one_clear_error(launcher_home: Path) -> None:
+    (launcher_home / "local").mkdir(parents=True)
+    (launcher_home / "local" / "apps").write_text("")
+    with pytest.raises(StateError, match="cannot write"):
+        take()
