@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.variables import AnyVar
-from launcher.plan.sensitive import is_sensitive
+from launcher.specs.sensitive import is_sensitive
 
 
 def advise(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from launcher.plan.align import align, atom
 from launcher.plan.reasons import show
-from launcher.plan.sensitive import HIDDEN, hide, hide_item, is_sensitive
+from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
 
 Op = Literal["+", "-", "~"]
 

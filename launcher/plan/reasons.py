@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from launcher.plan.sensitive import HIDDEN
+from launcher.specs.sensitive import HIDDEN
 
 ReasonCode = Literal[
     "no_attempt",

@@ -10,7 +10,7 @@ import sqlite3
 from _thread import allocate_lock
 
 from launcher import paths
-from launcher.state import database
+from launcher import database
 from launcher.state.rows import COLUMNS, SCHEMA, VERSION, Entry, from_attempt, to_attempt
 
 TYPE_CHECKING = False

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from launcher.errors import StateError
-from launcher.schedulers.local.indexfile import connect, unusable
+from launcher import database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,8 +100,9 @@ class Row:
 class Index:
     """The index in `folder` (LAUNCHER_HOME/local). Use as a context manager, or close it."""
 
-    def __init__(self, connection: sqlite3.Connection | None) -> None:
-        self._db = connection  # None: nothing was ever recorded
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._db = connection
 
     @classmethod
     def open(cls, folder: str, *, readonly: bool = False) -> Index:
@@ -111,12 +111,11 @@ class Index:
         Args:
             readonly: write nothing at all. What does not exist yet reads as empty.
         """
-        return cls(connect(folder, _SCHEMA, VERSION, readonly=readonly))
+        path = os.path.join(folder, "index.db")
+        return cls(path, database.connect(path, _SCHEMA, VERSION, readonly=readonly))
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        self._db.close()
 
     def __enter__(self) -> Index:
         return self
@@ -129,13 +128,11 @@ class Index:
     # Reading
 
     def _rows(self, where: str, values: Iterable[object] = ()) -> list[Row]:
-        if self._db is None:
-            return []
         try:
             found = self._db.execute(f"SELECT {_COLUMNS} FROM apps {where}", tuple(values))
             return [Row(*values) for values in found]
         except sqlite3.Error as error:
-            raise unusable(error, "the index of local apps") from error
+            raise database.explain(error, self._path) from error
 
     def find(self, app_id: str) -> Row | None:
         rows = self._rows("WHERE app_id = ?", (app_id,))
@@ -207,7 +204,7 @@ class Index:
         One transaction: whoever reserves writes row, folder, row in this order, so that either the folder
         is seen here or the second row is written after our removal.
         """
-        db = self._database()
+        db = self._db
         try:
             db.execute("BEGIN IMMEDIATE")
             gone = not os.path.isdir(app_dir)
@@ -215,16 +212,11 @@ class Index:
                 db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
             db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise unusable(error, "the index of local apps") from error
+            raise database.explain(error, self._path) from error
         return gone
 
     def _write(self, sql: str, values: tuple[object, ...]) -> bool:
         try:
-            return self._database().execute(sql, values).rowcount > 0
+            return self._db.execute(sql, values).rowcount > 0
         except sqlite3.Error as error:
-            raise unusable(error, "the index of local apps") from error
-
-    def _database(self) -> sqlite3.Connection:
-        if self._db is None:
-            raise StateError("the index of local apps was opened for reading, or is closed")
-        return self._db
+            raise database.explain(error, self._path) from error

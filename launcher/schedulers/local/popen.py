@@ -15,19 +15,6 @@ DEFAULT_GRACE_S = 10.0
 _OURS = frozenset(
     {"LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE"}
 )
-_SENSITIVE = (
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "API_KEY",
-    "APIKEY",
-    "_KEY",
-    "AUTH",
-)
-_HIDDEN = "(value not shown)"
 
 
 @dataclass
@@ -117,19 +104,11 @@ def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str
 def _shown(param: ReplicaParam) -> list[str]:
     import shlex
 
-    lines = [_line("command", shlex.join(param.args)), _line("runs in", param.cwd or "")]
-    env = [f"{name}={_value(name, value)}" for name, value in sorted(param.env.items()) if name not in _OURS]
+    from launcher.specs.sensitive import hide
+
+    lines = [_line("command", shlex.join(hide(param.args))), _line("runs in", param.cwd or "")]
+    env = [f"{name}={hide(value, name)}" for name, value in sorted(param.env.items()) if name not in _OURS]
     return lines + [_line("env" if n == 0 else "", text) for n, text in enumerate(env)]
-
-
-def looks_sensitive(name: str) -> bool:
-    """Whether a variable's name suggests that its value is nobody's business."""
-    upper = name.upper()
-    return any(word in upper for word in _SENSITIVE) or upper == "KEY"
-
-
-def _value(name: str, value: str) -> str:
-    return _HIDDEN if looks_sensitive(name) else value
 
 
 def _line(label: str, text: str) -> str:

@@ -111,7 +111,7 @@ def test_folder_and_file_are_private(index: Index, launcher_home: Path) -> None:
 
 @pytest.mark.parametrize("readonly", [True, False])
 def test_an_index_of_a_newer_version_is_refused(index: Index, readonly: bool) -> None:
-    index._database().execute("PRAGMA user_version = 99")
+    index._db.execute("PRAGMA user_version = 99")
     with pytest.raises(StateError, match="newer launcher"):
         Index.open(paths.local(), readonly=readonly)
 
@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_made_is_refused(launcher_home: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "refused"), [("nfs4", True), ("ext4", False)])
 def test_a_network_disk_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str, refused: bool) -> None:
-    monkeypatch.setattr("launcher.schedulers.local.indexfile._file_system", lambda folder: kind)
+    monkeypatch.setattr("launcher.database._filesystem", lambda folder: kind)
     if not refused:
         Index.open(paths.local()).close()
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
-from launcher.state.database import _filesystem, _refuse_network
+from launcher.database import _filesystem, _refuse_network
 from launcher.state.ledger import Ledger
 from tests.unit.state.attempts import attempt, key
 
@@ -258,7 +258,7 @@ def test_the_file_system_of_a_folder_is_found_by_its_device(tmp_path: Path):
 
 
 def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("launcher.state.database._filesystem", lambda folder: "nfs4")
+    monkeypatch.setattr("launcher.database._filesystem", lambda folder: "nfs4")
     with pytest.raises(StateError, match=r"is on a network file system \(nfs4\)") as failed:
         _refuse_network(str(tmp_path))
     assert failed.value.hint == "set LAUNCHER_HOME to a folder on a local disk"

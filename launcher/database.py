@@ -9,7 +9,9 @@ from launcher import paths
 from launcher.errors import StateError
 
 _BUSY_S = 30.0  # how long a writer waits for the writers before it
-_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "fuse.sshfs"}
+_NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
+)
 
 
 def connect(path: str, schema: str, version: int, *, readonly: bool) -> sqlite3.Connection:
@@ -104,8 +106,8 @@ def _for_reading(path: str, schema: str) -> sqlite3.Connection:
         connection = _probed(uri)
     except sqlite3.OperationalError:
         # A reader of a WAL database needs its -shm file, which cannot be made in a folder without write
-        # permission. Then nobody writes there either, and the file stands still.
-        if os.access(os.path.dirname(path), os.W_OK):
+        # permission or on a full disk. Then nobody writes there either, and the file stands still.
+        if os.access(os.path.dirname(path), os.W_OK) and not _is_full(path):
             raise
         _refuse_unread_log(path)
         connection = _probed(uri + "&immutable=1")
@@ -125,6 +127,10 @@ def _probed(uri: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_full(path: str) -> bool:
+    return os.statvfs(os.path.dirname(path)).f_bavail == 0
 
 
 def _empty(schema: str) -> sqlite3.Connection:
