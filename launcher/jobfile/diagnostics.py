@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from launcher.errors import JobFileError
 from launcher.jobfile.frame import code_frame, paint, printable
+from launcher.jobfile.span import Span as Span
 
 Severity = Literal["error", "warning"]
 
@@ -42,24 +43,6 @@ CODES: Mapping[str, str] = {
     "yaml-syntax": "the text is not YAML, or uses a part of YAML that job files do without",
 }
 """Every code there is, each with one sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A range of a file. Lines and columns count from 1; columns count characters, the end is exclusive."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-    def to_json(self) -> dict[str, int]:
-        return {
-            "line": self.line,
-            "column": self.column,
-            "end_line": self.end_line,
-            "end_column": self.end_column,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

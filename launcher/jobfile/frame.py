@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from launcher.jobfile.diagnostics import Span
+from launcher.jobfile.span import Span
 
 _WIDTH = 110  # of the source text shown; longer lines are cut around the range
 _LEAD = 30  # columns shown before the range of a line that is cut
