@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher import git
+from launcher.actor import actor
 from launcher.apply.approval import check_approved, check_plan
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, OnEvent, Result
@@ -26,7 +27,7 @@ from launcher.plan.reconcile import reconcile
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.ledger import Ledger
-from launcher.state.lock import actor, apply_lock
+from launcher.state.lock import apply_lock
 
 LOCK_TIMEOUT_S = 60.0
 _OWNER_POLL_S = 0.1

@@ -9,8 +9,7 @@ from __future__ import annotations
 import sqlite3
 from _thread import allocate_lock
 
-from launcher import paths
-from launcher import database
+from launcher import database, paths
 from launcher.state.rows import COLUMNS, SCHEMA, VERSION, Entry, from_attempt, to_attempt
 
 TYPE_CHECKING = False

@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 
 from launcher import paths
+from launcher.actor import actor
 from launcher.errors import LockTimeoutError
 
 TYPE_CHECKING = False
@@ -61,17 +62,6 @@ def file_name(project: str, target: str) -> str:
     from hashlib import sha256
 
     return f"{name[:_LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:16]}"
-
-
-def actor() -> str:
-    """Who we are, as `user@host`. A user without a name is a number."""
-    import pwd
-
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        user = str(os.geteuid())
-    return f"{user}@{os.uname().nodename}"
 
 
 def _escaped(name: str) -> str:

@@ -6,6 +6,7 @@ import os
 import time
 
 from launcher import paths
+from launcher.actor import actor
 from launcher.schedulers.local import kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless
 
@@ -61,7 +62,7 @@ def _stop(app_dir: str, view: AppView) -> AppView | None:
 def _write_intent(app_dir: str) -> bool:
     """Say who wants the app stopped. False when its folder was removed meanwhile."""
     path = rundir.cancel(app_dir)
-    text = f"uid {os.getuid()}, pid {os.getpid()} on {os.uname().nodename} at {time.time():.3f}\n"
+    text = f"{actor()}\n"
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

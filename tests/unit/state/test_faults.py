@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import StateError
 from launcher.database import _filesystem, _refuse_network
+from launcher.errors import StateError
 from launcher.state.ledger import Ledger
 from tests.unit.state.attempts import attempt, key
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.actor import actor
 from launcher.errors import LockTimeoutError, StateError
-from launcher.state.lock import actor, apply_lock, file_name
+from launcher.state.lock import apply_lock, file_name
 from tests import processes
 
 HOLDER = """
