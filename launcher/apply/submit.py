@@ -71,7 +71,7 @@ def submit(
         _create(launch, scheduler, reservation, events, about)
         for old in step.stops:
             stop(old, step, engines=engines, ledger=ledger, events=events)
-        # On record before it runs, so that whoever asks by name finds it, also when we are killed right after.
+        # On record before it runs, so that whoever asks by name finds it, also if we die right after.
         ledger.record(replace(attempt, state="created"))
         events.tell("starting", step.key, **about)
         scheduler.start(reservation)

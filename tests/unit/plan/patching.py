@@ -1,4 +1,4 @@
-"""Apply printed changes to a document: the proof that they say everything, and that their paths are unambiguous."""
+"""Apply changes to a document by their printed paths: the proof that they say everything, unambiguously."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def patch(document: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]
 
 
 def segments(path: str) -> list[Any]:
-    found = [match for match in _SEGMENT.finditer(path)]
+    found = list(_SEGMENT.finditer(path))
     assert "".join(match[0] for match in found) == path
     return [_segment(match) for match in found]
 

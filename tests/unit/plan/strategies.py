@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Other tests run beside ours, so how long one takes proves nothing."""
 
 # Few and awkward: keys that need quotes, keys that look like indexes, and collisions between documents.
 words = st.sampled_from(["a", "b", "a.b", "0", "", "[x]", 'q"', "naïve", "LR", "x-y", "new\nline"])
@@ -21,7 +25,9 @@ tables = st.dictionaries(words, values, min_size=1, max_size=3)
 
 @st.composite
 def mounts(draw: st.DrawFn) -> list[dict[str, Any]]:
-    places = draw(st.sets(st.sampled_from(["/data", "/a b", "/x[0]", 'C:"', "/", "/e.f"]), min_size=1, max_size=3))
+    places = draw(
+        st.sets(st.sampled_from(["/data", "/a b", "/x[0]", 'C:"', "/", "/e.f"]), min_size=1, max_size=3)
+    )
     kinds = st.fixed_dictionaries(
         {"type": st.sampled_from(["bind", "volume"]), "src": texts}, optional={"read_only": st.just(True)}
     )
@@ -37,7 +43,9 @@ def roles(name: str) -> st.SearchStrategy[dict[str, Any]]:
             "image": st.text(min_size=1, max_size=3),
             "num_replicas": st.integers(2, 4),
             "port_map": st.dictionaries(words, st.integers(1, 9), min_size=1, max_size=2),
-            "resource": st.fixed_dictionaries({"cpu_millis": st.integers(1, 3)}, optional={"gpu": st.integers(0, 2)}),
+            "resource": st.fixed_dictionaries(
+                {"cpu_millis": st.integers(1, 3)}, optional={"gpu": st.integers(0, 2)}
+            ),
             "mounts": mounts(),
             "metadata": tables,
             "retry_policy": st.sampled_from(["ROLE", "REPLICA"]),
@@ -50,6 +58,9 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     names = draw(st.lists(st.sampled_from(["t", "u", "v-1", "0"]), unique=True, min_size=1, max_size=3))
     rest = st.fixed_dictionaries(
         {"scheduler": st.sampled_from(["local_cwd", "slurm"])},
-        optional={"cfg": st.dictionaries(words, st.one_of(texts, items), min_size=1), "timeout_s": st.integers(1, 9)},
+        optional={
+            "cfg": st.dictionaries(words, st.one_of(texts, items), min_size=1),
+            "timeout_s": st.integers(1, 9),
+        },
     )
     return {**draw(rest), "roles": [draw(roles(name)) for name in names]}

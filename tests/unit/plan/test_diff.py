@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from launcher.plan.align import align
 from launcher.plan.diff import diff
 from tests.unit.plan.patching import patch
-from tests.unit.plan.strategies import documents, items
+from tests.unit.plan.strategies import documents, items, unhurried
 
 BARE = {"name": "trainer", "entrypoint": "python"}
 
@@ -21,23 +21,27 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return [str(change) for change in diff(*documents)]
 
 
+@unhurried
 @given(documents(), documents())
 def test_applying_the_changes_to_the_old_document_gives_the_new_one(old: Any, new: Any) -> None:
     made = patch(old, diff(old, new))
     assert json.dumps(made, sort_keys=True) == json.dumps(new, sort_keys=True)
 
 
+@unhurried
 @given(documents())
 def test_equal_documents_have_no_changes(document: Any) -> None:
     assert diff(document, json.loads(json.dumps(document))) == ()
 
 
+@unhurried
 @given(documents(), documents())
 def test_every_change_is_one_printable_line(old: Any, new: Any) -> None:
     for change in diff(old, new):
         assert str(change).isprintable()
 
 
+@unhurried
 @given(items, st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "z"])), max_size=2))
 def test_inserting_items_is_that_many_changes(old: list[str], insertions: list[tuple[int, str]]) -> None:
     new = list(old)
@@ -55,6 +59,7 @@ def edit_distance(old: str, new: str) -> int:
     return 1 + min(edit_distance(*rest) for rest in rests)
 
 
+@unhurried
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
 def test_an_alignment_has_the_fewest_edits(old: str, new: str) -> None:
     assert len(align(list(old), list(new))) == edit_distance(old, new)
@@ -75,7 +80,9 @@ def test_a_changed_argument_names_its_place_and_both_values() -> None:
 
 
 def test_an_argument_inserted_in_front_is_one_change() -> None:
-    assert changes({"args": ["a", "b", "c"]}, {"args": ["-v", "a", "b", "c"]}) == ['+ roles.trainer.args[0] = "-v"']
+    assert changes({"args": ["a", "b", "c"]}, {"args": ["-v", "a", "b", "c"]}) == [
+        '+ roles.trainer.args[0] = "-v"'
+    ]
 
 
 def test_an_item_that_stays_is_not_replaced() -> None:
@@ -124,13 +131,21 @@ def test_the_order_of_roles_is_one_change() -> None:
     other = {"name": "eval", "entrypoint": "python"}
     old = {"scheduler": "s", "roles": [BARE, other]}
     new = {"scheduler": "s", "roles": [other, BARE]}
-    assert [str(change) for change in diff(old, new)] == ['~ roles: ["trainer", "eval"] → ["eval", "trainer"]']
+    assert [str(change) for change in diff(old, new)] == [
+        '~ roles: ["trainer", "eval"] → ["eval", "trainer"]'
+    ]
 
 
 def test_types_are_told_apart() -> None:
-    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == ['~ roles.trainer.metadata.a: 1 → "1"']
-    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": True}}) == ["~ roles.trainer.metadata.a: 1 → true"]
-    assert changes({"metadata": {"a": None}}, {"metadata": {"a": {}}}) == ["~ roles.trainer.metadata.a: null → {}"]
+    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == [
+        '~ roles.trainer.metadata.a: 1 → "1"'
+    ]
+    assert changes({"metadata": {"a": 1}}, {"metadata": {"a": True}}) == [
+        "~ roles.trainer.metadata.a: 1 → true"
+    ]
+    assert changes({"metadata": {"a": None}}, {"metadata": {"a": {}}}) == [
+        "~ roles.trainer.metadata.a: null → {}"
+    ]
 
 
 def test_a_key_that_could_be_misread_stands_in_quotes() -> None:
@@ -145,11 +160,23 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ({"env": {"HF_TOKEN": "abc1"}}, {"env": {"HF_TOKEN": "abc2"}}, "~ roles.trainer.env.HF_TOKEN: (value not shown)"),
+        (
+            {"env": {"HF_TOKEN": "abc1"}},
+            {"env": {"HF_TOKEN": "abc2"}},
+            "~ roles.trainer.env.HF_TOKEN: (value not shown)",
+        ),
         ({}, {"env": {"apiKey": "abc1"}}, "+ roles.trainer.env.apiKey = (value not shown)"),
         ({"env": {"DB_PASSWORD": "abc1"}}, {}, "- roles.trainer.env.DB_PASSWORD = (value not shown)"),
-        ({"args": ["x"]}, {"args": ["x", "--token=abc1"]}, '+ roles.trainer.args[1] = "--token=(value not shown)"'),
-        ({"args": ["--token", "abc1"]}, {"args": ["--token", "abc2"]}, "~ roles.trainer.args[1]: (value not shown)"),
+        (
+            {"args": ["x"]},
+            {"args": ["x", "--token=abc1"]},
+            '+ roles.trainer.args[1] = "--token=(value not shown)"',
+        ),
+        (
+            {"args": ["--token", "abc1"]},
+            {"args": ["--token", "abc2"]},
+            "~ roles.trainer.args[1]: (value not shown)",
+        ),
         ({}, {"args": ["--token", "abc1"]}, '+ roles.trainer.args = ["--token", "(value not shown)"]'),
         ({}, {"metadata": {"auth": {"a": "abc1"}}}, "+ roles.trainer.metadata.auth = (value not shown)"),
     ],
@@ -165,6 +192,8 @@ def test_sensitive_literals_of_a_new_role_are_not_shown() -> None:
     assert "abc1" not in repr(change)
 
 
-@pytest.mark.parametrize("name", ["MAX_TOKENS", "TOKENIZERS_PARALLELISM", "AUTHOR", "KEYBOARD", "PASSES", "MONKEY"])
+@pytest.mark.parametrize(
+    "name", ["MAX_TOKENS", "TOKENIZERS_PARALLELISM", "AUTHOR", "KEYBOARD", "PASSES", "MONKEY"]
+)
 def test_names_that_only_look_alike_are_shown(name: str) -> None:
     assert changes({}, {"env": {name: "4"}}) == [f'+ roles.trainer.env.{name} = "4"']

@@ -21,7 +21,9 @@ def test_it_names_the_attempts_that_would_be_stopped() -> None:
 
 
 def test_it_is_golden() -> None:
-    assert plan([]).plan_digest == "lp1:sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+    assert (
+        plan([]).plan_digest == "lp1:sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+    )
 
 
 def test_time_commit_path_policy_and_order_are_no_part_of_it() -> None:
@@ -37,7 +39,9 @@ def test_kept_and_held_jobs_are_no_part_of_it() -> None:
 
 
 def test_the_document_and_the_key_are_part_of_it() -> None:
-    digests = {plan(launch).plan_digest for launch in (NEW, OLD, EVAL, job("train", "--lr", "5", project="x"))}
+    digests = {
+        plan(launch).plan_digest for launch in (NEW, OLD, EVAL, job("train", "--lr", "5", project="x"))
+    }
     assert len(digests) == 4
 
 

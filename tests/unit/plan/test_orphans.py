@@ -80,7 +80,9 @@ def test_directories_hold_what_lies_below_them(directory: str) -> None:
 
 
 def test_a_job_that_moved_within_the_directory_is_no_orphan() -> None:
-    assert plan(KEPT, attempt(KEPT, "running", path="jobs/old/place.launcher.yaml"), scopes=[HERE]).orphans == ()
+    assert (
+        plan(KEPT, attempt(KEPT, "running", path="jobs/old/place.launcher.yaml"), scopes=[HERE]).orphans == ()
+    )
 
 
 def test_both_attempts_of_a_job_that_was_being_replaced_are_destroyed() -> None:

@@ -133,7 +133,13 @@ def test_protection_has_no_say_where_nothing_is_live() -> None:
 
 @pytest.mark.parametrize(
     "policies",
-    [{"on_change": "hold"}, {"on_failed": "rerun"}, {"protect": True}, {"max_attempts": 1}, {"on_lost": "rerun"}],
+    [
+        {"on_change": "hold"},
+        {"on_failed": "rerun"},
+        {"protect": True},
+        {"max_attempts": 1},
+        {"on_lost": "rerun"},
+    ],
 )
 @pytest.mark.parametrize("state", ["running", "succeeded", "cancelled"])
 def test_editing_a_policy_never_reruns_anything(state: str, policies: dict[str, Any]) -> None:
@@ -170,7 +176,9 @@ def test_rerun_while_somebody_submits_waits_for_them() -> None:
 
 
 def test_rerun_touches_only_the_job_that_it_names() -> None:
-    made = plan([train(), job("eval")], attempt(job("eval"), "failed"), attempt(train(), "failed"), rerun=["eval"])
+    made = plan(
+        [train(), job("eval")], attempt(job("eval"), "failed"), attempt(train(), "failed"), rerun=["eval"]
+    )
     assert [(step.key.job, step.kind) for step in made.steps] == [("eval", "rerun"), ("train", "hold")]
 
 
@@ -193,14 +201,22 @@ def test_rerun_of_a_disabled_job_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("state", "kind"),
-    [("failed", "rerun"), ("lost", "rerun"), ("cancelled", "hold"), ("succeeded", "keep"), ("running", "keep")],
+    [
+        ("failed", "rerun"),
+        ("lost", "rerun"),
+        ("cancelled", "hold"),
+        ("succeeded", "keep"),
+        ("running", "keep"),
+    ],
 )
 def test_retry_failed_reruns_what_failed_or_was_lost(state: str, kind: str) -> None:
     assert plan(train(), attempt(train(), state), retry_failed=True).steps[0].kind == kind
 
 
 def test_a_job_of_another_repository_is_a_problem() -> None:
-    made = plan(train(), attempt(train(), "running", origin="github.com/acme/audio", path="a/train.launcher.yaml"))
+    made = plan(
+        train(), attempt(train(), "running", origin="github.com/acme/audio", path="a/train.launcher.yaml")
+    )
     assert lines(made) == [
         "error: default/train: `train` in project `default` belongs to github.com/acme/audio "
         "(a/train.launcher.yaml) (hint: set `project:` in jobs/train.launcher.yaml, or pass --take-over "

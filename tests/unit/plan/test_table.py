@@ -57,8 +57,7 @@ def test_a_submission_in_progress_is_waited_for() -> None:
 def test_a_submission_in_progress_of_another_document_is_waited_for_and_then_replaced() -> None:
     made = plan(NEW, attempt(OLD, "reserved", owner=OWNER))
     assert lines(made)[0] == (
-        "-/+ default/train: attempt 1 is being submitted by pid 17 on node1; "
-        'roles.trainer.args[1] "3" → "5"'
+        '-/+ default/train: attempt 1 is being submitted by pid 17 on node1; roles.trainer.args[1] "3" → "5"'
     )
     assert made.steps[0].waits_for == OWNER
 

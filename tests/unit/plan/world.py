@@ -22,12 +22,22 @@ OWNER = "pid 17 on node1"
 def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, **fields: Any) -> Launch:
     """A job `name` whose role `trainer` runs `python args…`; what is no field of a launch is a policy."""
     role = Role(name="trainer", image="", entrypoint="python", args=list(args), env=dict(env or {}))
-    own = {k: fields.pop(k) for k in ("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target") if k in fields}
+    own = {
+        k: fields.pop(k)
+        for k in ("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target")
+        if k in fields
+    }
     return Launch(
         key=JobKey(own.pop("project", "default"), own.pop("target", "default"), name),
         app=AppDef(name=name, roles=[role]),
         lifecycle=Lifecycle(**fields),
-        **{"scheduler": "local_cwd", "root": "/src", "file": f"jobs/{name}.launcher.yaml", "origin": ORIGIN, **own},
+        **{
+            "scheduler": "local_cwd",
+            "root": "/src",
+            "file": f"jobs/{name}.launcher.yaml",
+            "origin": ORIGIN,
+            **own,
+        },
     )
 
 

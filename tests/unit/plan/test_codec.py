@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from launcher.plan.codec import PlanFileError, decode, dumps, encode, loads, plan_schema
+from launcher.plan.model import Plan
+from launcher.plan.orphans import Scope
+from launcher.plan.recheck import located
+from launcher.specs import canonical
+from launcher.specs.attempt import AttemptState
+from launcher.specs.launch import JobKey, Launch, Lifecycle
+from tests.unit.plan.strategies import documents, unhurried
+from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan
+
+SCHEMA = Path(__file__).parents[3] / "schemas" / "plan-v1.schema.json"
+VALIDATOR = Draft202012Validator(plan_schema())
+SCOPES = [Scope(origin=ORIGIN, target="default")]
+
+LIFECYCLES = st.builds(
+    Lifecycle,
+    on_change=st.sampled_from([None, "replace", "hold"]),
+    on_failed=st.sampled_from(["hold", "rerun"]),
+    on_lost=st.sampled_from(["hold", "rerun"]),
+    max_attempts=st.none() | st.integers(1, 3),
+    protect=st.booleans(),
+)
+
+
+@st.composite
+def launches(draw: st.DrawFn, name: str) -> Launch:
+    """A job of any document, out of the normal form and into it again."""
+    document = canonical.renormalise(draw(documents()))
+    metadata = draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
+    return Launch(
+        key=JobKey("default", "default", name),
+        app=canonical.app_from_document(document, name, metadata),
+        scheduler=document["scheduler"],
+        cfg=document.get("cfg", {}),
+        timeout_s=document.get("timeout_s"),
+        lifecycle=draw(LIFECYCLES),
+        enabled=draw(st.booleans()),
+        description=draw(st.text(max_size=3)),
+        root="/src",
+        file=f"jobs/{name}.launcher.yaml",
+        origin=ORIGIN,
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Any mix of actions, orphans and problems."""
+    desired, seen = [], []
+    for name in draw(st.sets(st.sampled_from(["a", "b", "c"]))):
+        desired.append(draw(launches(name)))
+        states: list[AttemptState] = [
+            "reserved",
+            "created",
+            "running",
+            "succeeded",
+            "failed",
+            "cancelled",
+            "lost",
+        ]
+        for number in range(1, draw(st.integers(1, 3))):
+            ran = replace(draw(launches(name)), key=desired[-1].key) if draw(st.booleans()) else desired[-1]
+            owner = draw(st.sampled_from(["", OWNER]))
+            origin = draw(st.sampled_from([ORIGIN, ORIGIN, "elsewhere"]))
+            seen.append(attempt(ran, draw(st.sampled_from(states)), number, owner=owner, origin=origin))
+    gone = [attempt(job("gone"), "running")] if draw(st.booleans()) else []
+    made = plan(
+        desired,
+        *seen,
+        *gone,
+        scopes=SCOPES,
+        retry_failed=draw(st.booleans()),
+        prune=draw(st.booleans()),
+        take_over=draw(st.booleans()),
+    )
+    made = made.with_notes(
+        {JobKey("default", "default", "a"): draw(st.lists(st.text(max_size=3), max_size=2))}
+    )
+    return made.sealed(plan_id="p1", created_at=draw(st.integers(0, 2**32)), commits={ORIGIN: "abc-dirty"})
+
+
+@unhurried
+@given(plans())
+def test_a_plan_survives_its_file(made: Plan) -> None:
+    assert located(loads(dumps(made)), root="/src", origin=ORIGIN) == made
+
+
+@unhurried
+@given(plans())
+def test_a_plan_reads_the_same_before_and_after_its_file(made: Plan) -> None:
+    assert str(loads(dumps(made))) == str(made)
+    assert dumps(loads(dumps(made))) == dumps(made)
+
+
+@unhurried
+@given(plans())
+def test_a_plan_obeys_its_schema(made: Plan) -> None:
+    assert list(VALIDATOR.iter_errors(encode(made))) == []
+
+
+def rich() -> dict[str, Any]:
+    """A plan document with everything in it."""
+    train, old = (
+        job("train", "--lr", "5", env={"A": "1"}, on_change="replace", on_failed="rerun"),
+        job("train"),
+    )
+    gone, taken = attempt(job("gone"), "running"), attempt(job("taken"), "running", origin="elsewhere")
+    made = plan(
+        [train, job("taken")],
+        attempt(old, "running", 2),
+        attempt(old, "reserved", 3),
+        gone,
+        taken,
+        scopes=SCOPES,
+    )
+    made = made.with_notes({train.key: ["a note"]}).sealed(
+        plan_id="p1", created_at=0, commits={ORIGIN: "abc"}
+    )
+    return encode(made)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value inside `value`."""
+    entries = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, item in entries:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def edited(path: tuple[Any, ...], *value: Any) -> dict[str, Any]:
+    """The rich plan with the value at `path` replaced, or removed when there is none."""
+    made = copy.deepcopy(rich())
+    holder: Any = made
+    for key in path[:-1]:
+        holder = holder[key]
+    if value:
+        holder[path[-1]] = value[0]
+    else:
+        del holder[path[-1]]
+    return made
+
+
+def accepted(data: Any) -> bool:
+    try:
+        decode(data)
+    except PlanFileError:
+        return False
+    return True
+
+
+def test_the_rich_plan_is_good() -> None:
+    assert accepted(rich())
+
+
+@pytest.mark.parametrize("path", list(places(rich())), ids=lambda path: ".".join(map(str, path)))
+def test_what_the_schema_refuses_we_refuse_without_a_traceback(path: tuple[Any, ...]) -> None:
+    for data in (
+        edited(path),
+        *(edited(path, value) for value in (None, 7, -1, "x", "", True, [], [7], {}, {"x": 7})),
+    ):
+        if not VALIDATOR.is_valid(data):
+            assert not accepted(data)
+        else:
+            accepted(data)  # the rest of what is wrong, no schema can say; it must not crash
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], {}, {"version": 1}, {"version": "launcher.plan/v1"}])
+def test_what_is_no_plan_is_refused(value: Any) -> None:
+    assert not accepted(value)
+
+
+def test_every_fault_is_told_at_once_with_its_path() -> None:
+    data = rich()
+    data["jobs"][0]["action"] = "explode"
+    data["jobs"][0]["guard"]["attempt"] = "3"
+    data["jobs"][0]["launch"]["document"]["roles"][0]["arg"] = []
+    del data["engines"]
+    with pytest.raises(PlanFileError) as caught:
+        decode(data, name="p.json")
+    assert str(caught.value).splitlines() == [
+        "p.json is not a usable plan:",
+        "  jobs[0].action: want one of keep, create, replace, rerun, resume, destroy, hold, got 'explode'",
+        "  jobs[0].guard.attempt: want a whole number, got text",
+        "  jobs[0].launch.document.roles[0].arg: not a field here; did you mean `args`?",
+        "  engines: is missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        (
+            ("jobs", 0, "launch", "document", "roles", 0, "args", 0),
+            "-x",
+            "launch.digest: does not match the document",
+        ),
+        (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
+        (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
+        (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
+        (("plan_digest",), "lp1:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
+        (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
+        (("jobs", 0, "reasons"), [], "reasons: want at least one"),
+    ],
+)
+def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, told: str) -> None:
+    with pytest.raises(PlanFileError, match=told):
+        decode(edited(path, value))
+
+
+def test_a_plan_of_a_newer_version_is_refused_with_the_versions_and_nothing_else() -> None:
+    with pytest.raises(PlanFileError) as caught:
+        decode({"version": "launcher.plan/v2", "tasks": []})
+    assert str(caught.value) == "plan.json is a launcher.plan/v2, and this version reads launcher.plan/v1"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff", '{"version": NaN}', "null"])
+def test_text_that_is_no_plan_is_refused(text: str | bytes) -> None:
+    with pytest.raises(PlanFileError, match=r"plan\.json"):
+        loads(text)
+
+
+def test_a_saved_plan_holds_the_document_and_no_folder_of_this_machine() -> None:
+    text = dumps(plan(job("train", "-v")).sealed(plan_id="p1", created_at=0))
+    assert json.loads(text)["jobs"][0]["launch"]["document"]["roles"][0]["args"] == ["-v"]
+    assert "/src" not in text
+
+
+def test_times_are_written_for_people() -> None:
+    data = encode(plan(job("train")).sealed(plan_id="p1", created_at=1_700_000_000.9, lifetime_s=60))
+    assert (data["created_at"], data["expires_at"]) == ("2023-11-14T22:13:20Z", "2023-11-14T22:14:20Z")
+
+
+def test_the_published_schema_is_the_one_we_check_by() -> None:
+    assert SCHEMA.read_text() == json.dumps(plan_schema(), indent=2) + "\n"
+
+
+def test_the_schema_is_a_schema() -> None:
+    Draft202012Validator.check_schema(plan_schema())

@@ -1,0 +1,279 @@
+"""A saved plan and the world of a later day: what stands, what is done already, what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.plan.codec import dumps, loads
+from launcher.plan.model import Plan
+from launcher.plan.orphans import Scope
+from launcher.plan.recheck import Recheck, located, recheck, stale
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import Launch
+from tests.unit.plan.world import ENGINES, ORIGIN, OWNER, attempt, job, plan, world
+
+NEW, OLD, EVAL, GONE = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval"), job("gone")
+NOON, DAY = 1_000_000, 24 * 3600
+SCOPES = [Scope(origin=ORIGIN, target="default")]
+
+
+def saved(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
+    """A plan that went through a file."""
+    made = plan(desired, *attempts, **choices).sealed(plan_id="p1", created_at=NOON)
+    return located(loads(dumps(made)), root="/src", origin=ORIGIN)
+
+
+def later(made: Plan, *attempts: Attempt, now: float = NOON + 60) -> Recheck:
+    return recheck(made, world(*attempts), now=now)
+
+
+def kinds(check: Recheck) -> list[str]:
+    assert check.refusal() is None, check.refusal()
+    return [step.kind for step in check.plan.steps]
+
+
+def own(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attempt:
+    return attempt(launch, state, number, plan_id="p1", **fields)
+
+
+STANDING = {
+    "create": ([NEW], [], {}),
+    "create after another document": ([NEW], [attempt(OLD, "succeeded", 2)], {}),
+    "create after a failure": ([NEW], [attempt(OLD, "failed", 2)], {}),
+    "create behind a leftover": ([NEW], [attempt(OLD, "reserved", 2)], {}),
+    "replace": ([NEW], [attempt(OLD, "running", 2)], {}),
+    "replace that goes on": ([NEW], [attempt(OLD, "running", 2), attempt(NEW, "created", 3)], {}),
+    "rerun asked for": ([NEW], [attempt(NEW, "succeeded", 2)], {"rerun": ["train"]}),
+    "rerun of what runs": ([NEW], [attempt(NEW, "running", 2)], {"rerun": ["train"]}),
+    "retry": ([NEW], [attempt(NEW, "failed", 2)], {"retry_failed": True}),
+    "rerun by policy": ([job("train", on_lost="rerun")], [attempt(job("train"), "lost", 2)], {}),
+    "resume": ([NEW], [attempt(NEW, "created", 2)], {}),
+    "destroy of a disabled job": ([job("train", enabled=False)], [attempt(NEW, "running", 2)], {}),
+    "destroy of an orphan": ([], [attempt(GONE, "running", 2)], {"scopes": SCOPES, "prune": True}),
+    "take-over": ([NEW], [attempt(OLD, "succeeded", 2, origin="elsewhere")], {"take_over": True}),
+    "keep": ([NEW], [attempt(NEW, "succeeded", 2)], {}),
+    "hold": ([NEW], [attempt(NEW, "failed", 2)], {}),
+}
+
+
+@pytest.mark.parametrize("case", STANDING)
+def test_a_plan_stands_while_nothing_has_happened(case: str) -> None:
+    desired, attempts, choices = STANDING[case]
+    made = saved(desired, *attempts, **choices)
+    check = later(made, *attempts)
+    assert check.stale == ()
+    assert check.plan == made
+    assert check.plan.plan_digest == made.plan_digest
+
+
+def test_a_kept_run_may_have_succeeded_meanwhile() -> None:
+    made = saved([NEW, EVAL], attempt(NEW, "running", 2))
+    assert kinds(later(made, attempt(NEW, "succeeded", 2))) == ["create", "keep"]
+
+
+def test_a_kept_job_may_have_been_run_again_meanwhile() -> None:
+    made = saved([NEW, EVAL], attempt(NEW, "succeeded", 2))
+    assert kinds(later(made, attempt(NEW, "succeeded", 2), attempt(NEW, "running", 3))) == ["create", "keep"]
+
+
+def test_a_kept_submission_may_have_been_finished_meanwhile() -> None:
+    made = saved([NEW], attempt(NEW, "created", 2, owner=OWNER))
+    assert kinds(later(made, attempt(NEW, "running", 2))) == ["keep"]
+
+
+def test_a_held_job_may_have_failed_again_meanwhile() -> None:
+    made = saved([NEW, EVAL], attempt(NEW, "failed", 2))
+    assert kinds(later(made, attempt(NEW, "failed", 2), attempt(NEW, "failed", 3))) == ["create", "hold"]
+
+
+RAN2, FAILED2 = attempt(NEW, "running", 2), attempt(NEW, "failed", 2)
+STALE = {
+    "create, and somebody created it": (NEW, [], [attempt(NEW, "running")], {}),
+    "create, and somebody is at it": (NEW, [], [attempt(NEW, "reserved", owner=OWNER)], {}),
+    "create, and somebody ran another": (NEW, [], [attempt(OLD, "succeeded")], {}),
+    "create, and somebody ran another after it": (
+        NEW,
+        [attempt(OLD, "succeeded", 2)],
+        [attempt(OLD, "succeeded", 2), attempt(job("train", "-q"), "succeeded", 3)],
+        {},
+    ),
+    "keep, and it failed": (NEW, [RAN2], [FAILED2], {}),
+    "keep, and another document runs": (NEW, [RAN2], [attempt(OLD, "running", 3)], {}),
+    "keep, and nothing of it is on record": (NEW, [attempt(NEW, "succeeded", 2)], [], {}),
+    "hold, and somebody ran it": (NEW, [FAILED2], [FAILED2, attempt(NEW, "running", 3)], {}),
+    "replace, and the old one ended": (NEW, [attempt(OLD, "running", 2)], [attempt(OLD, "failed", 2)], {}),
+    "replace, and somebody did": (NEW, [attempt(OLD, "running", 2)], [attempt(NEW, "running", 3)], {}),
+    "replace, and another is to be stopped": (
+        NEW,
+        [attempt(OLD, "running", 2)],
+        [attempt(OLD, "running", 2), attempt(OLD, "running", 1)],
+        {},
+    ),
+    "resume, and somebody did": (NEW, [attempt(NEW, "created", 2)], [RAN2], {}),
+    "resume, and it was taken back": (NEW, [attempt(NEW, "created", 2)], [], {}),
+    "rerun, and somebody did": (NEW, [FAILED2], [FAILED2, attempt(NEW, "running", 3)], {"rerun": ["train"]}),
+    "the job went to another repository": (NEW, [], [attempt(NEW, "succeeded", origin="elsewhere")], {}),
+}
+
+
+@pytest.mark.parametrize("case", STALE)
+def test_a_plan_is_stale_when_an_action_would_change(case: str) -> None:
+    desired, before, after, choices = STALE[case]
+    made = saved(desired, *before, **choices)
+    [found] = later(made, *after).stale
+    assert (found.key, found.reason.code) == (NEW.key, "attempt_changed")
+    assert stale(made.steps[0], made, world(*after)) == found.reason
+
+
+def test_staleness_says_what_was_expected_what_was_found_and_who_did_it() -> None:
+    made = saved([NEW, EVAL], attempt(OLD, "succeeded", 2))
+    after = [
+        attempt(OLD, "succeeded", 2),
+        attempt(NEW, "running", 3),
+        attempt(EVAL, "failed", actor="bob@node2"),
+    ]
+    assert str(later(made, *after).refusal()) == (
+        "the plan cannot be applied any more:\n"
+        "  default/eval: expected no attempt, found attempt 1 (failed) made by bob@node2; "
+        "the plan says create, and now it would be hold\n"
+        "  default/train: expected attempt 2 (succeeded), found attempt 3 (running) made by ann@node1; "
+        "the plan says create, and now it would be keep"
+    )
+
+
+def test_a_running_attempt_of_this_very_plan_counts_as_done() -> None:
+    made = saved([NEW, EVAL])
+    assert kinds(later(made, own(NEW, "running"))) == ["create", "keep"]
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
+def test_an_attempt_of_this_plan_counts_as_done_whatever_became_of_it(state: str) -> None:
+    launch = job("train", on_failed="rerun", on_cancelled="rerun", on_lost="rerun")
+    made = saved([launch, EVAL], retry_failed=True)
+    assert kinds(later(made, own(launch, state))) == ["create", "hold"]
+
+
+def test_a_rerun_that_this_plan_has_started_is_not_started_again() -> None:
+    made = saved([NEW, EVAL], attempt(NEW, "succeeded"), rerun=["train"])
+    assert kinds(later(made, attempt(NEW, "succeeded"), own(NEW, "succeeded", 2))) == ["create", "keep"]
+
+
+@pytest.mark.parametrize("state", ["reserved", "created"])
+def test_an_unfinished_attempt_of_this_plan_is_resumed(state: str) -> None:
+    check = later(saved([NEW, EVAL]), own(NEW, state))
+    assert kinds(check) == ["create", "resume"]
+    assert check.plan.steps[1].number == 1
+
+
+def test_an_unfinished_replace_of_this_plan_goes_on() -> None:
+    old = attempt(OLD, "running", 2)
+    check = later(saved([NEW], old), old, own(NEW, "created", 3))
+    assert kinds(check) == ["replace"]
+    assert (check.plan.steps[0].number, check.plan.steps[0].stops[0].attempt) == (3, 2)
+
+
+def test_an_unfinished_replace_whose_old_attempt_was_stopped_already_is_resumed() -> None:
+    made = saved([NEW], attempt(OLD, "running", 2))
+    assert kinds(later(made, attempt(OLD, "cancelled", 2), own(NEW, "created", 3))) == ["resume"]
+
+
+def test_whoever_else_applies_this_plan_is_waited_for() -> None:
+    check = later(saved([NEW]), own(NEW, "reserved", owner=OWNER))
+    assert kinds(check) == ["keep"]
+    assert check.plan.steps[0].waits_for == OWNER
+
+
+@pytest.mark.parametrize("desired", [[NEW], [NEW, EVAL]])
+def test_a_plan_that_was_applied_is_stale(desired: list[Launch]) -> None:
+    check = later(saved(desired), *(own(launch, "running") for launch in desired))
+    assert [(found.key, found.reason.code) for found in check.stale] == [(None, "already_applied")]
+    assert "ann@node1 applied it already" in str(check.refusal())
+
+
+def test_a_plan_that_had_nothing_to_do_is_never_stale_for_that() -> None:
+    made = saved([NEW], attempt(NEW, "succeeded"))
+    assert kinds(later(made, attempt(NEW, "succeeded"))) == ["keep"]
+
+
+@pytest.mark.parametrize("plan_id", ["", "p2"])
+def test_an_attempt_of_another_plan_speaks_against_it(plan_id: str) -> None:
+    assert later(saved([NEW]), attempt(NEW, "running", plan_id=plan_id)).stale
+
+
+def test_a_plan_without_an_id_owns_nothing() -> None:
+    made = plan([NEW]).sealed(plan_id="", created_at=NOON)
+    assert later(made, attempt(NEW, "running")).stale
+
+
+def test_what_a_plan_has_destroyed_already_counts_as_done() -> None:
+    """Killed between the destroy and the create: an ended orphan has no mark of who ended it."""
+    made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
+    assert kinds(later(made, attempt(GONE, "cancelled", 2))) == ["keep", "create"]
+
+
+def test_a_disabled_job_that_has_ended_meanwhile_counts_as_done() -> None:
+    made = saved([job("train", enabled=False), EVAL], attempt(NEW, "running", 2))
+    assert kinds(later(made, attempt(NEW, "succeeded", 2))) == ["create", "keep"]
+
+
+def test_an_orphan_that_was_started_anew_makes_the_plan_stale() -> None:
+    made = saved([NEW], attempt(GONE, "running", 2), scopes=SCOPES, prune=True)
+    [found] = later(made, attempt(GONE, "succeeded", 2), attempt(GONE, "running", 3)).stale
+    assert found.key == GONE.key
+
+
+def test_an_older_attempt_beside_a_newer_one_is_still_to_be_stopped() -> None:
+    both = attempt(OLD, "running", 1), attempt(NEW, "running", 2)
+    made = saved([NEW], *both)
+    assert kinds(later(made, *both)) == ["destroy", "keep"]
+    assert later(made, replace(both[0], state="cancelled"), both[1]).stale[0].reason.code == "already_applied"
+
+
+def test_a_plan_expires() -> None:
+    made = saved([NEW])
+    assert later(made, now=NOON + DAY).stale == ()
+    check = later(made, now=NOON + DAY + 1)
+    assert "the plan expired at 1970-01-13 13:46 UTC" in str(check.refusal())
+    assert check.stale[0].reason.code == "expired"
+
+
+def test_a_plan_for_another_engine_is_refused() -> None:
+    made = saved([NEW])
+    elsewhere = replace(world(), fingerprints={"local_cwd": "local:9999"})
+    [found] = recheck(made, elsewhere, now=NOON).stale
+    assert found.reason.code == "other_engine"
+    assert str(found) == 'local_cwd "local:0123" → "local:9999"'
+
+
+def test_a_plan_minds_only_the_engines_that_it_touches() -> None:
+    more = replace(world(), fingerprints={**ENGINES, "slurm": "x"})
+    assert recheck(saved([NEW]), more, now=NOON).stale == ()
+
+
+def test_refusals_exit_with_4() -> None:
+    refusal = later(saved([NEW]), attempt(NEW, "running")).refusal()
+    assert refusal is not None
+    assert refusal.exit_code == 4
+
+
+def test_a_saved_plan_is_bound_to_the_repository_at_hand() -> None:
+    made = loads(dumps(plan(NEW).sealed(plan_id="p1", created_at=NOON)))
+    bound = located(made, root="/elsewhere/vision", origin=ORIGIN).steps[0].launch
+    assert bound == replace(NEW, root="/elsewhere/vision")
+
+
+def test_a_saved_plan_of_another_repository_is_refused() -> None:
+    with pytest.raises(
+        Exception, match=r"for github.com/acme/vision, and this is github.com/acme/audio"
+    ) as caught:
+        located(plan(NEW), root="/src", origin="github.com/acme/audio")
+    assert caught.value.exit_code == 4  # type: ignore[attr-defined]
+
+
+def test_a_job_without_a_remote_is_at_home_in_its_folder() -> None:
+    bound = located(plan(job("train", origin="/home/ann/jobs")), root="/src", origin=ORIGIN)
+    assert bound.steps[0].launch is not None
+    assert bound.steps[0].launch.root == "/home/ann/jobs"
