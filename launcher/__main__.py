@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code. `argv` is without the program's name."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run a command line (without the program's name) and return its exit code.
+
+    Without `argv` this is the whole program: it reads `sys.argv` and ends the process.
+    """
+    if argv is not None:
+        return _run(list(argv))
+    try:
+        code = _run(sys.argv[1:])
+    except KeyboardInterrupt:  # before anybody was ready for it
+        code = 130
+    _leave(code)
+
+
+def _run(words: list[str]) -> int:
     if words == ["--version"] and sys.stdout is not None:
         from launcher import __version__
 
-        print(f"launcher {__version__}")
-        return 0
+        try:
+            print(f"launcher {__version__}", flush=True)
+            return 0
+        except OSError:
+            pass  # tried again below, where what cannot be written is reported
     from launcher.cli.main import main as run
 
     return run(words)
 
 
+def _leave(code: int) -> NoReturn:
+    """End the process without taking the interpreter apart.
+
+    Nothing of ours is left for that: it would take as long as the quickest commands do, and whoever waits
+    for `launcher wait` would wait for it too.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            pass  # reported where it was written, as far as that is possible
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,7 +2,8 @@
 
 python -m tests.kill_at step NAME N -- ARGV     at the N-th event NAME of an apply
 python -m tests.kill_at call N -- ARGV          at the N-th function call or return, whatever it is
-python -m tests.kill_at count FILE -- ARGV      lives; writes the number of calls and returns to FILE
+python -m tests.kill_at count FILE -- ARGV      lives; writes how many calls and returns there were before the
+                                                    first event, and in all, to FILE
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
@@ -67,8 +68,10 @@ def arm(words: list[str]) -> Callable[[], None]:
         case ["call", number]:
             on_every_call(lambda n: die() if n == int(number) else None)
         case ["count", path]:
-            on_every_call(lambda n: seen.__setitem__(slice(None), [n]))
-            return lambda: write(path, str(seen[0]))
+            last = [0]
+            on_every_call(lambda n: last.__setitem__(0, n))
+            on_every_event(lambda _: seen.append(last[0]))
+            return lambda: write(path, f"{seen[0]} {last[0]}")
         case _:
             sys.exit(f"what is {words}?")
     return lambda: None

@@ -148,7 +148,7 @@ class Scenario:
 
     def actions(self, *argv: str | Path) -> dict[str, str]:
         """Job → action (keep, create …) of a plan."""
-        return {step["job"]: step["action"] for step in self.plan_document(*argv)["steps"]}
+        return {job["key"]["job"]: job["action"] for job in self.plan_document(*argv)["jobs"]}
 
     def wait(self, app: str, *, code: int | None = 0) -> Done:
         return self.launcher("wait", app, code=code)

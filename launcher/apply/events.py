@@ -15,24 +15,31 @@ from launcher.specs.launch import JobKey
 VERSION = "launcher.event/v1"
 
 EventName = Literal[
-    "waiting",  # for somebody else who is applying
-    "kept",  # nothing to do
-    "held",  # a policy decided to do nothing
+    "planned",
+    "waiting",
+    "kept",
+    "held",
     "reserving",
-    "reserved",  # the attempt's id is ours
+    "reserved",
     "creating",
-    "created",  # every object exists and was checked, nothing runs
-    "stopping",  # a live attempt
+    "created",
+    "stopping",
     "stopped",
     "starting",
-    "started",  # every replica was seen to start
-    "recorded",  # in the ledger
-    "failed",  # this job could not be applied; `message` says why
-    "replica",  # a replica changed its state, while waiting
-    "ended",  # an app has ended, while waiting
+    "started",
+    "recorded",
+    "failed",
+    "log",
+    "ended",
+    "done",
 ]
 
 OnEvent = Callable[[Mapping[str, Any]], None]
+
+
+def event(name: EventName, **facts: Any) -> dict[str, Any]:
+    """One event as a JSON object; `launcher.apply.event_schema` says which facts belong to which."""
+    return {"version": VERSION, "event": name, "time": time(), **facts}
 
 
 class Events:
@@ -42,12 +49,14 @@ class Events:
         self._on_event = on_event
         self._lock = Lock()
 
-    def tell(self, event: EventName, key: JobKey, **facts: Any) -> None:
-        if self._on_event is None:
-            return
-        about = {"project": key.project, "target": key.target, "job": key.job}
-        with self._lock:
-            self._on_event({"version": VERSION, "event": event, "time": time(), **about, **facts})
+    def tell(self, name: EventName, key: JobKey, **facts: Any) -> None:
+        if self._on_event is not None:
+            with self._lock:
+                self._on_event(event(name, **of_job(key), **facts))
+
+
+def of_job(key: JobKey) -> dict[str, str]:
+    return {"project": key.project, "target": key.target, "job": key.job}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

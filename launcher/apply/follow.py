@@ -14,12 +14,8 @@ from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.launch import JobKey
 from launcher.state.ledger import Ledger
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.logs import LogRecord
-
-OnLog = Callable[[JobKey, str, int, "LogRecord"], None]
-"""Called with job, role, replica and a chunk of its output; from one thread per replica."""
+OnLog = Callable[[JobKey, str, int, bytes], None]
+"""Called with job, role, replica and a chunk of its output, cut anywhere; from one thread per app."""
 
 OnProgress = Callable[[JobKey, DescribeAppResponse], None]
 
@@ -75,7 +71,7 @@ def _in_threads(
     on_log: OnLog | None,
     on_progress: OnProgress | None,
 ) -> None:
-    """One waiting thread per app, one per replica whose output is wanted; they sleep in the kernel.
+    """One waiting thread per app, and one more where its output is wanted; they sleep in the kernel.
 
     Daemons all: an interrupt of the main thread leaves them behind, and with it the process.
     """
@@ -99,9 +95,7 @@ def _in_threads(
             _scheduler(outcome, engines)  # made here, so that the threads only look it up
         waiting = [start(one, outcome) for outcome in live]
         if on_log is not None:
-            waiting += [
-                start(_copy, on_log, *where) for outcome in live for where in _replicas(outcome, engines)
-            ]
+            waiting += [start(_copy, on_log, outcome, engines) for outcome in live]
         progress = start(_report, on_progress, live, engines, done) if on_progress is not None else None
     finally:
         threading.stack_size(before)
@@ -114,19 +108,13 @@ def _in_threads(
         raise failures[0]
 
 
-def _replicas(outcome: Outcome, engines: Engines) -> list[tuple[StagedScheduler[Any], Outcome, str, int]]:
+def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
     scheduler = _scheduler(outcome, engines)
     seen = scheduler.describe(outcome.app_id)
-    return [
-        (scheduler, outcome, replica.role, replica.id)
-        for role in (seen.roles_statuses if seen else [])
-        for replica in role.replicas
-    ]
-
-
-def _copy(on_log: OnLog, scheduler: StagedScheduler[Any], outcome: Outcome, role: str, k: int) -> None:
-    for record in scheduler.log_records(outcome.app_id, role, k, follow=True):
-        on_log(outcome.key, role, k, record)
+    roles = seen.roles_statuses if seen is not None else []
+    replicas = [(replica.role, replica.id) for role in roles for replica in role.replicas]
+    for role, k, data in scheduler.log_chunks(outcome.app_id, replicas, follow=True):
+        on_log(outcome.key, role, k, data)
 
 
 def _report(

@@ -38,12 +38,21 @@ def add_arguments(parser: Any) -> None:
 
     jobs.add_arguments(parser, nargs="+", what="job files, directories of them, or one saved plan")
     group = parser.add_argument_group("Approval")
-    group.add_argument("-y", "--yes", action="store_true", help="do not ask; stops where something live would be stopped")
+    group.add_argument(
+        "-y", "--yes", action="store_true", help="do not ask; stops where something live would be stopped"
+    )
     group.add_argument("--allow-destructive", action="store_true", help="live attempts may be stopped")
     group.add_argument(
-        "--expect-digest", metavar="DIGEST", help="go on only with the effects that this plan digest stands for"
+        "--expect-digest",
+        metavar="DIGEST",
+        help="go on only with the effects that this plan digest stands for",
     )
     decisions.add_arguments(parser)
+    group.add_argument(
+        "--root",
+        metavar="DIR",
+        help="the checkout that a saved plan is applied to (default: the one around here)",
+    )
     group = parser.add_argument_group("While it works")
     group.add_argument("-w", "--wait", action="store_true", help="follow the jobs until they have ended")
     group.add_argument("--logs", action="store_true", help="show what the jobs print while waiting")
@@ -81,15 +90,21 @@ def _check_arguments(args: Any) -> None:
 
     if any(is_saved_plan(path) for path in args.files):
         if len(args.files) > 1:
-            raise UsageError("apply takes job files, or one saved plan", hint="apply the saved plan by itself")
+            raise UsageError(
+                "apply takes job files, or one saved plan", hint="apply the saved plan by itself"
+            )
         for name in ("var", "rerun", "retry_failed", "prune", "take_over"):
             if getattr(args, name):
                 raise UsageError(
                     f"--{name.replace('_', '-')} says nothing to a saved plan",
                     hint="give it to `launcher plan` instead",
                 )
+    elif args.root is not None:
+        raise UsageError("--root is for saved plans; job files know where they are")
     if args.logs and not args.wait:
-        raise UsageError("--logs needs --wait", hint="add --wait, or see `launcher logs JOB --follow` afterwards")
+        raise UsageError(
+            "--logs needs --wait", hint="add --wait, or see `launcher logs JOB --follow` afterwards"
+        )
 
 
 def _apply_files(args: Any, console: Console) -> int:
@@ -135,14 +150,16 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     if plan.is_empty:
         return plan
     if not console.can_ask:
-        raise BlockedError("nobody is there to approve the plan", hint="pass --yes to apply without a question")
-    if not console.ask("Apply this plan?"):
+        raise BlockedError(
+            "nobody is there to approve the plan", hint="pass --yes to apply without a question"
+        )
+    if not console.ask("\nApply this plan?"):
         raise BlockedError("not approved, nothing was changed")
     return plan
 
 
 def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
-    """Whether this plan, made under the lock, is the one that was approved. Raises StaleError, BlockedError."""
+    """Raises StaleError when this plan, made under the lock, is not the approved one; BlockedError."""
     from launcher.cli.decisions import matched
     from launcher.errors import BlockedError, StaleError
     from launcher.plan.model import approves
@@ -172,6 +189,11 @@ def _apply_saved(args: Any, console: Console) -> int:
             _check(plan, None, args)
 
         result = apply_plan(
-            plan, approve=approve, wait=args.wait, watching=watch.watching(), lock_timeout_s=args.lock_timeout
+            plan,
+            root=args.root,
+            approve=approve,
+            wait=args.wait,
+            watching=watch.watching(),
+            lock_timeout_s=args.lock_timeout,
         )
         return watch.finish(result)

@@ -1,4 +1,4 @@
-"""Which app a word on the command line means: a handle, an app id, a job's name, `job@3`, with `/role/replica`."""
+"""Which app a word means: a handle, an app id, a job's name, `job@3`; `/role/replica` may stand behind it."""
 
 from __future__ import annotations
 
@@ -96,10 +96,7 @@ def find(text: str) -> App:
     Raises UsageError for what names nothing by its form, LauncherError for what is unknown or ambiguous.
     """
     word = Word(text)
-    if word.scheduler:
-        app = _by_handle(word)
-    else:
-        app = _by_name(word)
+    app = _by_handle(word) if word.scheduler else _by_name(word)
     app.role, app.replicas = word.role, word.replicas
     return app
 
@@ -193,7 +190,8 @@ def _unknown(word: Word) -> LauncherError:
         latest = ledger.find(word.name) if word.number is not None else []
     if latest:
         return LauncherError(
-            f"job `{word.name}` has no attempt {word.number}", hint=f"its latest is attempt {latest[0].number}"
+            f"job `{word.name}` has no attempt {word.number}",
+            hint=f"its latest is attempt {latest[0].number}",
         )
     near = nearest(word.name, {entry.job for entry in newest} | {entry.app_id for entry in newest})
     hint = f"did you mean `{near}`?" if near else "`launcher list` shows what there is"

@@ -17,7 +17,7 @@ REMAINDER = "..."  # argparse.REMAINDER, without importing it
 
 
 class ArgumentTypeError(ValueError):
-    """What `type=` functions raise. argparse prints the text of its own class only, so `help` translates it."""
+    """What `type=` functions raise. argparse shows the text of its own class only; `help` translates."""
 
 
 class Values:

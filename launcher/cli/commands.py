@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# (title, {command: what it does}). A command lives in the module of its name and is imported when it is wanted:
-# it has HELP, USAGE and EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
+# (title, {command: what it does}). A command lives in the module of its name, which is imported when it is
+# wanted: it has HELP, USAGE and EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
 COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "Job files",

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 USAGE = "completion SHELL"
 HELP = "Print a completion script for bash or zsh."
 EXAMPLES = """\
-  bash:  launcher completion bash >~/.local/share/bash-completion/completions/launcher
-  zsh:   launcher completion zsh >~/.zfunc/_launcher      (a folder of your $fpath)
-  now:   eval "$(launcher completion bash)\""""
+  eval "$(launcher completion bash)"             for this shell
+  launcher completion bash >/etc/bash_completion.d/launcher
+  launcher completion zsh >~/.zfunc/_launcher    a folder of your $fpath"""
 
 SHELLS = ("bash", "zsh")
 

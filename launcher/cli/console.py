@@ -111,7 +111,7 @@ class Console:
             raise self.broken(error) from error
 
     def broken(self, error: OSError) -> Exception:
-        """The exception for a failed write to stdout. Silences the stream, so that the exit does not fail again."""
+        """The exception for a failed write to stdout; silences the stream, or the exit would fail again."""
         self.silence()
         if isinstance(error, BrokenPipeError):
             return OutputClosed()
@@ -134,7 +134,7 @@ class Console:
             self._err.write(text + "\n")
             self._err.flush()
         except OSError:
-            self._err = None  # type: ignore[assignment]
+            self._err = None
 
     def warn(self, text: str) -> None:
         self.note(f"{paint('warning:', 'bold yellow', self.err_color)} {text}")

@@ -1,4 +1,4 @@
-"""The options that plan and apply share: what they ask of the planner, and what counts as a reason to stop."""
+"""The options that plan and apply share: what they ask of the planner, and what is a reason to stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def add_arguments(parser: Any) -> None:
         default=[],
         help="run this job again although its document is the same; may be repeated",
     )
-    group.add_argument("--retry-failed", action="store_true", help="run the jobs again that failed or were lost")
+    group.add_argument(
+        "--retry-failed", action="store_true", help="run the jobs again that failed or were lost"
+    )
     group.add_argument(
         "--prune",
         action="store_true",
@@ -64,7 +66,7 @@ def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ..
 
     from launcher.plan.orphans import Scope
 
-    found = {}
+    found: dict[Scope, None] = {}
     for directory in (realpath(path) for path in paths if isdir(path)):
         for launch in launches:
             root = realpath(launch.root)
@@ -84,7 +86,9 @@ def matched(plan: Plan, fail_on: tuple[str, ...]) -> list[str]:
         "orphan": [str(orphan.key) for orphan in plan.orphans]
         + [str(step.key) for step in plan.steps if any(reason.code == "orphan" for reason in step.reasons)],
         "drift": [
-            str(step.key) for step in plan.steps if any(reason.code == "spec_changed" for reason in step.reasons)
+            str(step.key)
+            for step in plan.steps
+            if any(reason.code == "spec_changed" for reason in step.reasons)
         ],
     }
     return [f"{word}: {', '.join(found[word])}" for word in FAIL_ON if word in fail_on and found[word]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from launcher.cli.apps import App
@@ -38,12 +37,16 @@ def run(args: Any, console: Console) -> int:
         return 0
     from launcher.cli.render.status_text import status_text
 
-    console.print(status_text(found, color=console.color))
-    facts = {name: value for name, value in about.items() if name != "document" and value}
-    for name, value in facts.items():
-        console.print(f"{name}: {value}" if not isinstance(value, dict) else f"{name}: {_inline(value)}")
-    if about.get("document"):
-        console.print("\n" + _document_text(about["document"], console.color))
+    document = about.pop("document", None)
+    facts = {name.replace("_", " "): _text(value) for name, value in about.items() if value}
+    console.print(status_text(found, more=facts, color=console.color))
+    if document:
+        from launcher.cli.console import paint
+        from launcher.cli.render.document import flat
+
+        console.print("\n" + paint("DOCUMENT", "dim", console.color))
+        for line in flat(document):
+            console.print(line)
     return 0
 
 
@@ -80,14 +83,7 @@ def _from_local(app: App) -> dict[str, Any]:
     return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
 
 
-def _inline(value: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={text}" for key, text in value.items())
-
-
-def _document_text(document: Mapping[str, Any], color: bool) -> str:
-    """The document as lines `path = value`; literals under sensitive-looking names are left out."""
-    from launcher.cli.console import paint
-    from launcher.plan.diff import diff
-
-    lines = [str(change).removeprefix("+ ") for change in diff({}, document)]
-    return "\n".join([paint("document:", "dim", color), *(f"  {line}" for line in lines)])
+def _text(value: Any) -> str:
+    return (
+        ", ".join(f"{key}={text}" for key, text in value.items()) if isinstance(value, dict) else str(value)
+    )

@@ -1,4 +1,4 @@
-"""Everything that `status` shows of one app, whichever scheduler it lives on. Its end is recorded when it is news."""
+"""All that `status` shows of one app, whichever scheduler it lives on. An end that is news is recorded."""
 
 from __future__ import annotations
 
@@ -67,10 +67,7 @@ def inspect(app: App) -> Inspected:
     """The app as it is now. Raises UnknownAppException when neither an engine nor the ledger knows it."""
     item = on_record(app)
     found = Inspected(item)
-    if app.scheduler in LOCAL:
-        known = _from_local(app, found)
-    else:
-        known = _from_engine(app, found)
+    known = _from_local(app, found) if app.scheduler in LOCAL else _from_engine(app, found)
     if not known and item.state == "unknown":
         from launcher.specs.handle import UnknownAppException
 
@@ -149,6 +146,10 @@ def _replicas(roles: Sequence[Any]) -> list[Replica]:
         for seen in role.replicas:
             replica = Replica(role.role, seen.id, str(seen.state).lower())
             replica.exit_code, replica.num_restarts = seen.exit_code, seen.num_restarts
-            replica.started_at, replica.ended_at, replica.message = seen.started_at, seen.ended_at, seen.message
+            replica.started_at, replica.ended_at, replica.message = (
+                seen.started_at,
+                seen.ended_at,
+                seen.message,
+            )
             out.append(replica)
     return out

@@ -1,4 +1,4 @@
-"""The apps there are, as `list` and `status` show them: from the ledger, the local index, or an engine asked by name.
+"""The apps there are, as `list` and `status` show them: by the ledger, the local index, or an engine.
 
 Light: nothing here loads the specs, unless an app has ended that nobody has recorded yet.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
     from typing import Any
 
     from launcher.schedulers.local.appview import AppView
@@ -158,7 +159,12 @@ def _recorded(limit: int | None, scheduler: str | None) -> list[Item]:
 def of_entry(entry: Entry) -> Item:
     item = Item(entry.scheduler, entry.session, entry.app_id)
     item.name, item.project, item.target, item.job = entry.job, entry.project, entry.target, entry.job
-    item.attempt, item.state, item.message, item.exit_code = entry.number, entry.state, entry.message, entry.exit_code
+    item.attempt, item.state, item.message, item.exit_code = (
+        entry.number,
+        entry.state,
+        entry.message,
+        entry.exit_code,
+    )
     item.created_at, item.started_at, item.ended_at = entry.created_at, entry.started_at, entry.ended_at
     return item
 
@@ -192,6 +198,47 @@ def refresh(item: Item, view: AppView) -> None:
     item.state, item.message, item.exit_code = view.state, view.message, view.exit_code
     item.started_at, item.ended_at = view.started_at, view.ended_at
     item.created_at = item.created_at or view.created_at
+
+
+class EndRecorder:
+    """Writes into the ledger how apps ended, at the price of one statement. A context manager.
+
+    `settle` does that and more; this is for whoever is in a hurry and has the app's record at hand.
+    Where the state folder cannot be written nothing is recorded: looking must still work.
+    """
+
+    def __init__(self) -> None:
+        from launcher.errors import StateError
+        from launcher.state.ledger import Ledger
+
+        try:
+            self._ledger: Ledger | None = Ledger.open()
+        except StateError:
+            self._ledger = None
+
+    def __enter__(self) -> EndRecorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def record(self, app_id: str, view: AppView) -> None:
+        """`view` is of an app that has ended. An end that is known already stays as it is."""
+        from launcher.errors import StateError
+
+        if self._ledger is None:
+            return
+        try:
+            end: Any = view.state
+            self._ledger.settle(
+                app_id, end, view.ended_at, view.message, view.exit_code, started_at=view.started_at
+            )
+        except StateError:
+            self._ledger.close()
+            self._ledger = None
 
 
 def settle() -> Sequence[Any]:

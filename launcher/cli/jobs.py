@@ -1,4 +1,4 @@
-"""Job files on a command line: which there are, what their variables are, and the launches they compile to."""
+"""Job files on a command line: which there are, their variables, and the launches they compile to."""
 
 from __future__ import annotations
 

@@ -72,11 +72,15 @@ def _known_replicas(app: App) -> list[tuple[str, int]]:
     else:
         answer = scheduler.describe(app.app_id)
         if answer is not None:
-            return [(status.role, replica.id) for status in answer.roles_statuses for replica in status.replicas]
+            return [
+                (status.role, replica.id) for status in answer.roles_statuses for replica in status.replicas
+            ]
     from launcher.cli.inspect_app import inspect
 
     inspect(app)  # raises where nobody knows the app at all
-    raise LauncherError(f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes")
+    raise LauncherError(
+        f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes"
+    )
 
 
 def read(app: App, asked: Asked) -> Iterator[bytes]:
@@ -192,4 +196,3 @@ def _as_they_come(sources: list[Iterator[tuple[int, bytes]]]) -> Iterator[bytes]
             left -= 1
         else:
             yield item
-

@@ -51,6 +51,12 @@ def run(args: Any, console: Console) -> int:
     from launcher.cli.apps import find
     from launcher.cli.log_reader import read
 
+    if args.follow:
+        from launcher.cli.interrupts import terminate_with_exception
+
+        terminate_with_exception()
+    if args.regex is not None:
+        check_regex(args.regex)
     app = find(args.app)
     for data in read(app, _asked(args, app, console)):
         console.copy(data, flush=args.follow)
@@ -60,8 +66,6 @@ def run(args: Any, console: Console) -> int:
 def _asked(args: Any, app: App, console: Console) -> Asked:
     from launcher.cli.log_reader import Asked, replicas_of
 
-    if args.regex is not None:
-        check_regex(args.regex)
     asked = Asked(replicas_of(app), args.stream)
     asked.since, asked.until, asked.tail, asked.follow = args.since, args.until, args.tail, args.follow
     asked.regex, asked.timestamps = args.regex, args.timestamps

@@ -1,7 +1,7 @@
 """Find the command, read its arguments, run it, turn what went wrong into an exit code.
 
-The one place that catches errors for the user: a LauncherError becomes `error: …` with its exit code, a reader
-of stdout that has gone ends us quietly, Ctrl-C gives 130 and SIGTERM 143.
+The one place that catches errors for the user: a LauncherError becomes `error: …` with its exit code, a
+reader of stdout that has gone ends us quietly, Ctrl-C gives 130 and SIGTERM 143.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from launcher.errors import JobFileError, LauncherError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 CLOSED = 141  # as a shell reports a program that SIGPIPE has ended
 INTERRUPTED = 130
@@ -46,8 +47,11 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
         return 1
     if not argv or argv[0] in ("-h", "--help", "help"):
         return _help(argv, console)
-    if argv[0] == "--version":
-        return dispatch(["version", *argv[1:]], console)
+    if list(argv) == ["--version"]:
+        from launcher import __version__
+
+        console.print(f"launcher {__version__}")
+        return 0
     name, words = argv[0], argv[1:]
     if name not in names():
         raise unknown_command(name)
@@ -56,7 +60,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
 
     plain = Arguments()
     module.add_arguments(plain)
-    args = plain.parse(words)
+    args: Any = plain.parse(words)
     if args is None:
         from launcher.cli.help import HelpRequested, parser
 
@@ -105,11 +109,10 @@ def _show_diagnostics(error: JobFileError, console: Console) -> None:
 def _help(argv: Sequence[str], console: Console) -> int:
     if argv and argv[0] == "help" and len(argv) > 1:
         return dispatch([argv[1], "--help"], console)
-    from launcher.cli.help import overview
+    from launcher.cli.overview import overview
 
     if argv:
         console.print(overview(console.color), end="")
         return 0
     console.note(overview(console.err_color).rstrip("\n"))
     return UsageError.exit_code
-

@@ -20,7 +20,7 @@ directory. Marks: + create, -/+ replace a running one, r re-run, > resume,
 EXAMPLES = """\
   launcher plan jobs/train.launcher.yaml --var epochs=5
   launcher plan jobs/ --out plan.json && launcher apply plan.json
-  launcher plan jobs/ --detailed-exitcode     2 when apply would change something
+  launcher plan jobs/ --detailed-exitcode     2 when there is something to do
   launcher plan jobs/ --rerun train           what would run if train ran again?"""
 
 FORMATS = ("text", "json", "markdown")

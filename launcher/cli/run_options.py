@@ -1,4 +1,4 @@
-"""The run options of every scheduler, made when they are asked for, for those who must not import schedulers."""
+"""The run options of every scheduler, made on demand, for those who must not import schedulers."""
 
 from __future__ import annotations
 

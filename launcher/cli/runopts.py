@@ -32,8 +32,8 @@ def run(args: Any, console: Console) -> int:
         return 0
     for number, (name, options) in enumerate(found.items()):
         if len(found) > 1:
-            console.print(("\n" if number else "") + f"{name}:")
-        console.print(_table(options, console))
+            console.print(("\n" if number else "") + f"# {name}")
+        console.print(_text(options, console.color))
     return 0
 
 
@@ -51,20 +51,15 @@ def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def _table(options: dict[str, dict[str, Any]], console: Console) -> str:
-    if not options:
-        return "no run options"
+def _text(options: dict[str, dict[str, Any]], color: bool) -> str:
+    """Two lines an option: name, type and default; what it does."""
     from json import dumps
 
-    from launcher.cli.render.tables import table
+    from launcher.cli.console import paint
 
-    rows = [
-        [
-            (name, "bold"),
-            option["type"],
-            "required" if option["required"] else "" if option["default"] is None else dumps(option["default"]),
-            option["help"],
-        ]
-        for name, option in options.items()
-    ]
-    return table(["OPTION", "TYPE", "DEFAULT", "WHAT"], rows, color=console.color)
+    lines = []
+    for name, option in options.items():
+        default = "" if option["default"] is None else f", default {dumps(option['default'])}"
+        kind = f"{option['type']}{', required' if option['required'] else default}"
+        lines += [f"{paint(name, 'bold', color)} ({kind})", f"    {option['help']}"]
+    return "\n".join(lines) or "no run options"

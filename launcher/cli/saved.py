@@ -53,3 +53,17 @@ def read_plan(path: str) -> Plan:
             return loads(file.read(), name=path)
     except OSError as error:
         raise LauncherError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def document(plan: Plan) -> str:
+    """The text of the plan as it is saved, with an id, its time and the commits of its job files."""
+    import time
+    from uuid import uuid4
+
+    from launcher.apply.plans import commit_of
+    from launcher.plan.codec import dumps
+
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    roots = {launch.origin: launch.root for launch in launches}
+    commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}
+    return dumps(plan.sealed(plan_id=str(uuid4()), created_at=time.time(), commits=commits))

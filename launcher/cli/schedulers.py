@@ -32,7 +32,12 @@ def run(args: Any, console: Console) -> int:
     from launcher.cli.render.tables import table
 
     rows = [
-        [(row["name"], "bold"), "default" if row["default"] else "", "yes" if row["apply"] else "run only", row["about"]]
+        [
+            (row["name"], "bold"),
+            "default" if row["default"] else "",
+            "yes" if row["apply"] else "run only",
+            row["about"],
+        ]
         for row in found
     ]
     console.print(table(["NAME", "", "PLAN AND APPLY", "WHAT"], rows, color=console.color))
@@ -40,12 +45,25 @@ def run(args: Any, console: Console) -> int:
 
 
 def _about(name: str) -> dict[str, Any]:
-    """Whether it can be planned, and the first line of its docstring; why not, when it cannot be loaded."""
+    """Whether it can be planned, and what it says of itself; why not, when it cannot be loaded."""
     from launcher.schedulers import StagedScheduler, get_scheduler
 
     try:
         scheduler = get_scheduler(name, "launcher")
-    except (ImportError, AttributeError) as error:  # a plug-in whose package is broken must not hide the others
+    except (
+        ImportError,
+        AttributeError,
+    ) as error:  # a plug-in whose package is broken must not hide the others
         return {"apply": False, "about": f"cannot be loaded: {error}"}
-    lines = (type(scheduler).__doc__ or "").strip().splitlines()
+    lines = (_factory_doc(name) or type(scheduler).__doc__ or "").strip().splitlines()
     return {"apply": isinstance(scheduler, StagedScheduler), "about": lines[0] if lines else ""}
+
+
+def _factory_doc(name: str) -> str | None:
+    """One class may serve several names; its factories tell them apart."""
+    from importlib import import_module
+
+    from launcher.schedulers import DEFAULT_SCHEDULERS
+
+    module, _, function = DEFAULT_SCHEDULERS.get(name, "").partition(":")
+    return getattr(import_module(module), function).__doc__ if module else None

@@ -8,21 +8,22 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
 
-USAGE = "schema job|plan"
+USAGE = "schema job|plan|event"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
 job     job files: for editors that check and complete YAML and TOML
-plan    saved plans: what `launcher plan --out` writes and `--format json` prints"""
+plan    saved plans: what `launcher plan --out` writes
+event   a line of `launcher apply --format jsonl`"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
-KINDS = ("job", "plan")
+KINDS = ("job", "plan", "event")
 
 
 def add_arguments(parser: Any) -> None:
     from launcher.cli.kinds import one_of
 
-    parser.add_argument("kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job or plan")
+    parser.add_argument("kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job, plan or event")
 
 
 def run(args: Any, console: Console) -> int:
@@ -37,6 +38,10 @@ def schema(kind: str) -> dict[str, Any]:
         from launcher.plan.codec import plan_schema
 
         return plan_schema()
+    if kind == "event":
+        from launcher.apply.event_schema import event_schema
+
+        return event_schema()
     from launcher.jobfile import job_schema
 
     return job_schema()

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 USAGE = "version [--json]"
 HELP = "The version of launcher, of the Python it runs on, and where it keeps its state."
-EXAMPLES = "  launcher version          for people, and for bug reports\n  launcher --version        one line, fast"
+EXAMPLES = (
+    "  launcher version          for people, and for bug reports\n  launcher --version        one line, fast"
+)
 
 
 def add_arguments(parser: Any) -> None:

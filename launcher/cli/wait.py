@@ -28,7 +28,9 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id or a handle"
     )
-    parser.add_argument("--timeout", metavar="TIME", type=duration, help="give up after that long: 90, 10s, 1h30m")
+    parser.add_argument(
+        "--timeout", metavar="TIME", type=duration, help="give up after that long: 90, 10s, 1h30m"
+    )
 
 
 def run(args: Any, console: Console) -> int:
@@ -55,19 +57,20 @@ def wait_for(app: App, timeout_s: float | None) -> str:
     Raises UnknownAppException.
     """
     from launcher.cli.apps import scheduler_of
-    from launcher.cli.inventory import LIVE, LOCAL
+    from launcher.cli.inventory import LIVE, LOCAL, EndRecorder
 
     scheduler = scheduler_of(app)
     if app.scheduler not in LOCAL:
         answer = scheduler.wait(app.app_id, timeout_s)
         return _recorded_state(app) if answer is None else str(answer.state).lower()
-    view = scheduler.wait_view(app.app_id, timeout_s)
-    if view is None:
-        return _recorded_state(app)
-    state: str = view.state
-    if state not in LIVE:
-        _record(app)
-    return state
+    with EndRecorder() as recorder:  # opened before we wait: whoever waits for us does not wait for that
+        view = scheduler.wait_view(app.app_id, timeout_s)
+        if view is None:
+            return _recorded_state(app)
+        if view.state not in LIVE:
+            recorder.record(app.app_id, view)
+        state: str = view.state
+        return state
 
 
 def _recorded_state(app: App) -> str:
@@ -75,12 +78,3 @@ def _recorded_state(app: App) -> str:
     from launcher.cli.inspect_app import inspect
 
     return inspect(app).item.state
-
-
-def _record(app: App) -> None:
-    """Have the end in the ledger, unless it is there already."""
-    from launcher.cli.inspect_app import on_record
-    from launcher.cli.inventory import settle
-
-    if on_record(app).is_live:
-        settle()

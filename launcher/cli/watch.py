@@ -1,9 +1,10 @@
-"""What a user sees while an apply works and waits: the plan, changes of state, output of replicas, the result."""
+"""What a user sees of an apply: the plan, changes of state, the output of replicas, the result."""
 
 from __future__ import annotations
 
 import threading
 
+from launcher.apply.events import event, of_job
 from launcher.cli.console import OutputClosed, OutputError
 from launcher.cli.render.log_lines import Shaper, prefixes
 from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, result_json
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
     from launcher.cli.render.progress import Progress
     from launcher.plan.model import Plan
-    from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.launch import JobKey
 
@@ -76,7 +76,7 @@ class Watch:
             self._fronts = dict(zip((where for where, _ in replicas), fronts, strict=True))
         if self._format == "jsonl":
             counts = {kind: count for kind, count in plan.counts().items() if count}
-            self._json({"version": _version(), "event": "planned", "counts": counts, "plan_digest": plan.plan_digest})
+            self._json(event("planned", counts=counts, plan_digest=plan.plan_digest))
         elif self._format == "text" and show:
             from launcher.cli.render.plan_text import plan_text
 
@@ -90,7 +90,7 @@ class Watch:
         if self._format == "json":
             self._json(result_json(result), indent=2)
         elif self._format == "jsonl":
-            self._json({"version": _version(), "event": "done", **result_json(result)})
+            self._json(event("done", **result_json(result)))
         else:
             self._show(result.outcomes)
         for text in errors_text(result.outcomes, color=self._console.err_color):
@@ -101,9 +101,20 @@ class Watch:
         kept = [outcome for outcome in outcomes if outcome.kind == "keep"]
         shown = outcomes if len(kept) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
         if shown:
-            self._write("\n" + outcomes_text(shown, color=self._console.color) + "\n")
-        if not self._wait and any(o.state == "running" for o in outcomes):
-            self._console.note("they go on by themselves: `launcher logs JOB --follow` reads along")
+            self._write(("\n" if self._shapers else "") + outcomes_text(shown, color=self._console.color))
+        advice = self._advice(outcomes)
+        if advice:
+            self._console.note(advice)
+
+    def _advice(self, outcomes: Sequence[Outcome]) -> str:
+        """What one would like to do next."""
+        running = [outcome.key.job for outcome in outcomes if outcome.state == "running"]
+        failed = [outcome.key.job for outcome in outcomes if outcome.state == "failed"]
+        if running and not self._wait:
+            return f"running by itself now; to read along: launcher logs {running[0]} --follow"
+        if failed and not self._logs:
+            return f"to see what it printed: launcher logs {failed[0]}"
+        return ""
 
     def _event(self, event: Mapping[str, Any]) -> None:
         if self._format == "jsonl":
@@ -126,20 +137,19 @@ class Watch:
                 self._progress = Progress().__enter__()
         self._progress.update(key, seen)
 
-    def _log(self, key: JobKey, role: str, k: int, record: LogRecord) -> None:
+    def _log(self, key: JobKey, role: str, k: int, data: bytes) -> None:
         where = (key, role, k)
         with self._lock:
             shaper = self._shapers.get(where)
             if shaper is None:
                 front = self._fronts.get(where) or next(prefixes([(role, k)], self._console.color))
                 shaper = self._shapers[where] = Shaper(front if self._format == "text" else b"")
-            text = shaper.feed(record.time_ns, str(record.stream), record.data)
+            text = shaper.feed(0, "", data)
             if self._format == "text":
                 self._copy(text)
             elif self._format == "jsonl" and text:
-                about = {"project": key.project, "target": key.target, "job": key.job, "role": role, "replica": k}
                 lines = text.decode("utf-8", "replace")
-                self._json({"version": _version(), "event": "log", **about, "stream": record.stream, "text": lines})
+                self._json(event("log", **of_job(key), role=role, replica=k, text=lines))
 
     def _copy(self, text: bytes) -> None:
         if text:
@@ -161,17 +171,10 @@ class Watch:
 
 
 def _replicas(plan: Plan) -> Iterator[tuple[tuple[JobKey, str, int], tuple[str, int]]]:
-    """Every replica of the plan's jobs, and how its lines are labelled: with the job where there are several."""
+    """Every replica of the plan's jobs, and the label of its lines: with the job where there are several."""
     launches = [step.launch for step in plan.steps if step.launch is not None]
     for launch in launches:
         for role in launch.app.roles:
             name = role.name if len(launches) == 1 else f"{launch.key.job}/{role.name}"
             for k in range(role.num_replicas):
                 yield (launch.key, role.name, k), (name, k)
-
-
-def _version() -> str:
-    from launcher.apply.events import VERSION
-
-    return VERSION
-

@@ -14,10 +14,15 @@ from tests.benchmarks.world import job, launcher, took, world
 
 LINE = b"x" * 94 + b" %04d\n"
 WRITE = """
-import os
+import os, time
 block = b"".join({line!r} % (n % 10000) for n in range(10000))
+started = time.monotonic()
 for _ in range({blocks}):
-    os.write(1, block)
+    left = memoryview(block)
+    while left:
+        left = left[os.write(1, left):]
+with open("written", "w") as file:
+    file.write(str(time.monotonic() - started))
 """
 
 
@@ -27,8 +32,8 @@ def rows(settings: Settings) -> Iterator[Row]:
     with world() as folder:
         (folder / "write.py").write_text(WRITE.format(line=LINE, blocks=blocks))
         yield compare(
-            f"a replica writes {blocks} MB as fast as it can, to the end of the app",
-            floor=lambda: took([sys.executable, "write.py"], stdout="direct"),
+            f"a replica writes {blocks} MB as fast as it can, its own clock",
+            floor=_directly,
             ours=lambda: _through_the_supervisor(folder),
             target="<= 2.5",
             rounds=rounds,
@@ -78,12 +83,18 @@ with open(sys.argv[1], "rb") as file:
 """
 
 
+def _directly() -> float:
+    took([sys.executable, "write.py"], stdout="direct")
+    return float(Path("written").read_text())
+
+
 def _through_the_supervisor(folder: Path) -> float:
     (folder / "writer.launcher.yaml").write_text(
         f"version: 1\nname: writer\nroles: {{main: {{entrypoint: {sys.executable}, args: [write.py]}}}}\n"
     )
     again = ["--rerun", "writer"] if (folder / "l" / "ledger.db").exists() else []
-    return took(launcher("apply", "writer.launcher.yaml", "--yes", "--wait", *again))
+    took(launcher("apply", "writer.launcher.yaml", "--yes", "--wait", *again))
+    return float(Path("written").read_text())
 
 
 def _peak_kb(folder: Path) -> int:
@@ -105,7 +116,7 @@ def _peak_kb(folder: Path) -> int:
     return peak
 
 
-TICK = "import sys, time\nfor _ in sys.stdin: print(time.monotonic_ns(), flush=True)\n"
+TICK = "import os, sys, time\nfor _ in sys.stdin: os.write(1, b'%d\\n' % time.monotonic_ns())\n"
 
 
 def _follow_latency(folder: Path, settings: Settings) -> Row:
@@ -134,12 +145,12 @@ def _follow_latency(folder: Path, settings: Settings) -> Row:
             gate.write("\n")
             gate.flush()
             assert follower.stdout
-            return (-int(follower.stdout.readline()) + time.monotonic_ns()) / 1e9
+            return _age(follower.stdout.readline())
 
         def floor() -> float:
             assert direct.stdin
             direct.stdin.write("\n")
-            return -int(inotify.line()) / 1e9 + time.monotonic_ns() / 1e9
+            return _age(inotify.line())
 
         row = compare(
             "line written -> line seen by `logs --follow`",
@@ -152,6 +163,11 @@ def _follow_latency(folder: Path, settings: Settings) -> Row:
         direct.wait()
     follower.communicate()
     return row
+
+
+def _age(line: str | bytes) -> float:
+    """Seconds since the time that a line tells."""
+    return (time.monotonic_ns() - int(line)) / 1e9
 
 
 class _Inotify:

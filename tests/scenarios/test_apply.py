@@ -81,7 +81,7 @@ def test_rerunning_an_unknown_job_is_a_usage_error_with_the_nearest_name(scenari
     done = scenario.launcher(
         "apply", scenario.job("true", name="train"), "--yes", "--rerun", "trian", code=64
     )
-    assert "`train`" in done.err
+    assert "did you mean train?" in done.err
     assert scenario.apps() == []
 
 
@@ -104,8 +104,8 @@ def test_a_changed_argument_is_shown_as_exactly_that_path(scenario):
     ] == []
 
     document = scenario.plan_document(file)
-    [step] = document["steps"]
-    assert [(change["op"], change["path"], change["old"], change["new"]) for change in step["changes"]] == [
+    [job] = document["jobs"]
+    assert [(change["op"], change["path"], change["old"], change["new"]) for change in job["changes"]] == [
         ("~", "roles.main.args[1]", "3", "5")
     ]
     scenario.run_to_end(file)
@@ -234,9 +234,9 @@ def test_a_tampered_saved_plan_is_refused(scenario):
     scenario.plan(scenario.job("true"), "--out", "plan.json")
     path = scenario.folder / "plan.json"
     document = json.loads(path.read_text())
-    document["steps"][0]["document"]["roles"][0]["entrypoint"] = "reboot"
+    document["jobs"][0]["launch"]["document"]["roles"][0]["entrypoint"] = "reboot"
     path.write_text(json.dumps(document))
-    scenario.launcher("apply", "plan.json", code=4)
+    assert "edited" in scenario.launcher("apply", "plan.json", code=1).err
     assert scenario.apps() == []
 
 
@@ -261,7 +261,7 @@ def test_twenty_applies_of_one_saved_plan_make_one_attempt(scenario):
 
 def test_one_bad_job_submits_nothing_of_the_others(scenario):
     good = scenario.job("true", name="good")
-    bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: 3}}\n")
+    bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {entrypoint: [a]}}\n")
     scenario.apply(good, bad, code=6)
     assert scenario.apps() == []
 

@@ -6,6 +6,7 @@ import signal
 
 from launcher.specs import AppState
 from tests import processes
+from tests.scenario import until_line
 
 
 def stubborn(gate, mark):
@@ -111,6 +112,7 @@ def test_an_interrupted_run_is_cancelled_and_exits_130(scenario):
 def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):
     gate = scenario.gate()
     client = scenario.start("apply", scenario.job(gate.script), "--yes", "--wait")
+    until_line(client.stderr, "job started")
     gate.entered()
     client.send_signal(signal.SIGINT)
     assert client.wait() == 130

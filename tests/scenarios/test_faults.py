@@ -188,9 +188,9 @@ def test_a_directory_without_job_files_is_exit_6(scenario):
     ("argv", "said"),
     [
         (["aply"], "apply"),
-        (["apply"], "usage"),
+        (["apply"], "FILE"),
         (["list", "--jsn"], "--json"),
-        (["logs"], "usage"),
+        (["logs"], "APP"),
         (["apply", "x", "--format", "xml"], "json"),
     ],
 )
@@ -208,9 +208,9 @@ def test_an_unknown_app_is_refused_with_what_is_near(scenario):
 
 def test_an_unknown_scheduler_and_an_unknown_option_are_diagnostics_with_the_nearest_name(scenario):
     scenario.job("true", top="scheduler: local_cdw")
-    assert "`local_cwd`" in scenario.launcher("validate", "job.launcher.yaml", code=6).err
+    assert "`local_cwd`" in scenario.launcher("validate", "job.launcher.yaml", code=6).out
     scenario.job("true", top="cfg: {grace: 3}")
-    assert "`grace_s`" in scenario.launcher("validate", "job.launcher.yaml", code=6).err
+    assert "`grace_s`" in scenario.launcher("validate", "job.launcher.yaml", code=6).out
 
 
 def test_output_into_a_closed_pipe_is_no_error(scenario):

@@ -85,33 +85,32 @@ def test_the_named_steps_are_the_ones_that_apply_reports(scenario, runs):
 
 
 @pytest.fixture(scope="module")
-def calls():
-    """How many calls and returns a whole apply has; measured once."""
-    return {}
+def span():
+    """(first, last) call of an apply, between which the state is written; measured once per worker."""
+    return []
 
 
 @pytest.mark.parametrize("batch", range(MOMENTS // BATCH))
-def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, runs, calls, batch):
-    file, log = runs
-    count = scenario.folder / "count"
-    assert not killed(scenario, "count", str(count), argv=["apply", file, "--yes"])
-    scenario.wait("job")
-    total = int(count.read_text())
+def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, span, batch):
+    if not span:
+        count = scenario.folder / "count"
+        assert not killed(scenario, "count", str(count), argv=["apply", scenario.job("true"), "--yes"])
+        scenario.wait("job")
+        first, last = map(int, count.read_text().split())
+        span += [first - (last - first) // 2, last]  # opening the state comes before the first event
     chance = random.Random(batch)
     for moment in range(BATCH):
-        log.unlink()
+        log = scenario.folder / f"runs{moment}"
         name = f"job{moment}"
-        scenario.job(f"echo $<app_id>/$<replica_id> >>{log}", replicas=2, name=name)
-        one = scenario.folder / f"{name}.launcher.yaml"
-        at = chance.randrange(1, total)
-        killed(scenario, "call", str(at), argv=["apply", one, "--yes"])
-        scenario.run_to_end(one)
+        file = scenario.job(f"echo $<app_id>/$<replica_id> >>{log}", replicas=2, name=name)
+        at = chance.randrange(*span)
+        killed(scenario, "call", str(at), argv=["apply", file, "--yes"])
+        scenario.run_to_end(file)
+        told = f"killed at call {at} of {span}"
         [attempt] = scenario.attempts(name)
-        assert (attempt.number, attempt.state) == (1, "succeeded"), f"killed at call {at} of {total}"
-        assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], (
-            f"killed at call {at}"
-        )
-        assert scenario.supervisors() == {}
+        assert (attempt.number, attempt.state) == (1, "succeeded"), told
+        assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], told
+        assert scenario.supervisors() == {}, told
 
 
 def test_a_killed_supervisor_means_lost_and_its_processes_are_gone_by_then(scenario):

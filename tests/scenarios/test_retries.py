@@ -5,10 +5,6 @@ from __future__ import annotations
 from launcher.specs import AppState
 
 
-def replicas_of(status):
-    return [replica for role in status["roles"] for replica in role["replicas"]]
-
-
 def test_a_replica_restarts_alone_up_to_max_retries(scenario):
     log = scenario.folder / "starts"
     script = f"echo $<replica_id> >>{log}; [ $<replica_id> = 1 ] || exit 0; exit 7"
@@ -17,7 +13,7 @@ def test_a_replica_restarts_alone_up_to_max_retries(scenario):
     )
     assert sorted(log.read_text().split()) == ["0", "1", "1", "1"]
     assert scenario.state("job") is AppState.FAILED
-    assert [replica["num_restarts"] for replica in replicas_of(scenario.status("job"))] == [0, 2]
+    assert [replica["num_restarts"] for replica in scenario.status("job")["replicas"]] == [0, 2]
     assert scenario.attempts()[-1].exit_code == 7
 
 

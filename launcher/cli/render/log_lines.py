@@ -17,7 +17,7 @@ _COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 class Shaper:
     """Turns the output of one replica into text to show.
 
-    A line is shown when it is complete, or at the end: what stdout and stderr write is never mixed within a line.
+    A line is shown when it is complete, or at the end: stdout and stderr never mix within a line.
 
     Args:
         prefix: stands in front of every line.

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from launcher.plan.diff import Change
-    from launcher.plan.model import Plan, Step
+    from launcher.plan.model import Plan
+    from launcher.plan.step import Step
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
@@ -25,8 +26,10 @@ def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES) -> str:
     """
     told = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
     rows = [_row(step, namer(plan)(step)) for step in told]
-    rows += [f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(str(orphan.guard))} |" for orphan in plan.orphans]
-    details = [_details(step, namer(plan)(step)) for step in told if _changes(step)]
+    rows += [
+        f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(str(orphan.guard))} |" for orphan in plan.orphans
+    ]
+    details = [_details(step, namer(plan)(step)) for step in told if _body(step)]
     for left_out in range(len(details) + len(rows) + 1):
         kept_details = details[: max(0, len(details) - left_out)]
         kept_rows = rows[: len(rows) - max(0, left_out - len(details))]
@@ -56,20 +59,21 @@ def _row(step: Step, name: str) -> str:
     return f"| `{step.mark}` | {_cell(name)} | {action} | {_cell(why)} |"
 
 
-def _changes(step: Step) -> tuple[Change, ...]:
-    """What differs; for a job that has no earlier attempt, all of it."""
-    if step.changes or not step.starts or step.guard.attempt:
-        return step.changes
-    from launcher.plan.diff import diff
+def _body(step: Step) -> list[str]:
+    """The lines of the diff: what differs; for a job that has no earlier attempt, all of it."""
+    lines = [line for change in step.changes for line in _diff_lines(change)]
+    if step.starts and not step.guard.attempt:
+        from launcher.cli.render.document import flat
 
-    return diff({}, step.document)
+        lines += [f"+ {line}" for line in flat(step.document)]
+    return lines + [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops if step.has_effects]
 
 
 def _details(step: Step, name: str) -> str:
-    body = [line for change in _changes(step) for line in _diff_lines(change)]
-    body += [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops if step.has_effects]
     summary = _html(f"{name}: {step.kind}")
-    return "\n".join([f"<details><summary>{summary}</summary>", "", "```diff", *body, "```", "", "</details>", ""])
+    return "\n".join(
+        [f"<details><summary>{summary}</summary>", "", "```diff", *_body(step), "```", "", "</details>", ""]
+    )
 
 
 def _diff_lines(change: Change) -> Iterable[str]:

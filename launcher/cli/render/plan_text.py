@@ -9,7 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from launcher.plan.model import Plan, Step
+    from launcher.plan.model import Plan
+    from launcher.plan.step import Step
 
 STYLES = {
     "keep": "dim",
@@ -48,7 +49,8 @@ def namer(plan: Plan) -> Callable[[Step], str]:
 def _step(step: Step, name: str, color: bool) -> Iterator[str]:
     style = STYLES[step.kind]
     reasons = "; ".join(str(reason) for reason in step.reasons)
-    yield f"{paint(step.mark.ljust(3), f'bold {style}', color)} {paint(name, 'bold', color)}  {step.kind}: {reasons}"
+    mark = paint(step.mark.ljust(3), f"bold {style}", color)
+    yield f"{mark} {paint(name, 'bold', color)}  {step.kind}: {reasons}"
     for change in step.changes:
         text = str(change)
         yield _INDENT + paint(text, _CHANGE_STYLES.get(text[:1], ""), color)
@@ -79,7 +81,8 @@ def _kept(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> It
     for step in steps:
         by_reason.setdefault(step.reasons[0].code, []).append(name(step))
     for code, names in by_reason.items():
-        text = f"{plural(len(names), 'job')} unchanged, {_KEPT.get(code, code.replace('_', ' '))}: {listing(names)}"
+        why = _KEPT.get(code, code.replace("_", " "))
+        text = f"{plural(len(names), 'job')} unchanged, {why}: {listing(names)}"
         yield paint(f"=   {text}", "dim", color)
 
 

@@ -62,8 +62,9 @@ class Progress:
         with self._lock:
             for key, seen in self._seen.items():
                 took = self._ended.get(key, time.time()) - self._began[key]
+                clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
                 table.add_row(
-                    Text(key.job, "bold"), _state(str(seen.state)), _roles(seen), Text(duration(took), "dim")
+                    Text(key.job, "bold"), _state(str(seen.state)), _roles(seen), Text(clock, "dim")
                 )
         return table
 
@@ -92,5 +93,7 @@ def _roles(seen: DescribeAppResponse) -> Text:
 
 def _counts(states: list[str]) -> Text:
     numbers: Mapping[str, int] = {state: states.count(state) for state in sorted(set(states))}
-    parts: list[Any] = [Text(f"{count} {state}", STATE_STYLES.get(state, "")) for state, count in numbers.items()]
+    parts: list[Any] = [
+        Text(f"{count} {state}", STATE_STYLES.get(state, "")) for state, count in numbers.items()
+    ]
     return Text(", ").join(parts)

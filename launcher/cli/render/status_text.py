@@ -10,19 +10,26 @@ from launcher.cli.render.values import ago, state_cell, timestamp, took
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from launcher.cli.inspect_app import Inspected
+    from launcher.cli.render.tables import Cell
 
 _MOST_REPLICAS = 100  # shown one by one; of more, those that need a look
 
 
-def status_text(found: Inspected, *, color: bool = False) -> str:
-    """Without a newline at the end."""
+def status_text(found: Inspected, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
+    """Without a newline at the end.
+
+    Args:
+        more: further facts to show, by name.
+    """
     item, now = found.item, time.time()
     state, style = state_cell(item.state)
     head = f"{paint(item.name or item.app_id, 'bold', color)}  {paint(state, style, color)}"
-    lines = [head, *(f"  {paint(name.ljust(9), 'dim', color)} {value}" for name, value in _facts(found, now))]
+    facts = [*_facts(found, now), *(more or {}).items()]
+    size = max(len(name) for name, _ in facts)
+    lines = [head, *(f"  {paint(name.ljust(size), 'dim', color)}  {value}" for name, value in facts)]
     if found.replicas:
         lines += ["", _replicas(found, now, color)]
     return "\n".join(lines)
@@ -40,7 +47,7 @@ def _facts(found: Inspected, now: float) -> Iterator[tuple[str, str]]:
         yield ("runs for" if item.is_live else "took"), took(item.started_at, item.ended_at, now)
     if found.num_restarts:
         yield "restarts", str(found.num_restarts)
-    if item.exit_code is not None:
+    if item.exit_code:
         yield "exit code", str(item.exit_code)
     if item.message:
         yield "why", item.message
@@ -54,7 +61,7 @@ def _replicas(found: Inspected, now: float, color: bool) -> str:
     if len(told) > _MOST_REPLICAS:
         told = [replica for replica in told if replica.state not in ("running", "succeeded")][:_MOST_REPLICAS]
         quiet = len(found.replicas) - len(told)
-    rows = [
+    rows: list[list[Cell]] = [
         [
             f"{replica.role}/{replica.k}",
             state_cell(replica.state),
@@ -68,6 +75,8 @@ def _replicas(found: Inspected, now: float, color: bool) -> str:
     ]
     headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "WHY"]
     text = table(headings, rows, color=color) if rows else ""
-    counts = [f"{[r.state for r in found.replicas].count(s)} {s}" for s in sorted({r.state for r in found.replicas})]
+    counts = [
+        f"{[r.state for r in found.replicas].count(s)} {s}" for s in sorted({r.state for r in found.replicas})
+    ]
     rest = f"{len(found.replicas)} replicas: {', '.join(counts)}" if quiet else ""
     return "\n".join(part for part in (text, rest) if part)

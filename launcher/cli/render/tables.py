@@ -18,9 +18,12 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: boo
 
     Columns that are empty in every row are left out.
     """
-    kept = [c for c in range(len(headings)) if any(_text(row[c]) for row in rows)] or list(range(len(headings)))
+    kept = [c for c in range(len(headings)) if any(_text(row[c]) for row in rows)] or list(
+        range(len(headings))
+    )
     widths = [max(len(headings[c]), *(width(_text(row[c])) for row in rows), 0) for c in kept]
-    lines = [[(headings[c], "dim") for c in kept], *([row[c] for c in kept] for row in rows)]
+    lines: list[list[Cell]] = [[(headings[c], "dim") for c in kept]]
+    lines += ([row[c] for c in kept] for row in rows)
     return "\n".join(_line(line, widths, color) for line in lines)
 
 

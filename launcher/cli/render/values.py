@@ -27,9 +27,11 @@ def state_cell(state: str) -> tuple[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """`0.2s`, `12s`, `3m05s`, `2h10m`, `4d03h`: two units at most."""
+    """`35ms`, `1.2s`, `12s`, `3m05s`, `2h10m`, `4d03h`: two units at most."""
     if seconds < 0:
         seconds = 0.0
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)

@@ -39,10 +39,24 @@ def thorough(declared, words):
     return parser.parse_args(list(words))
 
 
-WORDS = st.sampled_from(
-    ["x", "y.yaml", "-", "-n", "7", "--number", "--number=3", "--var", "k=v", "--var=k=v=w", "--kind", "beta", "--kind=c",
-     "-f", "--follow", "--follow=1", "-n5", "--json", "--", "-x", "", "-1", "--help", "--numb", "-fn"]
-)  # fmt: skip
+PLAIN = ["x", "y.yaml", "7", "-n", "--number", "--number=3", "--var", "k=v", "--var=k=v=w", "--kind"]
+ODD = [
+    "",
+    "beta",
+    "-",
+    "--",
+    "-x",
+    "-1",
+    "-n5",
+    "-fn",
+    "--kind=c",
+    "--follow=1",
+    "--numb",
+    "--help",
+    "-f",
+    "--json",
+]
+WORDS = st.sampled_from(PLAIN + ODD)
 
 
 @pytest.mark.parametrize("declared", [declare, declare_one])
@@ -61,7 +75,8 @@ def test_everyday_lines_are_read_without_argparse(words):
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["-n"], ["-n", "x"], ["--nope"], ["--kind", "c"], ["-fx"], ["--follow=1"], ["--", "a"]]
+    "words",
+    [["--help"], ["-n"], ["-n", "x"], ["--nope"], ["--kind", "c"], ["-fx"], ["--follow=1"], ["--", "a"]],
 )
 def test_whatever_is_out_of_the_ordinary_is_left_to_argparse(words):
     assert quick(declare, words) is None
@@ -86,7 +101,9 @@ def test_an_unknown_option_names_the_nearest():
 
 
 def test_a_wrong_value_names_the_nearest_and_the_option():
-    with pytest.raises(UsageError, match=r"--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`\?"):
+    with pytest.raises(
+        UsageError, match=r"--kind: `alhpa` is not one of alpha, beta; did you mean `alpha`\?"
+    ):
         thorough(declare, ["--kind", "alhpa"])
 
 

@@ -11,7 +11,16 @@ from launcher.cli.kinds import count, duration, key_value, moment, several_of
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("1.5", 1.5), ("250ms", 0.25), ("10s", 10), ("2m", 120), ("1h30m", 5400), ("1d2h", 93600), ("0", 0)],
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("250ms", 0.25),
+        ("10s", 10),
+        ("2m", 120),
+        ("1h30m", 5400),
+        ("1d2h", 93600),
+        ("0", 0),
+    ],
 )
 def test_durations(text, seconds):
     assert duration(text) == pytest.approx(seconds)
@@ -28,10 +37,13 @@ def test_a_duration_as_a_moment_is_so_long_ago():
 
 
 def test_moments_are_local_unless_they_say_otherwise():
-    assert moment("2025-03-01T12:30:05+02:00") == datetime(2025, 3, 1, 10, 30, 5, tzinfo=timezone.utc).timestamp()
+    assert (
+        moment("2025-03-01T12:30:05+02:00")
+        == datetime(2025, 3, 1, 10, 30, 5, tzinfo=timezone.utc).timestamp()
+    )
     assert moment("2025-03-01T12:30:05Z") == datetime(2025, 3, 1, 12, 30, 5, tzinfo=timezone.utc).timestamp()
-    assert moment("2025-03-01 12:30") == datetime(2025, 3, 1, 12, 30).timestamp()  # noqa: DTZ001 - local is meant
-    assert moment("2025-03-01") == datetime(2025, 3, 1).timestamp()  # noqa: DTZ001
+    assert moment("2025-03-01 12:30") == datetime(2025, 3, 1, 12, 30).timestamp()
+    assert moment("2025-03-01") == datetime(2025, 3, 1).timestamp()
     assert moment("@1740832200") == 1740832200
 
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from launcher.cli.render.log_lines import Shaper, last_lines, prefixes, shaped, stamp
 from launcher.schedulers.logs import LogRecord
 
-CHUNKS = st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n\r", max_size=6).map(str.encode)))
+CHUNKS = st.lists(
+    st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab\n\r", max_size=6).map(str.encode))
+)
 
 
 def shown(shaper, chunks):
@@ -30,7 +32,7 @@ def test_every_line_of_a_stream_comes_out_whole_and_in_order(chunks):
             expected.pop()
         only = [part for part in chunks if part[0] == stream]
         assert shown(Shaper(b"> "), only) == b"".join(b"> " + line + b"\n" for line in expected)
-    assert out.count(b"\n") == sum(len([x for x in lines_of(chunks, s)[:-1]]) for s in ("stdout", "stderr")) + sum(
+    assert out.count(b"\n") == sum(len(list(lines_of(chunks, s)[:-1])) for s in ("stdout", "stderr")) + sum(
         bool(lines_of(chunks, s)[-1]) for s in ("stdout", "stderr")
     )
 

@@ -4,12 +4,11 @@ import pytest
 
 from launcher.cli.render.values import ago, duration, iso, listing, plural, took
 
+DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
+DURATIONS |= {59.6: "1m00s", 185: "3m05s", 3600: "1h00m", 7801: "2h10m", 86400 * 4 + 3600 * 3: "4d03h"}
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0.0s"), (-1, "0.0s"), (1.24, "1.2s"), (9.96, "10s"), (59.4, "59s"), (59.6, "1m00s"), (185, "3m05s"),
-     (3600, "1h00m"), (7801, "2h10m"), (86400 * 4 + 3600 * 3, "4d03h")],
-)  # fmt: skip
+
+@pytest.mark.parametrize(("seconds", "text"), DURATIONS.items())
 def test_durations_show_two_units_at_most(seconds, text):
     assert duration(seconds) == text
 

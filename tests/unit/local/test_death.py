@@ -43,9 +43,7 @@ def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
             "main",
             sh("setsid -f sleep 1001; echo ready; sleep 1000"),  # another session, the same environment
             sh("env -i sleep 1002 & echo ready; wait"),  # the same session, no environment
-            sh(
-                "(exec env -i setsid sh -c 'sleep 1003; :') & echo ready; wait"
-            ),  # neither, but a living parent
+            sh("(exec env -i setsid sleep 1003) & echo ready; wait"),  # neither, but a living parent
             sh("trap '' TERM INT HUP; echo ready; sleep 1004; sleep 1000"),
         )
     )
@@ -53,8 +51,7 @@ def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
         app.until_log("ready", k=k)
     started = {each.pid: each.start for each in kernel.descendants([app.pid])}
     app.kill()
-    killed = process.kill_leftovers(app.app_dir, app.view)
-    assert 4 <= killed <= len(started)
+    assert process.kill_leftovers(app.app_dir, app.view) >= 4
     assert not any(kernel.is_running(pid, start) for pid, start in started.items())
 
 

@@ -1,0 +1,69 @@
+"""The JSON Schema of events, launcher.event/v1: one object a line of `launcher apply --format jsonl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from launcher.apply.events import VERSION, EventName
+
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer"}
+_JOB: Final = {"project": _TEXT, "target": _TEXT, "job": _TEXT}
+_ATTEMPT: Final = {**_JOB, "attempt": _NUMBER, "app_id": _TEXT, "handle": _TEXT}
+_APP: Final = {**_JOB, "app_id": _TEXT}
+_OPTIONAL: Final = frozenset({"hint"})
+
+EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
+    "planned": (
+        "The plan that is about to be carried out: how many jobs get which action.",
+        {"counts": {"type": "object", "additionalProperties": _NUMBER}, "plan_digest": _TEXT},
+    ),
+    "waiting": ("Somebody else is applying this project, or submitting this job.", {**_JOB, "owner": _TEXT}),
+    "kept": ("Nothing is to be done for the job.", _APP),
+    "held": ("A policy decided to do nothing; the job needs attention.", _APP),
+    "reserving": ("The id of a new attempt is about to be taken.", _ATTEMPT),
+    "reserved": ("It is ours.", _ATTEMPT),
+    "creating": ("Its objects are about to be made.", _ATTEMPT),
+    "created": ("All of them exist and were checked; nothing runs yet.", _ATTEMPT),
+    "stopping": ("A live attempt is about to be stopped.", {**_APP, "attempt": _NUMBER}),
+    "stopped": ("Nothing of it is left.", {**_APP, "attempt": _NUMBER}),
+    "starting": ("The new attempt is about to be started.", _ATTEMPT),
+    "started": ("Every replica was seen to start.", _ATTEMPT),
+    "recorded": ("The ledger knows that it runs.", _ATTEMPT),
+    "failed": (
+        "The job could not be applied; nothing of it is left behind.",
+        {**_JOB, "message": _TEXT, "hint": {"type": ["string", "null"]}},
+    ),
+    "log": (
+        "Whole lines that a replica printed (with --logs).",
+        {**_JOB, "role": _TEXT, "replica": _NUMBER, "text": _TEXT},
+    ),
+    "ended": ("An app has ended (with --wait).", {**_APP, "state": _TEXT, "message": _TEXT}),
+    "done": (
+        "The apply is over: its exit code, and what came of every job.",
+        {"exit_code": _NUMBER, "jobs": {"type": "array", "items": {"type": "object"}}},
+    ),
+}
+"""Every event: what it says, and its facts beside version, event and time (seconds since the epoch)."""
+
+
+def event_schema() -> dict[str, Any]:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "event-v1.schema.json",
+        "title": "An event of launcher apply --format jsonl",
+        "oneOf": [_of(name, *about) for name, about in EVENTS.items()],
+    }
+
+
+def _of(name: EventName, says: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    common = {"version": {"const": VERSION}, "event": {"const": name}, "time": {"type": "number"}}
+    return {
+        "title": name,
+        "description": says,
+        "type": "object",
+        "properties": {**common, **facts},
+        "required": [*common, *(fact for fact in facts if fact not in _OPTIONAL)],
+        "additionalProperties": False,
+    }

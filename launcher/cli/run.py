@@ -1,0 +1,129 @@
+"""`launcher run`: one job file, attached to this terminal."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.apps import App
+    from launcher.cli.console import Console
+    from launcher.runner import Runner
+    from launcher.specs import AppDef, Launch
+
+USAGE = "run FILE [OPTIONS]"
+HELP = """\
+Run one job file now, outside of plan and apply, and show what it prints. It is
+cancelled with this command: by Ctrl-C, by a closed terminal.
+
+Every run is a fresh app: what ran before is neither looked at nor held."""
+EXAMPLES = """\
+  launcher run jobs/train.launcher.yaml --var epochs=1
+  launcher run train.launcher.yaml --dryrun        show the request, run nothing
+  launcher run train.launcher.yaml --cfg grace_s=30
+  launcher wait $(launcher run train.launcher.yaml --detach)
+
+Exit code 5 when it did not succeed, 130 when it was interrupted."""
+
+NOT_SUCCEEDED = 5
+
+
+def add_arguments(parser: Any) -> None:
+    from launcher.cli import jobs
+
+    parser.add_argument("file", metavar="FILE", help="a job file")
+    jobs.add_variables(parser)
+    parser.add_argument(
+        "-s", "--scheduler", metavar="SCHEDULER", help="run it there, instead of where the file says"
+    )
+    parser.add_argument(
+        "-c",
+        "--cfg",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a run option of the scheduler (see `launcher runopts`); may be repeated",
+    )
+    parser.add_argument("--dryrun", action="store_true", help="show what the scheduler would be sent")
+    parser.add_argument("-d", "--detach", action="store_true", help="print the handle and leave it to itself")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.cli import jobs
+    from launcher.errors import UsageError
+    from launcher.runner import get_runner
+
+    launches = jobs.launches([args.file], args.var, console)
+    if len(launches) != 1:
+        raise UsageError(
+            f"{args.file} holds {len(launches)} jobs, run takes one", hint="name one of its files"
+        )
+    [launch] = launches
+    scheduler = args.scheduler or launch.scheduler
+    with get_runner(launch.key.project, detach=args.detach) as runner:
+        app, cfg = _bound(launch, scheduler, args.cfg, runner)
+        info = runner.dryrun(app, scheduler, cfg)
+        if args.dryrun:
+            console.print(repr(info))
+            return 0
+        from launcher.cli.interrupts import Terminated, terminate_with_exception
+
+        terminate_with_exception()
+        try:
+            return _run(info, args, runner, console)
+        except (KeyboardInterrupt, Terminated):
+            console.note(
+                f"cancelling {app.name}"
+            )  # closing the runner does it, and waits until nothing is left
+            raise
+
+
+def _run(info: Any, args: Any, runner: Runner, console: Console) -> int:
+    handle = runner.schedule(info)
+    if args.detach:
+        console.print(handle)
+        return 0
+    return _follow(handle, console)
+
+
+def _bound(launch: Launch, scheduler: str, given: list[str], runner: Runner) -> tuple[AppDef, dict[str, Any]]:
+    """The app and its options with this machine's paths; a file's options are those of its own scheduler."""
+    import os
+
+    from launcher.specs.binding import bind, bind_cfg
+
+    directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
+    opts = runner.scheduler_run_opts(scheduler)
+    cfg = dict(launch.cfg) if scheduler == launch.scheduler else {}
+    for text in given:
+        cfg.update(opts.cfg_from_str(text))
+    app = bind(launch.app, directory=directory, home=os.path.expanduser("~"))
+    return app, bind_cfg(cfg, opts=opts, timeout_s=launch.timeout_s, directory=directory)
+
+
+def _follow(handle: str, console: Console) -> int:
+    """Show the output of every replica until the app has ended."""
+    from launcher.cli.inspect_app import inspect
+    from launcher.cli.log_reader import Asked, read, replicas_of
+    from launcher.cli.render.log_lines import prefixes
+    from launcher.cli.wait import wait_for
+
+    app = _app(handle)
+    console.note(handle)
+    asked = Asked(replicas_of(app))
+    asked.follow = True
+    if len(asked.replicas) > 1:
+        asked.prefixes = list(prefixes(asked.replicas, console.color))
+    for data in read(app, asked):
+        console.copy(data, flush=True)
+    state = wait_for(app, None)
+    why = inspect(app).item.message
+    console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
+    return 0 if state == "succeeded" else NOT_SUCCEEDED
+
+
+def _app(handle: str) -> App:
+    from launcher.cli.apps import App
+    from launcher.specs.handle import parse_app_handle
+
+    return App(*parse_app_handle(handle))

@@ -1,0 +1,124 @@
+"""What must never change a job's digest, and what must never be written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "example-digests.json"
+
+PLAIN = """
+version: 1
+name: job
+vars: {n: {type: int, default: 2}}
+roles:
+  one:
+    entrypoint: sh
+    args: [-c, "echo $HOME 3.10"]
+    env: {A: "1", B: "x"}
+    num_replicas: $<var.n>
+    mounts: [{type: bind, src: ./b, dst: /b}, {type: bind, src: ./a, dst: /a}]
+"""
+SAME_IN_OTHER_WORDS = """
+# comments, order of keys, quoting, flow and block style, defaults written out
+name: "job"
+roles:
+  one:
+    mounts:
+      - {dst: /a, src: ./a, type: bind, read_only: false}
+      - type=bind,src=./b,dst=/b
+    num_replicas: 2
+    env:
+      B: x
+      A: 1
+    args: ['-c', 'echo $HOME 3.10']
+    entrypoint: "sh"
+    max_retries: 0
+description: said differently
+lifecycle: {on_failed: rerun}
+version: 1
+"""
+SAME_IN_TOML = """
+version = 1
+name = "job"
+[roles.one]
+entrypoint = "sh"
+args = ["-c", "echo $HOME 3.10"]
+num_replicas = 2
+env = { A = "1", B = "x" }
+mounts = [{ type = "bind", src = "./a", dst = "/a" }, { type = "bind", src = "./b", dst = "/b" }]
+"""
+
+
+def digest(scenario, file, **popen):
+    document = json.loads(scenario.launcher("plan", file, "--format", "json", **popen).out)
+    [job] = document["jobs"]
+    return job["launch"]["digest"]
+
+
+def test_one_job_one_digest_however_it_is_written(scenario):
+    files = [
+        scenario.write("a/job.launcher.yaml", PLAIN),
+        scenario.write("b/job.launcher.yaml", SAME_IN_OTHER_WORDS),
+        scenario.write("c/job.launcher.toml", SAME_IN_TOML),
+    ]
+    assert len({digest(scenario, file) for file in files}) == 1
+
+
+def test_one_digest_wherever_and_by_whomever_it_is_planned(scenario, tmp_path, monkeypatch):
+    file = scenario.write("a/job.launcher.yaml", PLAIN)
+    elsewhere = shutil.copytree(file.parent, tmp_path / "another checkout") / file.name
+    seen = {digest(scenario, file), digest(scenario, elsewhere), digest(scenario, file, cwd="/")}
+    for name, value in (
+        ("TZ", "Asia/Tokyo"),
+        ("LC_ALL", "C"),
+        ("HOME", "/"),
+        ("USER", "x"),
+        ("PYTHONHASHSEED", "7"),
+    ):
+        monkeypatch.setenv(name, value)
+        seen.add(digest(scenario, file))
+    assert len(seen) == 1
+
+
+def test_the_digests_of_the_examples_are_the_ones_that_were_published(scenario):
+    """A change here would re-run every job of every user: make a new normal form instead."""
+    found = {}
+    for file in sorted((ROOT / "examples").rglob("*.launcher.*")):
+        found[str(file.relative_to(ROOT))] = digest(scenario, file)
+    assert found == json.loads(GOLDEN.read_text())
+
+
+def test_two_plans_of_one_world_are_equal(scenario):
+    file = scenario.job("true")
+    changing = {"plan_id", "created_at", "expires_at"}
+    first, second = (scenario.plan_document(file) for _ in range(2))
+    assert {k: v for k, v in first.items() if k not in changing} == {
+        k: v for k, v in second.items() if k not in changing
+    }
+
+
+def test_the_plan_digest_is_shown_and_expected(scenario):
+    file = scenario.job("true")
+    expected = scenario.plan_document(file)["plan_digest"]
+    assert expected in scenario.plan(file)
+    scenario.launcher("apply", file, "--yes", "--expect-digest", f"{expected[:-4]}0000", code=4)
+    assert scenario.apps() == []
+    scenario.launcher("apply", file, "--yes", "--wait", "--expect-digest", expected)
+
+
+def test_validate_and_plan_leave_the_checkout_alone(scenario):
+    file = scenario.job("true")
+    before = {path: path.stat().st_mtime_ns for path in scenario.folder.rglob("*")}
+    scenario.launcher("validate", file)
+    scenario.plan(file)
+    scenario.run_to_end(file)
+    assert {path: path.stat().st_mtime_ns for path in scenario.folder.rglob("*")} == before
+
+
+def test_the_state_folder_is_private(scenario):
+    scenario.run_to_end(scenario.job("true"))
+    assert scenario.home.stat().st_mode & 0o777 == 0o700
+    assert (scenario.home / "ledger.db").stat().st_mode & 0o777 == 0o600

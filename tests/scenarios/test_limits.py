@@ -1,0 +1,55 @@
+"""Many replicas under a low limit of open files, many jobs at once, and a lock that somebody else holds."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import pytest
+
+from launcher.specs import AppState
+
+SOFT = 128
+REPLICAS = 200
+
+
+@pytest.fixture
+def few_files():
+    """The soft limit of open files lowered for what the test starts; the hard one stays."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_more_replicas_than_the_soft_limit_of_open_files(scenario, few_files):
+    file = scenario.job("echo limit $(ulimit -Sn)", replicas=REPLICAS)
+    scenario.run_to_end(file)
+    assert scenario.state("job") is AppState.SUCCEEDED
+    lines = scenario.logs("job", "--no-prefix").splitlines()
+    assert lines == [f"limit {SOFT}"] * REPLICAS  # a replica has the user's own limit
+
+
+def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
+    shown = scenario.launcher(
+        "apply", scenario.job("echo here", replicas=REPLICAS), "--yes", "--wait", "--logs"
+    )
+    assert (shown.out + shown.err).count("| here") == REPLICAS
+
+
+def test_many_jobs_in_one_apply(scenario):
+    files = [scenario.job("true", name=f"job{number}") for number in range(40)]
+    scenario.run_to_end(*files)
+    assert len(scenario.apps()) == 40
+    assert set(scenario.actions(*files).values()) == {"keep"}
+
+
+def test_a_lock_that_is_held_is_waited_for_and_then_refused_with_its_owner(scenario):
+    from launcher.state.lock import apply_lock
+
+    file = scenario.job("true")
+    with apply_lock("default", "default", timeout_s=1):
+        done = scenario.launcher("apply", file, "--yes", "--lock-timeout", "1s", code=7)
+        assert str(os.getpid()) in done.err
+        assert scenario.actions(file) == {"job": "create"}  # a plan takes no lock
+    scenario.run_to_end(file)

@@ -1,0 +1,81 @@
+"""Apply at a terminal: it shows the plan, asks, and takes no for an answer."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+
+import pytest
+
+CONTROLLED = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "os.execv(sys.executable, [sys.executable, '-m', 'launcher', *sys.argv[1:]])"
+)
+
+
+def at_a_terminal(scenario, *argv, answer, meanwhile=lambda: None):
+    """Run `launcher ARGV` on a terminal of its own and type `answer` at its question. Code and output."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", CONTROLLED, *map(str, argv)]
+    process = scenario.spawn(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while chunk := read(ours):
+        asked = b"[y/N]" not in shown and b"[y/N]" in shown + chunk
+        shown += chunk
+        if asked:
+            meanwhile()
+            os.write(ours, answer)
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def read(fd):
+    try:
+        return os.read(fd, 4096)
+    except OSError:  # how Linux reports that the other end of a terminal is closed
+        return b""
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 3), (b"\n", 3), (b"\x04", 3), (b"\x03", 130)])
+def test_anything_but_yes_changes_nothing(scenario, answer, code):
+    got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), answer=answer)
+    assert got == code
+    assert "1 to create" in shown
+    assert scenario.apps() == scenario.attempts() == []
+
+
+def test_yes_applies_and_shows_progress(scenario):
+    got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), "--wait", answer=b"y\n")
+    assert got == 0
+    assert "SUCCEEDED" in shown
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+
+
+def test_approval_at_a_terminal_covers_stopping_what_runs(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    scenario.job("true")
+    got, shown = at_a_terminal(scenario, "apply", file, "--wait", answer=b"y\n")
+    assert got == 0, shown
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
+
+
+def test_when_the_world_moves_while_the_question_stands_nothing_is_applied(scenario):
+    file = scenario.job("true")
+    code, _ = at_a_terminal(
+        scenario, "apply", file, answer=b"y\n", meanwhile=lambda: scenario.run_to_end(file)
+    )
+    assert code == 4
+    assert len(scenario.attempts()) == 1
+
+
+def test_no_colour_where_nobody_looks_or_where_it_is_not_wanted(scenario, monkeypatch):
+    file = scenario.job("true")
+    assert "\x1b" not in scenario.plan(file)
+    assert "\x1b[" in at_a_terminal(scenario, "plan", file, answer=b"")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in at_a_terminal(scenario, "plan", file, answer=b"")[1]

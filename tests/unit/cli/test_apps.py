@@ -1,0 +1,127 @@
+"""Which app a word means; what is ambiguous or unknown is refused with the candidates."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.cli.apps import find, whole
+from launcher.errors import LauncherError, UsageError
+from launcher.state.ledger import Ledger
+from tests.unit.cli.worlds import attempt, launch
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Puts attempts into the ledger; the current directory is of project `default`."""
+    monkeypatch.chdir(tmp_path)
+
+    def put(*attempts):
+        with Ledger.open() as ledger:
+            for one in attempts:
+                ledger.record(one)
+
+    return put
+
+
+def test_a_name_means_the_latest_attempt(record):
+    job = launch("train")
+    record(attempt(job, "failed"), attempt(job, "succeeded", number=2))
+    app = find("train")
+    assert app.app_id == attempt(job, "failed", number=2).app_id
+    assert (app.number, app.job, app.role) == (2, ("default", "default", "train"), "")
+
+
+def test_a_number_means_that_attempt(record):
+    job = launch("train")
+    record(attempt(job, "failed"), attempt(job, "succeeded", number=2))
+    assert find("train@1").number == 1
+    with pytest.raises(LauncherError, match="no attempt 7") as caught:
+        find("train@7")
+    assert "attempt 2" in caught.value.hint
+
+
+def test_an_app_id_and_a_handle_mean_the_same_app(record):
+    seen = attempt(launch("train", project="vision"), "succeeded")
+    record(seen)
+    assert find(seen.app_id).handle == find(seen.handle).handle == seen.handle
+
+
+def test_roles_and_replicas_stand_behind_any_of_them(record):
+    seen = attempt(launch("train"), "succeeded")
+    record(seen)
+    for word in ("train", "train@1", seen.app_id, seen.handle):
+        app = find(f"{word}/main/2,0,2")
+        assert (app.handle, app.role, app.replicas) == (seen.handle, "main", (2, 0))
+
+
+def test_a_name_means_the_project_of_the_current_directory(record, tmp_path, monkeypatch):
+    here, there = launch("train", project="here"), launch("train", project="there")
+    record(attempt(here, "succeeded"), attempt(there, "failed"))
+    (tmp_path / "launcher.toml").write_text('# ours\nproject = "here"  # not there\n[cli]\nproject = "no"\n')
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    assert find("train").session == "here"
+
+
+def test_a_job_of_another_project_is_refused_with_its_handle(record):
+    seen = attempt(launch("train", project="vision"), "succeeded")
+    record(seen)
+    with pytest.raises(LauncherError, match="project `default`") as caught:
+        find("train")
+    assert seen.handle in caught.value.hint
+
+
+def test_a_launcher_toml_above_the_work_tree_is_not_ours(record, tmp_path, monkeypatch):
+    record(attempt(launch("train"), "succeeded"))
+    (tmp_path / "launcher.toml").write_text('project = "above"\n')
+    (tmp_path / "tree" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "tree")
+    assert find("train").session == "default"
+
+
+def test_what_can_mean_two_apps_is_refused_with_both(record):
+    seen = attempt(launch("train"), "succeeded")
+    twin = attempt(launch(seen.app_id), "succeeded")  # a job that is called like another one's app
+    record(seen, twin)
+    with pytest.raises(LauncherError, match="several apps") as caught:
+        find(seen.app_id)
+    assert seen.handle in caught.value.hint
+    assert twin.handle in caught.value.hint
+
+
+def test_an_unknown_name_gets_the_nearest(record):
+    record(attempt(launch("train"), "succeeded"))
+    with pytest.raises(LauncherError, match="no job or app `trian`") as caught:
+        find("trian")
+    assert "`train`" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        "/",
+        "a//b",
+        "a/b/c/d",
+        "a/b/x",
+        "a/b/-1",
+        "a/b/1,",
+        "a@",
+        "a@x",
+        "a@²",
+        "x://y",
+        "://a/b",
+        "@1",
+        "a/b/",
+    ],
+)
+def test_what_has_no_form_of_an_app_is_a_usage_error(record, word):
+    with pytest.raises(UsageError):
+        find(word)
+
+
+def test_a_command_for_whole_apps_takes_no_role(record):
+    record(attempt(launch("train"), "succeeded"))
+    assert whole("train").role == ""
+    with pytest.raises(UsageError, match="/main"):
+        whole("train/main")

@@ -1,0 +1,187 @@
+"""list, status, describe, logs, wait, cancel, run and what they print."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+FAILS = "echo trying; echo wrong >&2; exit 3"
+
+
+@pytest.fixture
+def failed(scenario):
+    scenario.run_to_end(scenario.job(FAILS, replicas=2), code=5)
+    return scenario
+
+
+def test_list_is_empty_and_says_how_to_begin(scenario):
+    done = scenario.launcher("list")
+    assert done.out == ""
+    assert "launcher apply" in done.err
+    assert json.loads(scenario.launcher("list", "--json").out) == []
+    assert not scenario.home.exists()
+
+
+def test_list_shows_the_newest_first_with_state_and_reason(failed):
+    failed.run_to_end(failed.job("true", name="good"))
+    head, first, second = failed.launcher("list").out.splitlines()
+    assert head.split() == ["NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY"]
+    assert first.split()[:3] == ["good", "1", "SUCCEEDED"]
+    assert second.split()[:3] == ["job", "1", "FAILED"]
+    assert re.search(r"main/[01] exited with 3$", second)
+
+
+def test_list_can_be_bounded_and_picked_by_scheduler(failed):
+    failed.run_to_end(failed.job("true", name="good"))
+    assert len(json.loads(failed.launcher("list", "-n", "1", "--json").out)) == 1
+    assert len(json.loads(failed.launcher("list", "--all", "-s", "local_cwd", "--json").out)) == 2
+    assert json.loads(failed.launcher("list", "-s", "local_dir", "--json").out) == []
+    assert "`local_cwd`" in failed.launcher("list", "-s", "local_cvd", code=1).err
+
+
+def test_status_shows_every_replica_with_its_exit_code(failed):
+    text = failed.launcher("status", "job").out
+    assert text.splitlines()[0] == "job  FAILED"
+    assert "job in project default, attempt 1" in text
+    assert len(re.findall(r"^main/[01]", text, re.MULTILINE)) == 2
+    [app] = failed.apps()
+    document = failed.status(app)
+    assert (document["state"], document["attempt"], document["exit_code"]) == ("FAILED", 1, 3)
+    assert {(r["role"], r["replica"]) for r in document["replicas"]} == {("main", 0), ("main", 1)}
+
+
+def test_status_without_an_app_shows_what_runs(scenario):
+    assert "nothing is running" in scenario.launcher("status").err
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    assert "RUNNING" in scenario.launcher("status").out
+    [item] = json.loads(scenario.launcher("status", "--json").out)
+    assert (item["job"], item["state"]) == ("job", "RUNNING")
+    gate.open()
+    scenario.wait("job")
+    assert json.loads(scenario.launcher("status", "--json").out) == []
+
+
+def test_describe_tells_origin_and_document_without_secrets(scenario):
+    scenario.run_to_end(scenario.job("true", role="env: {API_TOKEN: canary, LR: 0.10}"))
+    text = scenario.launcher("describe", "job").out
+    assert 'roles.main.env.LR = "0.10"' in text
+    assert "canary" not in text
+    assert "job.launcher.yaml" in text
+    document = json.loads(scenario.launcher("describe", "job", "--json").out)
+    assert document["document"]["roles"][0]["entrypoint"] == "sh"
+    assert document["digest"].startswith("lr1:")
+
+
+def test_logs_of_one_replica_are_its_bytes(scenario):
+    scenario.run_to_end(scenario.job(r"printf 'a\nb\r\377no newline'"))
+    got = scenario.launcher("logs", "job", errors="surrogateescape").out
+    assert got.encode("utf-8", "surrogateescape") in (b"a\nb\r\xffno newline", b"a\nb\n\xffno newline")
+
+
+def test_logs_of_several_replicas_say_whose_they_are(failed):
+    lines = failed.logs("job").splitlines()
+    assert {line.split(" | ")[0] for line in lines} <= {"main/0", "main/1"}
+    assert failed.logs("job/main", "--no-prefix").splitlines().count("trying") == len(
+        [line for line in lines if line.endswith("trying")]
+    )
+
+
+def test_logs_are_picked_by_stream_pattern_and_number(scenario):
+    scenario.run_to_end(scenario.job("for i in 1 2 3; do echo out $i; echo err $i >&2; done"))
+    assert scenario.logs("job", "--stream", "stderr") == "err 1\nerr 2\nerr 3\n"
+    assert scenario.logs("job", "--stream", "stdout", "--tail", "2") == "out 2\nout 3\n"
+    assert scenario.logs("job", "--stream", "stdout", "--regex", "[13]$", "--tail", "1") == "out 3\n"
+    assert scenario.logs("job", "--until", "@1") == ""
+    assert len(scenario.logs("job", "--since", "1h").splitlines()) == 6
+    stamped = scenario.logs("job", "--timestamps", "--stream", "stdout")
+    assert re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d{4} out \d\n){3}", stamped)
+
+
+def test_logs_of_an_unknown_role_or_replica_name_what_there_is(failed):
+    assert "`main`" in failed.launcher("logs", "job/mian", code=1).err
+    assert "it has 2" in failed.launcher("logs", "job/main/7", code=1).err
+
+
+def test_followed_logs_of_several_replicas_with_times_end_with_the_app(scenario):
+    gate = scenario.gate()
+    scenario.apply(
+        scenario.job(f"[ $<replica_id> = 1 ] || {{ {gate.script}; }}; echo done $<replica_id>", replicas=2)
+    )
+    gate.entered()
+    follower = scenario.start("logs", "job", "--follow", "--timestamps")
+    gate.open()
+    out, err = follower.communicate()
+    assert (follower.returncode, err) == (0, "")
+    assert sorted(line.split()[-1] for line in out.splitlines()) == ["0", "1"]
+
+
+def test_wait_prints_how_each_app_ended(failed):
+    failed.run_to_end(failed.job("true", name="good"))
+    done = failed.launcher("wait", "good", "job", code=5)
+    assert [line.split()[-1] for line in done.out.splitlines()] == ["SUCCEEDED", "FAILED"]
+
+
+def test_wait_gives_up_in_time(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    assert scenario.launcher("wait", "job", "--timeout", "50ms", code=5).out.endswith(" RUNNING\n")
+    scenario.cancel("job")
+    assert scenario.launcher("wait", "job", code=5).out.endswith(" CANCELLED\n")
+
+
+def test_cancel_says_what_became_of_each_app(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    assert scenario.cancel("job").err.endswith(" CANCELLED\n")
+    assert "has ended before" in scenario.cancel("job").err
+
+
+def test_an_unknown_app_is_an_error_everywhere(scenario):
+    for command in ("status", "describe", "logs", "wait", "cancel"):
+        for app in ("nope", "local_cwd://default/nope-1-aaaaa"):
+            assert "nope" in scenario.launcher(command, app, code=1).err
+
+
+def test_run_shows_the_output_and_how_it_ended(scenario):
+    done = scenario.launcher("run", scenario.job(FAILS), code=5)
+    assert "trying\n" in done.out
+    assert "FAILED: main/0 exited with 3" in done.err
+    assert scenario.launcher("run", scenario.job("true")).out == ""
+
+
+def test_a_dry_run_shows_the_request_and_starts_nothing(scenario):
+    text = scenario.launcher("run", scenario.job("echo hi"), "--dryrun").out
+    assert "echo hi" in text
+    assert "$<app_id>" in text
+    assert not scenario.home.exists()
+
+
+def test_a_detached_run_prints_its_handle_and_goes_on(scenario):
+    handle = scenario.launcher("run", scenario.job("echo hi"), "--detach").out.strip()
+    assert handle.startswith("local_cwd://")
+    scenario.wait(handle)
+    assert scenario.logs(handle) == "hi\n"
+    assert scenario.attempts() == []
+
+
+def test_run_options_are_checked_with_the_nearest_name(scenario):
+    file = scenario.job("true")
+    assert "grace_s" in scenario.launcher("run", file, "--cfg", "grase_s=3", code=None).err
+    scenario.launcher("run", file, "--cfg", "grace_s=3", "-s", "local_cwd")
+    assert "`local_cwd`" in scenario.launcher("run", file, "-s", "local_cdw", code=1).err
+
+
+def test_schedulers_and_their_options_are_listed(scenario):
+    names = [item["name"] for item in json.loads(scenario.launcher("schedulers", "--json").out)]
+    assert names[:2] == ["local_cwd", "local_dir"]
+    assert scenario.launcher("schedulers").out.splitlines()[1].split()[:2] == ["local_cwd", "default"]
+    options = json.loads(scenario.launcher("runopts", "local_cwd", "--json").out)["local_cwd"]
+    assert options["grace_s"]["type"] == "float"
+    assert "grace_s (float" in scenario.launcher("runopts").out
+    assert "`local_cwd`" in scenario.launcher("runopts", "local_cvd", code=1).err

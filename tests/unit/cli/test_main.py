@@ -1,0 +1,160 @@
+"""The command as users meet it: help, errors, exit codes, signals and broken pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from launcher.cli.commands import COMMANDS, names
+
+
+def test_every_command_has_a_readable_help_of_80_columns(scenario):
+    for name in names():
+        text = scenario.launcher(name, "--help").out
+        assert text.startswith(f"Usage: launcher {name}")
+        assert "\nExamples:\n" in text
+        assert max(map(len, text.splitlines())) <= 80, name
+
+
+def test_the_overview_names_every_command_and_fits_80_columns(scenario):
+    for argv in (["--help"], ["-h"], ["help"]):
+        text = scenario.launcher(*argv).out
+        assert [name for name in names() if f"  {name} " not in text] == []
+        assert max(map(len, text.splitlines())) <= 88
+    assert len(COMMANDS) == 3
+
+
+def test_help_of_a_command_can_be_asked_for_in_two_ways(scenario):
+    assert scenario.launcher("help", "plan").out == scenario.launcher("plan", "-h").out
+
+
+def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
+    done = scenario.launcher(code=64)
+    assert done.out == ""
+    assert "Usage:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["aply"], "did you mean `apply`?"),
+        (["--verison"], "--verison is not an option"),
+        (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
+        (["plan", "--format", "jsno"], "did you mean `json`?"),
+        (["logs"], "APP"),
+        (["logs", "a", "b"], "no use for `b`"),
+        (["logs", "a", "--regex", "("], "no regular expression"),
+        (["wait", "x", "--timeout", "soon"], "want a duration"),
+        (["apply", "x.json", "y.yaml"], "one saved plan"),
+        (["apply", "x.json", "--prune"], "--prune"),
+        (["apply", "x.yaml", "--logs"], "--wait"),
+    ],
+)
+def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, said):
+    done = scenario.launcher(*argv, code=64)
+    assert said in done.err
+    assert done.err.startswith("error: ")
+    assert done.out == ""
+
+
+def test_errors_are_one_sentence_and_a_hint(scenario):
+    done = scenario.launcher("status", "nothing", code=1)
+    assert done.err.splitlines() == [
+        "error: there is no job or app `nothing`",
+        "hint: `launcher list` shows what there is",
+    ]
+
+
+def test_invalid_job_files_are_6_with_every_problem(scenario):
+    bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {imag: x}}\n")
+    done = scenario.launcher("plan", bad, code=6)
+    assert done.err.count("--> ") == 2
+    assert done.err.splitlines()[-1] == "error: 2 problems in 1 file"
+    assert scenario.launcher("plan", "nowhere", code=6).out == ""
+
+
+def test_the_version_is_one_line(scenario):
+    assert scenario.launcher("--version").out == scenario.launcher("version").out.splitlines(keepends=True)[0]
+
+
+def test_a_reader_that_goes_away_is_no_error(scenario):
+    command = f"{sys.executable} -m launcher plan --help | true; echo ${{PIPESTATUS[0]}}"
+    got = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert got.stderr == ""
+    assert got.stdout.strip() in ("0", "141")
+
+
+@pytest.mark.parametrize("argv", [["list", "--json"], ["--help"], ["--version"], ["version"]])
+def test_a_full_disk_is_an_error_that_says_so(scenario, argv):
+    with open("/dev/full", "w") as full:
+        got = subprocess.run(
+            [sys.executable, "-m", "launcher", *argv],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert got.returncode == 1
+    assert "No space left on device" in got.stderr
+    assert "Traceback" not in got.stderr
+
+
+def test_closed_outputs_end_without_a_traceback(scenario):
+    for redirect in (">&-", "2>&-", ">&- 2>&-", "<&-"):
+        command = f"{sys.executable} -m launcher list {redirect}"
+        got = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert "Traceback" not in got.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("command", [["wait", "job"], ["logs", "job", "--follow"]], ids=lambda argv: argv[0])
+def test_interrupting_a_look_leaves_the_app_alone(scenario, command, number, code):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo here; {gate.script}"))
+    gate.entered()
+    client = scenario.start(*command, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    if command[0] == "logs":
+        assert client.stdout.readline() == "here\n"
+    else:
+        _until_it_waits(client.pid)
+    client.send_signal(number)
+    _, err = client.communicate()
+    assert client.returncode == code
+    assert "Traceback" not in err
+    gate.open()
+    scenario.wait("job")
+
+
+def _until_it_waits(pid):
+    """Until the process sleeps in poll: then its handlers are set and it waits for the app."""
+    while True:
+        with open(f"/proc/{pid}/wchan") as file:
+            if "poll" in file.read():
+                return
+
+
+def test_an_interrupted_run_says_what_it_cancels(scenario):
+    gate = scenario.gate()
+    client = scenario.start("run", scenario.job(gate.script))
+    gate.entered()
+    client.send_signal(signal.SIGTERM)
+    _, err = client.communicate()
+    assert client.returncode == 143
+    assert "cancelling job" in err
+
+
+def test_completion_scripts_are_valid_shell(scenario):
+    script = scenario.launcher("completion", "bash").out
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert "--retry-failed" in script
+    assert "#compdef launcher" in scenario.launcher("completion", "zsh").out
+
+
+def test_schemas_are_printed_as_they_are_published(scenario):
+    from tests.conftest import ROOT
+
+    assert scenario.launcher("schema", "job").out == (ROOT / "schemas" / "job-v1.schema.json").read_text()

@@ -1,0 +1,221 @@
+"""plan, apply and validate: formats, files, approval, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+
+import pytest
+
+FAILS = "exit 3"
+
+
+def test_a_plan_is_text_json_or_markdown(scenario):
+    file = scenario.job("true")
+    assert scenario.plan(file).startswith("+   job  create: ")
+    assert json.loads(scenario.plan(file, "--format", "json"))["version"] == "launcher.plan/v1"
+    assert scenario.plan(file, "--format", "markdown").startswith("<!-- launcher plan: default -->")
+
+
+def test_the_plan_document_goes_into_files_beside_the_text(scenario):
+    text = scenario.plan(scenario.job("true"), "--out", "plan.json", "--json-into", "copy.json")
+    assert text.startswith("+   job")
+    one, two = ((scenario.folder / name).read_text() for name in ("plan.json", "copy.json"))
+    assert one == two
+    scenario.launcher("validate", "plan.json")
+    assert not scenario.home.exists()
+
+
+def test_a_plan_that_cannot_be_saved_is_an_error_and_leaves_nothing(scenario):
+    file = scenario.job("true")
+    assert "cannot write" in scenario.launcher("plan", file, "--out", "no/plan.json", code=1).err
+    assert list(scenario.folder.iterdir()) == [file]
+
+
+def test_the_request_is_shown_on_demand(scenario):
+    assert "$<app_id>" in scenario.plan(scenario.job("echo hi"), "--show-request")
+
+
+def test_without_files_the_current_directory_is_planned(scenario):
+    scenario.job("true", name="one")
+    scenario.job("true", name="two")
+    assert set(scenario.actions()) == {"one", "two"}
+
+
+def test_fail_on_stops_before_anything_is_written(scenario):
+    file = scenario.job(FAILS)
+    scenario.run_to_end(file, code=5)
+    done = scenario.launcher("plan", file, "--fail-on", "held,orphan", code=3)
+    assert "held: default/job" in done.err
+    scenario.apply(file, "--fail-on", "orphan")
+    changed = scenario.job("true")
+    scenario.apply(changed, "--fail-on", "drift", code=3)
+    assert len(scenario.attempts()) == 1
+
+
+def test_variables_reach_the_job(scenario):
+    file = scenario.job("echo $<var.word>", top="vars: {word: {type: str}}")
+    scenario.launcher("validate", file)  # stands in for what has no value
+    assert "word" in scenario.launcher("plan", file, code=6).err
+    scenario.run_to_end(file, "--var", "word=a=b c")
+    assert scenario.logs("job") == "a=b c\n"
+
+
+def test_validate_answers_in_text_and_json(scenario):
+    good = scenario.job("true")
+    bad = scenario.write("bad.launcher.yaml", "version: 1\nname: bad\nroles: {main: {imag: x}}\n")
+    done = scenario.launcher("validate", good)
+    assert (done.out, done.err) == ("", "valid: 1 job\n")
+    done = scenario.launcher("validate", good, bad, code=6)
+    assert "bad.launcher.yaml:3:" in done.out
+    assert done.err.endswith(" errors\n") or done.err.endswith(" error\n")
+    document = json.loads(scenario.launcher("validate", "--format", "json", bad, code=6).out)
+    assert document["version"] == 1
+    assert {item["severity"] for item in document["diagnostics"]} == {"error"}
+
+
+def test_validate_checks_saved_plans_by_their_schema(scenario):
+    scenario.plan(scenario.job("true"), "--out", "plan.json")
+    path = scenario.folder / "plan.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "jobs": "none", "extra": 1}))
+    assert "$.jobs" in scenario.launcher("validate", "plan.json", code=6).out
+    path.write_text("{")
+    assert "plan.json" in scenario.launcher("validate", "plan.json", code=1).err
+
+
+def test_the_approved_digest_is_an_approval(scenario):
+    file = scenario.job("true")
+    digest = scenario.plan_document(file)["plan_digest"]
+    assert "found lp1:" in scenario.launcher("apply", file, "--expect-digest", "lp1:sha256:00", code=4).err
+    assert scenario.apps() == []
+    scenario.launcher("apply", file, "--expect-digest", digest, "--wait")
+
+
+def test_apply_answers_with_every_job_as_json(scenario):
+    files = [scenario.job("true", name="good"), scenario.job(FAILS, name="bad")]
+    document = json.loads(
+        scenario.launcher("apply", *files, "--yes", "--wait", "--format", "json", code=5).out
+    )
+    assert document["exit_code"] == 5
+    assert {job["job"]: job["state"] for job in document["jobs"]} == {"good": "succeeded", "bad": "failed"}
+
+
+def test_apply_tells_its_events_a_line_each(scenario):
+    done = scenario.launcher(
+        "apply", scenario.job("echo hi"), "--yes", "--wait", "--logs", "--format", "jsonl"
+    )
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert {event["version"] for event in events} == {"launcher.event/v1"}
+    names = [event["event"] for event in events]
+    assert names[0] == "planned"
+    assert names[-1] == "done"
+    assert {"started", "log", "ended"} <= set(names)
+    assert [event["text"] for event in events if event["event"] == "log"] == ["hi\n"]
+
+
+def test_logs_of_several_jobs_say_which_job(scenario):
+    files = [scenario.job("echo hi", name=name) for name in ("a", "b")]
+    out = scenario.run_to_end(*files, "--logs").out
+    assert "a/main/0 | hi\n" in out
+    assert "b/main/0 | hi\n" in out
+
+
+def test_a_job_that_does_not_start_is_named_with_its_command(scenario):
+    file = scenario.write("j.launcher.yaml", "version: 1\nname: j\nroles: {main: {entrypoint: ./nowhere}}\n")
+    done = scenario.apply(file, code=1)
+    assert "error: j: cannot start main/0" in done.err
+    assert "./nowhere" in done.err
+
+
+def test_a_missing_or_broken_saved_plan_is_an_error(scenario):
+    assert "cannot read nope.json" in scenario.launcher("apply", "nope.json", code=1).err
+    scenario.write("x.json", "{}")
+    assert "x.json" in scenario.launcher("apply", "x.json", code=1).err
+
+
+def test_a_reader_that_goes_away_does_not_stop_an_apply(scenario):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        client = scenario.start("apply", scenario.job("true"), "--yes", "--wait", stdout=closed)
+    _, err = client.communicate()
+    assert client.returncode == 0
+    assert "Traceback" not in err
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+
+
+class Terminal:
+    """A command on a terminal of its own: everything it shows, and a keyboard."""
+
+    def __init__(self, scenario, *argv):
+        self._fd, theirs = pty.openpty()
+        self.process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        self.shown = ""
+
+    def read_until(self, text):
+        while text not in self.shown:
+            self.shown += os.read(self._fd, 4096).decode()
+
+    def type(self, text):
+        os.write(self._fd, text.encode())
+
+    def end(self):
+        """Read to the end; the exit code."""
+        try:
+            while data := os.read(self._fd, 4096):
+                self.shown += data.decode()
+        except OSError:  # how Linux reports that the other side is closed
+            pass
+        os.close(self._fd)
+        return self.process.wait()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "attempts"), [("y\n", 0, 1), ("\n", 3, 0), ("n\n", 3, 0), ("\x04", 3, 0)]
+)
+def test_a_terminal_is_shown_the_plan_and_asked(scenario, answer, code, attempts):
+    terminal = Terminal(scenario, "apply", scenario.job("true"), "--wait")
+    terminal.read_until("Apply this plan?")
+    assert "1 to create" in terminal.shown
+    assert "\x1b[" in terminal.shown
+    terminal.type(answer)
+    assert terminal.end() == code
+    assert len(scenario.attempts()) == attempts
+
+
+def test_a_terminal_is_not_asked_where_nothing_is_to_do(scenario):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    terminal = Terminal(scenario, "apply", file)
+    assert terminal.end() == 0
+    assert "Apply this plan?" not in terminal.shown
+
+
+def test_an_answer_to_a_plan_that_has_moved_is_stale(scenario):
+    file = scenario.job("true")
+    terminal = Terminal(scenario, "apply", file)
+    terminal.read_until("Apply this plan?")
+    scenario.run_to_end(file)
+    terminal.type("y\n")
+    assert terminal.end() == 4
+    assert len(scenario.attempts()) == 1
+
+
+def test_progress_on_a_terminal_shows_every_replica(scenario):
+    gate = scenario.gate()
+    terminal = Terminal(scenario, "apply", scenario.job(gate.script, replicas=1), "--yes", "--wait")
+    gate.entered()
+    terminal.read_until("●")
+    gate.open()
+    assert terminal.end() == 0
+    assert "SUCCEEDED" in terminal.shown
+
+
+def test_no_color_is_obeyed_on_a_terminal(scenario, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal(scenario, "plan", scenario.job("true"))
+    assert terminal.end() == 0
+    assert "\x1b[" not in terminal.shown

@@ -1,0 +1,44 @@
+"""Launches, attempts and plans for the tests of renderers: small, and made by the real planner."""
+
+from __future__ import annotations
+
+from launcher.plan.reconcile import reconcile
+from launcher.plan.snapshot import Snapshot
+from launcher.specs import AppDef, Attempt, JobKey, Launch, Lifecycle, Role, attempt_id, canonical
+
+
+def launch(job, *, project="default", args=("1",), enabled=True, env=None, **lifecycle):
+    role = Role(name="main", image="", entrypoint="run", args=list(args), env=env or {})
+    return Launch(
+        key=JobKey(project, "default", job),
+        app=AppDef(name=job, roles=[role]),
+        scheduler="local_cwd",
+        root="/repo",
+        file=f"jobs/{job}.launcher.yaml",
+        origin="example.org/repo",
+        lifecycle=Lifecycle(**lifecycle),
+        enabled=enabled,
+    )
+
+
+def attempt(of, state, *, number=1, message=""):
+    document = canonical.document(of)
+    return Attempt(
+        key=of.key,
+        number=number,
+        app_id=attempt_id(of.key, number),
+        scheduler=of.scheduler,
+        digest=canonical.digest(document),
+        document=document,
+        origin=of.origin,
+        path=of.file,
+        state=state,
+        message=message,
+        created_at=1.0,
+    )
+
+
+def plan(launches, attempts=(), **choices):
+    latest = {seen.key: seen for seen in attempts}
+    live = [seen for seen in attempts if seen.is_live]
+    return reconcile(launches, Snapshot(latest=latest, ran=latest, live=live), **choices)
