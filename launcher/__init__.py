@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from launcher.runner import Runner, get_runner
     from launcher.specs import AppDef, Resource, Role
 
-__all__ = ["AppDef", "Resource", "Role", "Runner", "__version__", "apply_plan", "get_runner", "load_job", "make_plan"]
+__all__ = [
+    "AppDef",
+    "Resource",
+    "Role",
+    "Runner",
+    "__version__",
+    "apply_plan",
+    "get_runner",
+    "load_job",
+    "make_plan",
+]
 
 _HOMES = {
     "AppDef": "launcher.specs",

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # before anybody was ready for it
         code = 130
-    _leave(code)
+    return _leave(code)
 
 
 def _run(words: list[str]) -> int:

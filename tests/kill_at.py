@@ -31,7 +31,7 @@ def on_every_event(react: Callable[[str], None]) -> None:
         react(event)
         real(self, event, *args, **facts)
 
-    Events.tell = tell  # type: ignore[method-assign]
+    Events.tell = tell  # type: ignore[method-assign, assignment]
 
 
 def on_every_call(react: Callable[[int], None]) -> None:
@@ -88,9 +88,8 @@ def main() -> int:
     from launcher.__main__ import main as launcher_main
 
     finish = arm(words)
-    sys.argv = ["launcher", *argv]
     try:
-        return launcher_main()
+        return launcher_main(argv)
     finally:
         finish()
 

@@ -11,6 +11,8 @@ from launcher.cli.console import terminal_width
 from launcher.cli.nearest import did_you_mean
 from launcher.errors import UsageError
 
+_PATHS = ("DIR", "FILE", "PATH", "PLAN.JSON")  # metavars that shells complete with file names
+
 
 class HelpRequested(Exception):
     """`--help` was among the words. Carries the text."""
@@ -124,6 +126,8 @@ def _texts(name: str, module: Any) -> dict[str, Any]:
 
 def whole_parser() -> argparse.ArgumentParser:
     """The parser of all commands at once, which shell completion is made from."""
+    import shtab
+
     top = Parser(prog="launcher")
     top.add_argument("--version", action="store_true", help="show the version")
     commands = top.add_subparsers(metavar="COMMAND")
@@ -131,5 +135,9 @@ def whole_parser() -> argparse.ArgumentParser:
     for name in names():
         module = command(name)
         texts = {**_texts(name, module), "help": summaries[name]}
-        module.add_arguments(commands.add_parser(name, **texts))
+        made = commands.add_parser(name, **texts)
+        module.add_arguments(made)
+        for action in made._actions:
+            if action.metavar in _PATHS:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # shtab looks for it
     return top

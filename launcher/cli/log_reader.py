@@ -5,6 +5,7 @@ from __future__ import annotations
 from launcher.cli.apps import scheduler_of
 from launcher.cli.inventory import LOCAL
 from launcher.errors import LauncherError
+from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _known_replicas(app: App) -> list[tuple[str, int]]:
 def read(app: App, asked: Asked) -> Iterator[bytes]:
     """The text to show, in pieces."""
     scheduler = scheduler_of(app)
-    by_time = asked.timestamps or (len(asked.replicas) > 1 and asked.tail is None and not asked.follow)
+    merged = len(asked.replicas) > 1 and asked.tail is None and not asked.follow
+    by_time = asked.timestamps or (merged and allow_open_files(len(asked.replicas)))
     if by_time or not hasattr(scheduler, "log_chunks"):
         return _with_times(scheduler, app, asked)
     chunks = scheduler.log_chunks(
@@ -151,7 +153,14 @@ def _with_times(scheduler: Any, app: App, asked: Asked) -> Iterator[bytes]:
         shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
         pieces = shaped(records, shaper)
         sources.append(pieces if asked.tail is None or asked.follow else last_lines(pieces, asked.tail))
-    if len(sources) == 1:
+    if not allow_open_files(len(sources)):
+        if asked.follow:
+            raise LauncherError(
+                f"cannot follow {len(sources)} replicas with times: too many open files",
+                hint="raise `ulimit -Hn`, leave --timestamps out, or name fewer replicas",
+            )
+        yield from (text for source in sources for _, text in source)
+    elif len(sources) == 1:
         yield from (text for _, text in sources[0])
     elif asked.follow:
         yield from _as_they_come(sources)

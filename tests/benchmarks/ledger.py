@@ -121,8 +121,7 @@ def fill(count: int) -> None:
             ledger.record(attempt)
         ledger._connection.execute("COMMIT")
     with Index.open(paths.local()) as index:
-        database = index._database()
-        database.execute("BEGIN")
+        index._db.execute("BEGIN")
         for attempt in attempts:
             index.add(
                 attempt.app_id,
@@ -134,4 +133,4 @@ def fill(count: int) -> None:
                 number=attempt.number,
             )
             index.settle(attempt.app_id, "succeeded", attempt.ended_at, "", None)
-        database.execute("COMMIT")
+        index._db.execute("COMMIT")

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.world import job, launcher, took, world
 
-IDLE_S = 5.0
+IDLE_S = 5
 
 
 def rows(settings: Settings) -> Iterator[Row]:
@@ -37,7 +37,7 @@ def rows(settings: Settings) -> Iterator[Row]:
         yield compare(
             "wakeups a second of supervisor and `launcher wait` while idle",
             floor=lambda: 1.0,
-            ours=lambda: 1.0 + _idle_wakeups(folder),
+            ours=lambda: 1.0 + _idle_wakeups(folder, settings.size(IDLE_S)),
             target="1.00 (1 + wakeups)",
             rounds=1,
             unit="1/s",
@@ -116,19 +116,19 @@ def _launcher_wait(folder: Path) -> float:
         return time.perf_counter() - started
 
 
-def _idle_wakeups(folder: Path) -> float:
+def _idle_wakeups(folder: Path, idle_s: int) -> float:
     fifo = _fifo(folder)
     _apply(folder, f"read x <{fifo}")
     with open(fifo, "w") as gate:
         waiting = _waiting()
         pids = [waiting, *_supervisors()]
         before = sum(map(_switches, pids))
-        time.sleep(IDLE_S)
+        time.sleep(idle_s)
         after = sum(map(_switches, pids))
         gate.write("go\n")
         gate.flush()
         os.waitpid(waiting, 0)
-    return (after - before) / IDLE_S
+    return (after - before) / idle_s
 
 
 def _fifo(folder: Path) -> Path:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests import processes
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -26,6 +28,7 @@ def world() -> Iterator[Path]:
     try:
         yield folder
     finally:
+        processes.kill(processes.of_home(str(folder / "l")))  # a benchmark that failed half-way
         os.chdir(there)
         os.environ.clear()
         os.environ |= before

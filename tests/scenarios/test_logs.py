@@ -85,6 +85,17 @@ def test_follow_shows_lines_as_they_come_and_ends_with_the_job(scenario):
     scenario.wait("job")
 
 
+def test_apply_with_logs_shows_lines_as_they_come_also_into_a_pipe(scenario):
+    gate = scenario.gate()
+    file = scenario.job(f"echo early; {gate.script}; echo late")
+    client = scenario.start("apply", file, "--yes", "--wait", "--logs")
+    until_line(client.stdout, "main/0 | early")
+    gate.entered()
+    gate.open()
+    until_line(client.stdout, "main/0 | late")
+    assert client.wait() == 0
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_what_was_printed_before_the_end_is_there_when_the_wait_is_over(scenario, replicas):
     scenario.run_to_end(scenario.job("seq 1 5000", replicas=replicas))

@@ -52,9 +52,8 @@ class Inbox:
 
     def take(self) -> Any | None:
         """The next whole message; None while there is none."""
-        size = int.from_bytes(self._pieces[:4], "little")
-        if len(self._pieces) < 4 or len(self._pieces) < 4 + size:
+        end = 4 + int.from_bytes(self._pieces[:4], "little")
+        if len(self._pieces) < max(4, end):
             return None
-        whole = bytes(self._pieces[4 : 4 + size])
-        self._pieces = self._pieces[4 + size :]  # a new one: the old may have grown to megabytes
-        return marshal.loads(whole)
+        pieces, self._pieces = self._pieces, self._pieces[end:]  # a new one: the old may have megabytes
+        return marshal.loads(memoryview(pieces)[4:end])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from launcher.limits import allow_open_files
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import CHUNK, RecordReader, path_of
@@ -90,12 +91,13 @@ def _wait_for_supervisor(app_dir: str, timeout_s: float) -> None:
 
 
 class _Tail:
-    """A growing file: what was added since the last look."""
+    """A growing file: what was added since the last look. Kept open between looks where that is allowed."""
 
-    def __init__(self, path: str, at: int) -> None:
+    def __init__(self, path: str, at: int, *, keep_open: bool) -> None:
         self._path = path
         self._at = at
         self._fd = -1
+        self._keep_open = keep_open
 
     def read(self) -> Iterator[bytes]:
         if self._fd < 0:
@@ -106,6 +108,8 @@ class _Tail:
         while data := os.pread(self._fd, CHUNK, self._at):
             self._at += len(data)
             yield data
+        if not self._keep_open:
+            self.close()
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -119,7 +123,8 @@ def follow_chunks(app_dir: str, starts: Mapping[str, int]) -> Iterator[tuple[str
     Args:
         starts: log file → offset to begin at. Its folder must exist.
     """
-    tails = {path: _Tail(path, at) for path, at in starts.items()}
+    keep_open = allow_open_files(len(starts))
+    tails = {path: _Tail(path, at, keep_open=keep_open) for path, at in starts.items()}
     try:
         with AppWatch(app_dir) as watch:
             for path in starts:

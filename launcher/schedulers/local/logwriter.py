@@ -34,7 +34,7 @@ class ReplicaLog:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.files: list[int] = []
+        self.files: list[int] | tuple[()] = ()
         self.kind = -1
         self.offset = 0
         self.stamp_ns = 0
@@ -56,10 +56,10 @@ class LogWriter:
     def append(self, log: ReplicaLog, kind: int, data: Buffer) -> None:
         """Add what a replica wrote to its stdout or stderr."""
         try:
-            self._open_files(log, kind)
-            self._stamp(log, kind)
-            log.offset += _write(log.files[COMBINED], data)
-            _write(log.files[kind], data)
+            files = self._opened(log, kind)
+            self._stamp(log, files[INDEX], kind)
+            log.offset += _write(files[COMBINED], data)
+            _write(files[kind], data)
         except OSError as error:
             self.close(log)  # how far it got is asked anew
             self._on_loss(log, error)
@@ -67,9 +67,9 @@ class LogWriter:
     def mark_restart(self, log: ReplicaLog) -> None:
         """Note that what follows comes from a new process."""
         try:
-            self._open_files(log, COMBINED)
+            files = self._opened(log, COMBINED)
             log.kind = -1
-            self._stamp(log, RESTART)
+            self._stamp(log, files[INDEX], RESTART)
         except OSError as error:
             self.close(log)
             self._on_loss(log, error)
@@ -79,41 +79,43 @@ class LogWriter:
         for fd in log.files:
             if fd >= 0:
                 os.close(fd)
-        log.files = []
+        log.files = ()
 
     def close_all(self) -> None:
         for log in list(self._open):
             self.close(log)
 
-    def _stamp(self, log: ReplicaLog, kind: int) -> None:
+    def _stamp(self, log: ReplicaLog, index: int, kind: int) -> None:
         """Write the index record of what comes next, unless the last one says the same."""
         now = time.time_ns()
         if kind == log.kind and now - log.stamp_ns < RESOLUTION_NS:
             return
         stamp = now << 2 | kind
-        _write(log.files[INDEX], log.offset.to_bytes(8, "little") + stamp.to_bytes(8, "little"))
+        _write(index, log.offset.to_bytes(8, "little") + stamp.to_bytes(8, "little"))
         log.kind = kind
         log.stamp_ns = now
 
-    def _open_files(self, log: ReplicaLog, kind: int) -> None:
-        """Have the combined log, the index and the file of `kind` open."""
+    def _opened(self, log: ReplicaLog, kind: int) -> list[int]:
+        """Its files, by name: the combined log, the index and the one of `kind` are open."""
         if log.files:
+            files = log.files
             del self._open[log]
         else:
             while len(self._open) >= self._max_open:
                 self.close(next(iter(self._open)))
-            log.files = [-1] * FILES_PER_REPLICA
+            files = log.files = [-1] * FILES_PER_REPLICA
         self._open[log] = None
-        if log.files[INDEX] < 0:
+        if files[INDEX] < 0:
             log.kind = -1
-            log.files[COMBINED] = _open(log, COMBINED)
-            log.files[INDEX] = _open(log, INDEX)
-            log.offset = os.lseek(log.files[COMBINED], 0, os.SEEK_END)
-            indexed = os.lseek(log.files[INDEX], 0, os.SEEK_END)
+            files[COMBINED] = _open(log, COMBINED)
+            files[INDEX] = _open(log, INDEX)
+            log.offset = os.lseek(files[COMBINED], 0, os.SEEK_END)
+            indexed = os.lseek(files[INDEX], 0, os.SEEK_END)
             if indexed % RECORD_BYTES:  # a full disk cut the last record
-                os.ftruncate(log.files[INDEX], indexed - indexed % RECORD_BYTES)
-        if log.files[kind] < 0:
-            log.files[kind] = _open(log, kind)
+                os.ftruncate(files[INDEX], indexed - indexed % RECORD_BYTES)
+        if files[kind] < 0:
+            files[kind] = _open(log, kind)
+        return files
 
 
 def _open(log: ReplicaLog, which: int) -> int:

@@ -147,10 +147,28 @@ def test_an_interrupted_run_says_what_it_cancels(scenario):
     assert "cancelling job" in err
 
 
+def completed(script, *words, cwd=None):
+    """What bash offers at the end of the last word."""
+    setting = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'"
+    ask = 'COMP_POINT=${#COMP_LINE}; _shtab_launcher; printf "%s\\n" "${COMPREPLY[@]}"'
+    got = subprocess.run(
+        ["bash", "--norc", "-c", f"{script}\n{setting}; {ask}"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return got.stdout.split()
+
+
 def test_completion_scripts_are_valid_shell(scenario):
     script = scenario.launcher("completion", "bash").out
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    assert "--retry-failed" in script
+    assert completed(script, "launcher", "pl") == ["plan"]
+    assert completed(script, "launcher", "plan", "--retry") == ["--retry-failed"]
+    assert completed(script, "launcher", "plan", "--format", "j") == ["json"]
+    scenario.write("some.launcher.yaml", "")
+    assert completed(script, "launcher", "plan", "some", cwd=scenario.folder) == ["some.launcher.yaml"]
     assert "#compdef launcher" in scenario.launcher("completion", "zsh").out
 
 

@@ -1,0 +1,25 @@
+"""The limits that the system sets this process."""
+
+from __future__ import annotations
+
+_OTHERS = 64  # descriptors that are open anyway
+
+
+def allow_open_files(count: int) -> bool:
+    """Make room for `count` files open at once; False when the hard limit forbids it.
+
+    The soft limit is often 1024 for the sake of programs that use select(); we are none of them.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OTHERS
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return True
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        return False
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # macOS has a further limit of its own
+        return False
+    return True
