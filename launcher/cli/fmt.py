@@ -1,0 +1,95 @@
+"""`launcher fmt`: job files in their canonical form, comments kept."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.cli.console import Console
+    from launcher.cli.rewrite import Rewrite
+    from launcher.errors import LauncherError
+
+USAGE = "fmt [FILE…] [--check]"
+HELP = """\
+Put job files into their canonical form: keys in one order, one kind of
+quotes, two spaces, and every comment kept. The order of roles, arguments and
+everything else that is yours stays.
+
+A directory means every *.launcher.yaml, .launcher.yml and .launcher.toml
+below it; without FILE, the current directory. What a file means, and with it
+the digest of its job, never changes: that is verified before a file is
+written, and a file that would not come through is left alone."""
+EXAMPLES = """\
+  launcher fmt
+  launcher fmt jobs/train.launcher.yaml
+  launcher fmt --check jobs/    # in CI: a diff and exit code 1"""
+
+WOULD_CHANGE = 1
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="*", help="job files, or directories of them")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing: show the changes, exit 1 if there are any"
+    )
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.cli.rewrite import prepare, write
+    from launcher.errors import LauncherError
+
+    found, refused = prepare(args.files or ["."])
+    changed = [rewrite for rewrite in found if rewrite.is_change]
+    written: list[Rewrite] = []
+    for rewrite in changed:
+        if args.check:
+            _show_diff(rewrite, console)
+            continue
+        try:
+            write(rewrite)
+        except LauncherError as error:
+            refused.append(error)
+            continue
+        written.append(rewrite)
+        console.print(f"formatted {rewrite.file}")
+    kept = len(found) - len(changed)
+    _report(len(changed) if args.check else len(written), kept, refused, console, is_check=args.check)
+    if refused:
+        return max(error.exit_code for error in refused)
+    return WOULD_CHANGE if args.check and changed else 0
+
+
+def _report(
+    changed: int, kept: int, refused: Sequence[LauncherError], console: Console, *, is_check: bool
+) -> None:
+    from launcher.cli.render.values import plural
+    from launcher.errors import JobFileError
+    from launcher.jobfile import render
+
+    console.flush()
+    for error in refused:
+        if isinstance(error, JobFileError):
+            console.note(render(error.diagnostics, color=console.err_color) + "\n")
+        else:
+            console.error(error)
+    verb = "would change" if is_check else "formatted"
+    parts = [f"{plural(changed, 'file')} {verb}"] if changed else []
+    parts += [f"{plural(kept, 'file')} left as {'it is' if kept == 1 else 'they are'}"] if kept else []
+    if parts:
+        console.note(", ".join(parts))
+
+
+def _show_diff(rewrite: Rewrite, console: Console) -> None:
+    from difflib import unified_diff
+
+    from launcher.cli.console import paint
+
+    styles = {"---": "bold", "+++": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
+    old, new = rewrite.before.splitlines(keepends=True), rewrite.after.splitlines(keepends=True)
+    for line in unified_diff(old, new, rewrite.file, f"{rewrite.file} (formatted)"):
+        style = next((style for start, style in styles.items() if line.startswith(start)), "")
+        console.print(paint(line.rstrip("\r\n"), style, console.color))
+        if not line.endswith("\n"):
+            console.print(r"\ no newline at the end of the file")

@@ -1,0 +1,116 @@
+"""Job files that a command rewrites: prepared in memory, proven, then put in place in one step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from launcher.errors import JobFileError, LauncherError
+from launcher.jobfile.compile import Environment, compile_files
+from launcher.jobfile.config import CONFIG
+from launcher.jobfile.discover import find_files
+from launcher.jobfile.formatting import Unformattable, format_text
+from launcher.jobfile.parse import parse
+from launcher.jobfile.source import Source, read_source
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A file and its canonical text. `file` is the path as typed, `path` the absolute one."""
+
+    file: str
+    path: str
+    before: str
+    after: str
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
+    """The canonical form of every job file that the paths stand for, and why some have none.
+
+    A problem of one file is no reason to leave out the others. Raises JobFileError for a directory without
+    job files.
+    """
+    files, missing = find_files(paths, os.getcwd())
+    if missing:
+        raise JobFileError(missing[0].message, diagnostics=missing)
+    done: list[Rewrite] = []
+    refused: list[LauncherError] = []
+    for found in files:
+        try:
+            done.append(_prepared(found.file, found.path))
+        except LauncherError as error:
+            refused.append(error)
+    return done, refused
+
+
+def _prepared(file: str, path: str) -> Rewrite:
+    if file.lower().endswith(".json"):
+        raise Unformattable(f"{file}: JSON is left as it is", hint="fmt is for YAML and TOML")
+    source = read_source(file, path)
+    if not isinstance(source, Source):
+        raise JobFileError(source.message, diagnostics=[source])
+    document = parse(source)
+    if document.problems:
+        raise JobFileError(document.problems[0].message, diagnostics=document.problems)
+    return Rewrite(file, path, source.text, format_text(source, document))
+
+
+def write(rewrite: Rewrite) -> None:
+    """Put the canonical text in place, in one step, once its job has proven to have the same digest.
+
+    A link stays a link; mode and owner stay where we may set them.
+
+    Raises Unformattable when a digest would change, LauncherError when the folder cannot be written.
+    """
+    path = os.path.realpath(rewrite.path)
+    folder, name = os.path.split(path)
+    beside = os.path.join(
+        folder, f".{os.getpid()}-{name}"
+    )  # hidden: no other command takes it for a job file
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+        mark = BOM if data.startswith(BOM) else b""
+        if data != mark + rewrite.before.encode():
+            raise Unformattable(f"{rewrite.file}: somebody has written it meanwhile", hint="try again")
+        with open(beside, "xb") as stream:
+            stream.write(mark + rewrite.after.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        _like(path, beside)
+        if name != CONFIG and _digests(beside) != _digests(path):
+            raise Unformattable(
+                f"{rewrite.file}: cannot be formatted: the digest of its job would change",
+                hint="nothing was changed",
+            )
+        os.replace(beside, path)
+    except OSError as error:
+        raise LauncherError(f"cannot write {rewrite.file}: {error.strerror or error}") from error
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def _like(path: str, beside: str) -> None:
+    """Mode and, where we are allowed to, owner of the file that is replaced."""
+    known = os.stat(path)
+    try:
+        os.chown(beside, known.st_uid, known.st_gid)
+    except PermissionError:
+        pass
+    os.chmod(beside, known.st_mode & 0o7777)
+
+
+def _digests(path: str) -> list[str]:
+    """The digests of the jobs of one file, variables without a value stood in for; none for a wrong file."""
+    from launcher.specs import canonical
+
+    compiled = compile_files([path], environment=Environment(), placeholders=True)
+    return [canonical.digest(canonical.document(launch)) for launch in compiled.launches]

@@ -1,0 +1,125 @@
+"""`launcher init`: what it writes works as it stands, and nothing that is there is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+import launcher
+from launcher.cli import starter
+from launcher.specs import canonical
+
+KINDS = ("yaml", "toml")
+EXTRAS = ["--editor", "--pre-commit", "--ci"]
+
+
+def test_the_first_job_file_is_valid_planned_run_and_kept(scenario):
+    done = scenario.launcher("init")
+    assert done.out == "wrote hello.launcher.yaml\nwrote launcher.toml\n"
+    assert "launcher plan hello.launcher.yaml" in done.err
+    assert scenario.launcher("validate", "--strict").err == "valid: 1 job\n"
+    scenario.launcher("fmt", "--check")
+    assert scenario.actions("hello.launcher.yaml") == {"hello": "create"}
+    scenario.run_to_end("hello.launcher.yaml")
+    assert scenario.logs("hello/main/1").strip() == "hello world, this is replica 1 of 2"
+    assert scenario.actions("hello.launcher.yaml") == {"hello": "keep"}
+
+
+def test_the_same_job_in_toml_is_the_same_job(scenario):
+    scenario.launcher("init", "yaml")
+    scenario.launcher("init", "toml", "--toml")
+    scenario.launcher("fmt", "--check")
+    yaml, toml = (
+        launcher.load_job(scenario.folder / folder / f"hello.launcher.{folder}") for folder in KINDS
+    )
+    assert canonical.document(yaml) == canonical.document(toml)
+
+
+def test_the_project_is_named_after_the_folder_or_its_work_tree(scenario):
+    scenario.launcher("init", "My Jobs_2/")
+    assert (scenario.folder / "My Jobs_2" / "launcher.toml").read_text().endswith('project = "my-jobs-2"\n')
+    subprocess.run(["git", "init", "-q", "Repo"], cwd=scenario.folder, check=True)
+    scenario.launcher("init", "Repo/jobs")
+    assert (scenario.folder / "Repo" / "jobs" / "launcher.toml").read_text().endswith('project = "repo"\n')
+
+
+def test_a_launcher_toml_that_applies_already_is_kept(scenario):
+    scenario.launcher("init")
+    above = scenario.folder / "launcher.toml"
+    above.write_text('project = "ours"\n')
+    assert "kept launcher.toml" in scenario.launcher("init", "sub").err
+    assert not (scenario.folder / "sub" / "launcher.toml").exists()
+    assert above.read_text() == 'project = "ours"\n'
+
+
+def test_nothing_is_overwritten_and_then_nothing_written_at_all(scenario):
+    mine = scenario.write("hello.launcher.yaml", "mine\n")
+    assert "hello.launcher.yaml is there already" in scenario.launcher("init", *EXTRAS, code=1).err
+    assert [path.name for path in scenario.folder.iterdir()] == ["hello.launcher.yaml"]
+    scenario.launcher("init", "--force")
+    assert mine.read_text() != "mine\n"
+
+
+def test_hooks_of_others_are_not_touched_and_ours_are_shown_to_be_added(scenario):
+    scenario.write(".pre-commit-config.yaml", "repos: []\n")
+    done = scenario.launcher("init", "--pre-commit", code=1)
+    assert "id: launcher-validate" in done.err
+    assert not (scenario.folder / "hello.launcher.yaml").exists()
+
+
+def test_a_name_that_no_job_can_have_is_refused_with_the_nearest(scenario):
+    assert "such as `my-job`" in scenario.launcher("init", "--name", "My_Job", code=64).err
+    assert list(scenario.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("flags", [[], ["--toml"]], ids=["yaml", "toml"])
+def test_the_editor_finds_the_published_schema_from_the_job_file_and_the_settings(scenario, flags):
+    subprocess.run(["git", "init", "-q", "."], cwd=scenario.folder, check=True)
+    scenario.launcher("init", "jobs", "--editor", *flags)
+    [job] = (scenario.folder / "jobs").glob("*.launcher.*")
+    where = job.read_text().splitlines()[0].replace("$schema=", "").split()[-1]
+    schema = (job.parent / where).resolve()
+    root = Path(__file__).resolve().parents[3]
+    assert json.loads(schema.read_text()) == json.loads((root / "schemas" / "job-v1.schema.json").read_text())
+    settings = json.loads((scenario.folder / ".vscode" / "settings.json").read_text())
+    for path in (*settings["yaml.schemas"], *settings["evenBetterToml.schema.associations"].values()):
+        assert (scenario.folder / path).resolve() == schema
+
+
+def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
+    scenario.launcher("init", "--pre-commit")
+    config = YAML(typ="safe").load((scenario.folder / ".pre-commit-config.yaml").read_text())
+    for hook in config["repos"][0]["hooks"]:
+        assert hook["language"] == "system"
+        program, *argv = hook["entry"].split()
+        assert program == "launcher"
+        scenario.launcher(*argv, "hello.launcher.yaml")
+
+
+def test_the_workflow_checks_with_commands_that_work(scenario):
+    scenario.launcher("init", "--ci")
+    workflow = YAML(typ="safe").load((scenario.folder / ".github" / "workflows" / "launcher.yml").read_text())
+    steps = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+    ours = [step.split()[1:] for step in steps if step.startswith("launcher ")]
+    assert len(ours) == 2
+    for argv in ours:
+        scenario.launcher(*argv)
+
+
+def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch):
+    class Installed:
+        def read_text(self, name):
+            origin = {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
+            return json.dumps(origin)
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: Installed())
+    assert starter.requirement() == "launcher @ git+https://example.org/l.git@abc"
+
+
+def test_a_place_that_cannot_be_written_is_an_error(scenario):
+    scenario.write("file", "")
+    assert "cannot write file/sub/hello.launcher.yaml" in scenario.launcher("init", "file/sub", code=1).err

@@ -1,0 +1,80 @@
+"""However a file is written: the same meaning, every comment, and nothing left to format."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from launcher.jobfile.document import Document
+from launcher.jobfile.formatting import Unformattable, format_text
+from launcher.jobfile.parse import parse
+from launcher.jobfile.source import Source, source_of
+from tests.unit.formatting.strategies import yaml_files
+from tests.unit.formatting.words import read
+from tests.unit.jobfile.test_fuzz import damaged
+
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+
+
+def in_order(value: object) -> object:
+    """A value in which the order of keys and the types of numbers count."""
+    if isinstance(value, dict):
+        return [(key, in_order(inner)) for key, inner in value.items()]
+    return [in_order(item) for item in value] if isinstance(value, list) else repr(value)
+
+
+def meaning(document: Document) -> object:
+    """All of a job file but the order of the fields that have one."""
+    value = dict(document.value or {})
+    roles = value.pop("roles", {})
+    names = list(roles) if isinstance(roles, dict) else None
+    own = [
+        (name, list(role.get("env", {})) if isinstance(role.get("env", {}), dict) else None)
+        for name, role in (roles.items() if isinstance(roles, dict) else ())
+        if isinstance(role, dict)
+    ]
+    return names, own, repr(sorted_keys(value)), repr(sorted_keys(roles))
+
+
+def sorted_keys(value: object) -> object:
+    if isinstance(value, dict):
+        return sorted((key, sorted_keys(inner)) for key, inner in value.items())
+    return [sorted_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def check(source: Source, document: Document) -> None:
+    result = format_text(source, document)
+    again = read(result, source.file)
+    after = parse(again)
+    assert after.problems == []
+    assert meaning(after) == meaning(document)
+    assert format_text(again, after) == result
+    assert all(line == line.rstrip() or "|" in result or ">" in result for line in result.splitlines())
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
+@given(yaml_files())
+def test_any_style_comes_through_with_every_comment(text: str) -> None:
+    source = read(text, "job.launcher.yaml")
+    document = parse(source)
+    assume(not document.problems)
+    check(source, document)
+    result = format_text(source, document)
+    assert sorted(word for word in result.split() if word.startswith("#") and word[1:].isdigit()) == sorted(
+        word for word in text.split() if word.startswith("#") and word[1:].isdigit()
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(damaged(), st.sampled_from(["f.launcher.yaml", "f.launcher.toml"]))
+def test_what_is_odd_is_refused_and_never_harmed(data: bytes, name: str) -> None:
+    source = source_of(name, data)
+    if not isinstance(source, Source):
+        return
+    document = parse(source)
+    if document.problems or not document.value:
+        return
+    try:
+        check(source, document)
+    except Unformattable:
+        pass

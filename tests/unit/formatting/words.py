@@ -1,0 +1,35 @@
+"""Short words for the tests of the formatter."""
+
+from __future__ import annotations
+
+import textwrap
+
+from launcher.jobfile.formatting import format_text
+from launcher.jobfile.parse import parse
+from launcher.jobfile.source import Source, source_of
+
+
+def read(text: str, name: str) -> Source:
+    source = source_of(name, text.encode())
+    assert isinstance(source, Source)
+    return source
+
+
+def formatted(text: str, *, name: str = "job.launcher.yaml") -> str:
+    """The canonical text of a job file; the text may be indented. Formatted again, it must not change."""
+    source = read(textwrap.dedent(text).lstrip("\n"), name)
+    document = parse(source)
+    assert document.problems == []
+    result = format_text(source, document)
+    again = read(result, name)
+    assert format_text(again, parse(again)) == result
+    return result
+
+
+def toml(text: str) -> str:
+    return formatted(text, name="job.launcher.toml")
+
+
+def block(text: str) -> str:
+    """A text as it is written in a test, without its indentation."""
+    return textwrap.dedent(text).lstrip("\n")
