@@ -8,27 +8,35 @@ import sqlite3
 from launcher import paths
 from launcher.errors import StateError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _BUSY_S = 30.0  # how long a writer waits for the writers before it
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
 )
 
 
-def connect(path: str, schema: str, version: int, *, readonly: bool) -> sqlite3.Connection:
-    """Open `path`, making it with `schema` when it is new.
+def connect(
+    path: str, schema: str, version: int, upgrades: Mapping[int, str] | None = None, *, readonly: bool
+) -> sqlite3.Connection:
+    """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
-    Read-only, a file that is not there is an empty database, and nothing of ours is ever written. The
-    connection is in autocommit mode and may pass from thread to thread; using it from two at once is the
-    caller's to prevent.
+    Read-only, a file that is not there is an empty database, an older one is brought up to date in memory,
+    and nothing of ours is ever written. The connection is in autocommit mode and may pass from thread to
+    thread; using it from two at once is the caller's to prevent.
 
     Args:
         version: of `schema`; kept in the file as its user_version.
+        upgrades: SQL statements from each earlier version to the one after it.
 
     Raises StateError when the file cannot be used: unwritable, full, damaged, on a network file system, or
     written by a newer version.
     """
     try:
         connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version)
+        connection = _upgraded(connection, path, version, upgrades or {}, readonly=readonly)
         found = _version(connection)
     except sqlite3.Error as error:
         raise explain(error, path) from error
@@ -76,6 +84,32 @@ def _for_writing(path: str, schema: str, version: int) -> sqlite3.Connection:
             _create(connection, folder, schema, version)
     except BaseException:
         connection.close()
+        raise
+    return connection
+
+
+def _upgraded(
+    connection: sqlite3.Connection, path: str, version: int, upgrades: Mapping[int, str], *, readonly: bool
+) -> sqlite3.Connection:
+    """The database in the present schema: the file itself, or a copy in memory for who must not write."""
+    if not 0 < _version(connection) < version:
+        return connection
+    if readonly:
+        copy = _open(":memory:")
+        connection.backup(copy)
+        connection.close()
+        connection = copy
+    try:
+        connection.execute("BEGIN IMMEDIATE")  # whoever comes second finds it done
+        for old in range(_version(connection), version):
+            if old not in upgrades:
+                raise StateError(f"{path} is of schema {old}, which this version cannot bring up to date")
+            connection.execute(upgrades[old])
+            connection.execute(f"PRAGMA user_version={old + 1}")
+        connection.execute("COMMIT")
+        connection.execute(f"PRAGMA query_only={int(readonly)}")
+    except BaseException:
+        connection.close()  # which rolls back
         raise
     return connection
 

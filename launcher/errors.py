@@ -9,6 +9,7 @@
     ├── StaleError               4   the world is not what the plan was made for
     ├── LockTimeoutError         7   another apply held the lock for too long
     ├── StateError               1   LAUNCHER_HOME cannot be read or written
+    ├── SecretError              1   a secret cannot be read; names it, never its value
     ├── CommandError             1   an external command failed
     └── SchedulerError           1   an engine refused or failed
         ├── StartError           1   a replica could not be started; names role and argv
@@ -84,6 +85,10 @@ class LockTimeoutError(LauncherError):
 
 class StateError(LauncherError):
     """LAUNCHER_HOME cannot be used: unwritable, full, or written by a newer version."""
+
+
+class SecretError(LauncherError):
+    """A secret cannot be read. The message names its reference, never its value."""
 
 
 class CommandError(LauncherError):

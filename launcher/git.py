@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,18 @@ _NOT_OURS = (
 )
 
 _Stamp = tuple[int, int, int]
+
+_Head = namedtuple("_Head", "oid branch is_dirty")
+
+
+class Head(_Head):
+    """What is checked out: the full id of the commit ("" before the first one), the branch ("" without one),
+    and whether tracked files differ from the commit."""
+
+    __slots__ = ()
+    oid: str
+    branch: str
+    is_dirty: bool
 
 
 class Repository:
@@ -54,14 +67,20 @@ class Repository:
 
         "" before the first commit. Asks git anew at every call: a work tree changes.
         """
-        oid, dirty = "", False
+        head = self.head()
+        return f"{head.oid}-dirty" if head.oid and head.is_dirty else head.oid
+
+    def head(self) -> Head:
+        """The commit and branch checked out. Asks git anew at every call: a work tree changes."""
+        found = {"oid": "", "head": ""}
+        dirty = False
         for line in self._git("status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines():
-            if line.startswith("# branch.oid "):
-                oid = line.removeprefix("# branch.oid ")
+            mark, _, rest = line.partition(" branch.")
+            name, _, value = rest.partition(" ")
+            if mark == "#":
+                found[name] = "" if value.startswith("(") else value  # (initial), (detached)
             dirty = dirty or not line.startswith("#")
-        if not oid or oid == "(initial)":
-            return ""
-        return f"{oid}-dirty" if dirty else oid
+        return Head(found["oid"], found["head"], dirty)
 
     def ignored(self, paths: Iterable[str]) -> frozenset[str]:
         """Those of `paths` (files or folders below the root) that git ignores; one process for all of them.

@@ -170,15 +170,15 @@ class Scenario:
 
     # the world
 
-    def attempts(self, job: str = "job", *, project: str = "default") -> list[Attempt]:
+    def attempts(
+        self, job: str = "job", *, project: str = "default", target: str = "default"
+    ) -> list[Attempt]:
         """What the ledger holds of a job, oldest first."""
         from launcher.specs import JobKey
         from launcher.state.ledger import Ledger
 
         with Ledger.open(readonly=True) as ledger:
-            return sorted(
-                ledger.attempts(JobKey(project, "default", job)), key=lambda attempt: attempt.number
-            )
+            return sorted(ledger.attempts(JobKey(project, target, job)), key=lambda attempt: attempt.number)
 
     def supervisors(self) -> dict[str, int]:
         """App id → pid of every live supervisor."""

@@ -10,7 +10,8 @@ from launcher.apply.events import Events, Outcome
 from launcher.apply.submit import clear, stop, submit
 from launcher.errors import LauncherError
 from launcher.plan.step import Step
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.trigger import adopted
 from launcher.state.ledger import Ledger
 
 WORKERS = 8
@@ -66,11 +67,21 @@ def _carry_out(
         clear(step, engines)
         if step.latest is not None and not step.leftovers and ledger.entry(step.latest.app_id) is None:
             ledger.record(step.latest)  # whoever started it was killed before it could
+        _watch(step, ledger)
     except LauncherError as error:
         events.tell("failed", step.key, message=str(error), hint=error.hint)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
     events.tell("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
     return _outcome(step, step.latest)
+
+
+def _watch(step: Step, ledger: Ledger) -> None:
+    """Files that `rerun_on` names only since the attempt was made are compared from now on."""
+    last = step.latest
+    if step.launch is not None and last is not None and last.state in ENDED_STATES:
+        watched = adopted(last.trigger_digest, step.launch.trigger_digest)
+        if watched != last.trigger_digest:
+            ledger.watch(last.app_id, watched)
 
 
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:

@@ -16,6 +16,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events, OnEvent, Result
 from launcher.apply.execute import execute
 from launcher.apply.follow import OnLog, OnProgress, follow
+from launcher.apply.inputs import check_secrets, check_workspaces
 from launcher.apply.observe import observe
 from launcher.apply.settle import settle
 from launcher.apply.submit import dry_run
@@ -101,6 +102,7 @@ def apply_launches(
             if approve is not None:
                 approve(plan)
             check_approved(plan, allow_destructive=allow_destructive)
+            check_secrets(plan)
             outcomes = execute(
                 plan.steps, provenance=_provenance(plan, plan), engines=engines, ledger=ledger, events=events
             )
@@ -151,6 +153,8 @@ def apply_plan(
             if approve is not None:
                 approve(todo)
             check_approved(todo, allow_destructive=True)
+            check_workspaces(todo)
+            check_secrets(todo)
             outcomes = execute(
                 todo.steps, provenance=_provenance(plan, todo), engines=engines, ledger=ledger, events=events
             )
@@ -211,11 +215,19 @@ def _notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
         except LauncherError as error:
             refusals.append((step.key, error))
             continue
-        if said := tuple(getattr(request, "notes", ())):
+        said = (*getattr(request, "notes", ()), *_workspace_notes(step.launch, engines))
+        if said:
             notes[step.key] = said
     if refusals:
         raise _refused(refusals)
     return notes
+
+
+def _workspace_notes(launch: Launch, engines: Engines) -> tuple[str, ...]:
+    """Without a `cwd` a scheduler runs in images, and a workspace would be silently ignored."""
+    if launch.workspace is None or engines.get(launch.scheduler).run_opts().get("cwd") is not None:
+        return ()
+    return (f"the workspace `{launch.workspace.path}` is not used: {launch.scheduler} runs in the image",)
 
 
 def _refused(refusals: Sequence[tuple[JobKey, LauncherError]]) -> LauncherError:

@@ -20,12 +20,27 @@ from launcher.specs.launch import Launch
 from launcher.state.ledger import Ledger
 
 
+def directory_of(launch: Launch) -> str:
+    """The absolute folder of its job file."""
+    return os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
+
+
+def bound_app(launch: Launch) -> AppDef:
+    """The AppDef of a launch with this machine's paths in it."""
+    return bind(launch.app, directory=directory_of(launch), home=os.path.expanduser("~"))
+
+
 def bound(launch: Launch, scheduler: StagedScheduler[Any]) -> tuple[AppDef, dict[str, Any]]:
     """The AppDef and options of a launch with this machine's paths in them."""
-    directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
-    app = bind(launch.app, directory=directory, home=os.path.expanduser("~"))
-    cfg = bind_cfg(launch.cfg, opts=scheduler.run_opts(), timeout_s=launch.timeout_s, directory=directory)
-    return app, cfg
+    cfg = bind_cfg(
+        launch.cfg,
+        opts=scheduler.run_opts(),
+        timeout_s=launch.timeout_s,
+        directory=directory_of(launch),
+        home=os.path.expanduser("~"),
+        workspace=launch.workspace.path if launch.workspace else None,
+    )
+    return bound_app(launch), cfg
 
 
 def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
@@ -60,6 +75,7 @@ def submit(
         path=launch.file,
         action=step.kind,
         created_at=time(),
+        trigger_digest=launch.trigger_digest,
         **provenance,
     )
     about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}

@@ -93,7 +93,17 @@ def _check_arguments(args: Any) -> None:
             raise UsageError(
                 "apply takes job files, or one saved plan", hint="apply the saved plan by itself"
             )
-        for name in ("var", "rerun", "retry_failed", "prune", "take_over"):
+        for name in (
+            "var",
+            "var_file",
+            "target",
+            "allow_dirty",
+            "strict",
+            "rerun",
+            "retry_failed",
+            "prune",
+            "take_over",
+        ):
             if getattr(args, name):
                 raise UsageError(
                     f"--{name.replace('_', '-')} says nothing to a saved plan",
@@ -112,7 +122,7 @@ def _apply_files(args: Any, console: Console) -> int:
     from launcher.cli import decisions, jobs
     from launcher.cli.watch import Watch
 
-    launches = jobs.launches(args.files, args.var, console)
+    launches = jobs.launches(args.files, args, console)
     choices = decisions.choices(launches, args)
     approved_before = args.yes or args.expect_digest is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
@@ -138,6 +148,7 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     """Show the plan and ask; the plan that was agreed to. Raises BlockedError."""
     from launcher.apply import make_plan
     from launcher.apply.approval import check_approved
+    from launcher.apply.inputs import check_secrets
     from launcher.cli.render.plan_text import plan_text
     from launcher.errors import BlockedError
 
@@ -147,6 +158,7 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     elif not plan.is_empty:
         console.note(plan_text(plan, color=console.err_color))
     check_approved(plan, allow_destructive=True)
+    check_secrets(plan)
     if plan.is_empty:
         return plan
     if not console.can_ask:

@@ -12,7 +12,10 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "Job files",
         {
+            "init": "begin: a first job file, and what goes with it",
+            "fmt": "put job files into their canonical form",
             "validate": "check job files and show every problem in them",
+            "compile": "show what job files come to, and where each value is from",
             "plan": "show what apply would do, and why",
             "apply": "make it so: start, replace, re-run what the plan says",
             "run": "run one job file attached to this terminal",
@@ -32,6 +35,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "Reference",
         {
+            "explain": "what a code in a message means, with examples",
             "schedulers": "what apps can run on",
             "runopts": "the run options of a scheduler",
             "schema": "the JSON Schema of job files and of saved plans",

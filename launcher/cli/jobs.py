@@ -28,12 +28,29 @@ def add_variables(parser: Any) -> None:
         type=key_value,
         help="give a variable of the job files a value; may be repeated",
     )
+    parser.add_argument(
+        "--var-file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="take values of variables from this YAML, JSON or TOML file; may be repeated, --var wins",
+    )
+    parser.add_argument(
+        "-t",
+        "--target",
+        metavar="TARGET",
+        help="the overlay to take, out of `targets` (default: launcher.toml's, else none)",
+    )
+    parser.add_argument(
+        "--allow-dirty",
+        action="store_true",
+        help="$<git.sha> may name a commit that files differ from, as SHA-dirty",
+    )
+    parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
 
 
-def compiled(
-    files: Sequence[str], variables: Sequence[tuple[str, str]], *, placeholders: bool = False
-) -> Compiled:
-    """Compile job files; never fails for what is in them: see its diagnostics.
+def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> Compiled:
+    """Compile job files with what the arguments say of them; never fails for what is in the files.
 
     Args:
         placeholders: stand in for variables without a value; the launches are then only good for counting.
@@ -44,21 +61,31 @@ def compiled(
     environment = Environment(schedulers=RunOptions())
     return compile_files(
         list(files) or ["."],
-        variables=dict(variables),
+        variables=dict(args.var),
+        var_files=args.var_file,
+        target=args.target,
         environment=environment,
         placeholders=placeholders,
+        allow_dirty=args.allow_dirty,
     )
 
 
-def launches(
-    files: Sequence[str], variables: Sequence[tuple[str, str]], console: Console
-) -> tuple[Launch, ...]:
+def launches(files: Sequence[str], args: Any, console: Console) -> tuple[Launch, ...]:
     """The launches of job files; warnings go to stderr.
 
-    Raises JobFileError, with every diagnostic, when one is an error.
+    Raises JobFileError, with every diagnostic, when one is an error; under `--strict` for a warning too.
     """
-    result = compiled(files, variables)
-    result.raise_for_errors()
+    return accepted(compiled(files, args), args, console)
+
+
+def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...]:
+    """The launches of what was compiled, as `launches` gives them."""
+    from launcher.cli.render.findings import exit_code
+
+    if exit_code(result.diagnostics, strict=args.strict):
+        from launcher.jobfile import job_file_error
+
+        raise job_file_error(result.diagnostics)
     if result.diagnostics:
         from launcher.jobfile import render
 

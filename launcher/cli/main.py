@@ -97,13 +97,11 @@ def report(error: LauncherError, console: Console) -> int:
 
 def _show_diagnostics(error: JobFileError, console: Console) -> None:
     """Every problem in full, and how many there are."""
-    from launcher.cli.render.values import plural
+    from launcher.cli.render.findings import in_short
     from launcher.jobfile import render
 
     console.note(render(error.diagnostics, color=console.err_color) + "\n")
-    errors = [diagnostic for diagnostic in error.diagnostics if diagnostic.severity == "error"]
-    files = {diagnostic.file for diagnostic in errors}
-    console.error(JobFileError(f"{plural(len(errors), 'problem')} in {plural(len(files), 'file')}"))
+    console.error(JobFileError(in_short(error.diagnostics)))
 
 
 def _help(argv: Sequence[str], console: Console) -> int:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.plan.model import Plan
+    from launcher.specs import Launch
 
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\
@@ -21,9 +22,10 @@ EXAMPLES = """\
   launcher plan jobs/train.launcher.yaml --var epochs=5
   launcher plan jobs/ --out plan.json && launcher apply plan.json
   launcher plan jobs/ --detailed-exitcode     2 when there is something to do
+  launcher plan jobs/ --format github         in a workflow: summary and outputs
   launcher plan jobs/ --rerun train           what would run if train ran again?"""
 
-FORMATS = ("text", "json", "markdown")
+FORMATS = ("text", "json", "markdown", "sarif", "github")
 CHANGES, BLOCKED = 2, 3
 
 
@@ -41,7 +43,8 @@ def add_arguments(parser: Any) -> None:
         type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
-        help="text, json (the plan document) or markdown (for a pull request)",
+        help="text, json (the plan document), markdown (for a pull request), github (annotations, step "
+        "summary and outputs) or sarif (the diagnostics)",
     )
     group.add_argument("--json-into", metavar="PATH", help="write the plan document there as well")
     group.add_argument(
@@ -56,30 +59,71 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher.apply import make_plan
     from launcher.apply.approval import check_plan
-    from launcher.cli import decisions, jobs
+    from launcher.cli import decisions
     from launcher.cli.saved import document, write_text
 
-    launches = jobs.launches(args.files, args.var, console)
+    launches = _launches(args, console)
     plan = make_plan(launches, choices=decisions.choices(launches, args))
     text = document(plan) if args.out or args.json_into or args.format == "json" else ""
-    if args.format == "json":
-        console.print(text, end="")
-    elif args.format == "markdown":
-        from launcher.cli.render.markdown import plan_markdown
-
-        console.print(plan_markdown(plan, max_bytes=args.max_bytes), end="")
-    else:
-        from launcher.cli.render.plan_text import plan_text
-
-        console.print(plan_text(plan, color=console.color))
-    if args.show_request:
-        _show_requests(plan, console)
+    _show(plan, text, args, console)
     check_plan(plan)
+    if args.format == "github":
+        from launcher.cli.render.github import publish
+
+        publish(plan, max_bytes=args.max_bytes)
     for path in filter(None, (args.out, args.json_into)):
         write_text(path, text)
     if args.out:
         console.note(f"saved: launcher apply {args.out}")
     return _exit_code(plan, args, console)
+
+
+def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
+    """The launches of the job files. Diagnostics go to stdout where the format is for them, else to stderr.
+
+    Raises JobFileError when they forbid to go on.
+    """
+    from launcher.cli import jobs
+    from launcher.cli.render.findings import exit_code, findings, in_short
+
+    result = jobs.compiled(args.files, args)
+    found = result.diagnostics
+    is_refused = exit_code(found, strict=args.strict) != 0
+    if args.format not in ("sarif", "github") and not (is_refused and args.format == "json"):
+        return jobs.accepted(result, args, console)
+    text = findings(found, args.format)
+    if text:
+        console.print(text)
+    if is_refused:
+        from launcher.errors import JobFileError
+
+        if args.format == "github":
+            from launcher.cli.render.github import publish_refusal
+
+            publish_refusal(found, in_short(found))
+        raise JobFileError(in_short(found))
+    return result.launches
+
+
+def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
+    """The plan in its format; where stdout is for diagnostics alone, to stderr."""
+    from launcher.cli.render.plan_text import plan_text
+
+    requests = _requests(plan) if args.show_request else ""
+    if args.format == "json":
+        console.print(document + requests, end="")
+    elif args.format == "markdown":
+        from launcher.cli.render.markdown import plan_markdown
+
+        console.print(plan_markdown(plan, max_bytes=args.max_bytes) + requests, end="")
+    elif args.format == "github":
+        from launcher.cli.render.github import shielded
+
+        console.print(shielded((plan_text(plan) + "\n" + requests).rstrip("\n")))
+    elif args.format == "sarif":
+        console.note(plan_text(plan, color=console.err_color) + "\n" + requests)
+    else:
+        console.print(plan_text(plan, color=console.color) + "\n" + requests, end="")
 
 
 def _exit_code(plan: Plan, args: Any, console: Console) -> int:
@@ -93,9 +137,8 @@ def _exit_code(plan: Plan, args: Any, console: Console) -> int:
     return CHANGES if args.detailed_exitcode and not plan.is_empty else 0
 
 
-def _show_requests(plan: Plan, console: Console) -> None:
+def _requests(plan: Plan) -> str:
     """What the schedulers would be sent, under the symbolic app id."""
     from launcher.apply.plans import requests
 
-    for key, info in requests(plan).items():
-        console.print(f"\n{key}:\n{info!r}")
+    return "".join(f"\n{key}:\n{info!r}\n" for key, info in requests(plan).items())

@@ -53,7 +53,7 @@ def run(args: Any, console: Console) -> int:
     from launcher.errors import UsageError
     from launcher.runner import get_runner
 
-    launches = jobs.launches([args.file], args.var, console)
+    launches = jobs.launches([args.file], args, console)
     if len(launches) != 1:
         raise UsageError(
             f"{args.file} holds {len(launches)} jobs, run takes one", hint="name one of its files"
@@ -97,8 +97,16 @@ def _bound(launch: Launch, scheduler: str, given: list[str], runner: Runner) -> 
     cfg = dict(launch.cfg) if scheduler == launch.scheduler else {}
     for text in given:
         cfg.update(opts.cfg_from_str(text))
-    app = bind(launch.app, directory=directory, home=os.path.expanduser("~"))
-    return app, bind_cfg(cfg, opts=opts, timeout_s=launch.timeout_s, directory=directory)
+    home = os.path.expanduser("~")
+    app = bind(launch.app, directory=directory, home=home)
+    return app, bind_cfg(
+        cfg,
+        opts=opts,
+        timeout_s=launch.timeout_s,
+        directory=directory,
+        home=home,
+        workspace=launch.workspace.path if launch.workspace else None,
+    )
 
 
 def _follow(handle: str, console: Console) -> int:

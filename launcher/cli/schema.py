@@ -8,22 +8,25 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
 
-USAGE = "schema job|plan|event"
+USAGE = "schema job|plan|event|diagnostics"
 HELP = """\
 Print a JSON Schema (draft 2020-12).
 
-job     job files: for editors that check and complete YAML and TOML
-plan    saved plans: what `launcher plan --out` writes
-event   a line of `launcher apply --format jsonl`"""
+job          job files: for editors that check and complete YAML and TOML
+plan         saved plans: what `launcher plan --out` writes
+event        a line of `launcher apply --format jsonl`
+diagnostics  what `launcher validate --format json` prints"""
 EXAMPLES = "  launcher schema job >schemas/job-v1.schema.json"
 
-KINDS = ("job", "plan", "event")
+KINDS = ("job", "plan", "event", "diagnostics")
 
 
 def add_arguments(parser: Any) -> None:
     from launcher.cli.kinds import one_of
 
-    parser.add_argument("kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job, plan or event")
+    parser.add_argument(
+        "kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job, plan, event or diagnostics"
+    )
 
 
 def run(args: Any, console: Console) -> int:
@@ -42,6 +45,10 @@ def schema(kind: str) -> dict[str, Any]:
         from launcher.apply.event_schema import event_schema
 
         return event_schema()
+    if kind == "diagnostics":
+        from launcher.cli.render.findings_schema import findings_schema
+
+        return findings_schema()
     from launcher.jobfile import job_schema
 
     return job_schema()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launcher.cli.render.findings import FORMATS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,14 +19,13 @@ Check job files and show every problem in them, with its place and remedy.
 A directory means every *.launcher.yaml, .launcher.yml and .launcher.toml
 below it; without FILE, the current directory. A saved plan (plan.json) is
 checked against its schema. Nothing is run or written. Exit code 6 when
-something is wrong."""
+something is wrong; `launcher explain CODE` tells more of a problem."""
 EXAMPLES = """\
   launcher validate jobs/train.launcher.yaml
   launcher validate jobs/ --var dataset=/data/mnist
-  launcher validate --format json jobs/ | jq .diagnostics"""
-
-FORMATS = ("text", "json")
-INVALID = 6
+  launcher validate --format json jobs/ | jq .diagnostics
+  launcher validate --format github --strict      a step of a workflow
+  launcher validate --format sarif jobs/ >launcher.sarif"""
 
 
 def add_arguments(parser: Any) -> None:
@@ -38,12 +39,13 @@ def add_arguments(parser: Any) -> None:
         type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
-        help="text (with the lines in question) or json",
+        help="text (with the lines in question), json, sarif (2.1.0) or github (annotations)",
     )
 
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.jobs import compiled
+    from launcher.cli.render.findings import exit_code
     from launcher.cli.saved import is_saved_plan
 
     plans = [path for path in args.files if is_saved_plan(path)]
@@ -51,35 +53,29 @@ def run(args: Any, console: Console) -> int:
     found: list[Diagnostic] = []
     jobs = 0
     if files or not plans:
-        result = compiled(files, args.var, placeholders=True)
+        result = compiled(files, args, placeholders=True)
         found, jobs = list(result.diagnostics), len(result.launches)
     found += [diagnostic for path in plans for diagnostic in _check_plan(path)]
-    if args.format == "json":
-        from json import dumps
-
-        envelope = {"version": 1, "jobs": jobs, "diagnostics": [diagnostic.to_json() for diagnostic in found]}
-        console.print(dumps(envelope, indent=2, ensure_ascii=False))
-    else:
-        _show(found, jobs, len(plans), console)
-    return INVALID if any(diagnostic.severity == "error" for diagnostic in found) else 0
+    _show(found, args, console, good=[(jobs, "job"), (len(plans), "saved plan")])
+    return exit_code(found, strict=args.strict)
 
 
-def _show(found: Sequence[Diagnostic], jobs: int, plans: int, console: Console) -> None:
+def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequence[tuple[int, str]]) -> None:
+    """The diagnostics to stdout; how many of what to stderr."""
+    from launcher.cli.render.findings import counts, exit_code, findings
     from launcher.cli.render.values import plural
 
-    if found:
-        from launcher.jobfile import render
-
-        console.print(render(found, color=console.color) + "\n")
-    counts = [[diagnostic.severity for diagnostic in found].count(word) for word in ("error", "warning")]
-    problems = [
-        plural(count, word) for count, word in zip(counts, ("error", "warning"), strict=True) if count
-    ]
-    good = [plural(count, word) for count, word in ((jobs, "job"), (plans, "saved plan")) if count]
-    if not counts[0] and good:
-        console.note(f"valid: {', '.join(good)}{'; ' + ', '.join(problems) if problems else ''}")
+    text = findings(found, args.format, jobs=good[0][0], color=console.color)
+    if text:
+        console.print(text)
+    if args.format in ("json", "sarif"):
+        return
+    problems = counts(found)
+    valid = ", ".join(plural(count, word) for count, word in good if count)
+    if valid and not exit_code(found, strict=args.strict):
+        console.note(f"valid: {valid}{'; ' + problems if problems else ''}")
     elif problems:
-        console.note(", ".join(problems))
+        console.note(problems)
 
 
 def _check_plan(path: str) -> list[Diagnostic]:

@@ -1,8 +1,10 @@
 """Job files: from text to launches, or to diagnostics that name file, line and remedy.
 
 One phase, one module: `discover` (paths → files) → `source` (bytes → text) → `yaml`, `toml` (text → values
-with positions) → `variables` → `references` → `model` → `build` → `specs.check`; `compile` and `one_file`
-run them in this order. `collector` gathers problems by field path, `wording` says what pydantic found.
+with positions) → `variants` (`targets`, `defaults`, laid over by `overlay`) → `variables` → `matrix` →
+`references` → `model` → `build` → `specs.check`; `compile` (all files), `one_file` (all targets) and
+`one_job` run them in this order. `collector` gathers problems by field path, `wording` says what pydantic
+found, `trace` knows afterwards where each value came from.
 The public names are loaded on first use.
 """
 

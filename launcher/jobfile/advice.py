@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.model import JobFile
-from launcher.jobfile.variables import AnyVar
+from launcher.specs import find_macros
 from launcher.specs.sensitive import is_sensitive
 
 
-def advise(
-    job: JobFile | None, specs: Mapping[str, AnyVar], used: Collection[str], problems: Collector
-) -> None:
-    """Note unused variables, images without a pinned tag, and secrets that are written out."""
+def advise_variables(specs: Iterable[str], value: Any, problems: Collector) -> None:
+    """Note the variables that nothing in the file `value` refers to."""
+    used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
     for name in specs:
         if f"var.{name}" not in used:
             message = f"variable `{name}` is never used"
@@ -21,15 +21,28 @@ def advise(
             problems.add(
                 ("vars", name), "unused-variable", message, at="key", label=label, severity="warning"
             )
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
+    if isinstance(value, str):
+        yield from (name for name, _, _ in find_macros(value))
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from names_in(part)
+
+
+def advise(job: JobFile | None, problems: Collector) -> None:
+    """Note images without a pinned tag, and secrets that are written out."""
     for name, role in job.roles.items() if job is not None else ():
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
             path = ("roles", name, "image")
             problems.add(path, "unpinned-image", message, label="name a version", severity="warning")
         for variable, value in role.env.items():
-            if value and "$" not in value and is_sensitive(variable):
+            if isinstance(value, str) and value and "$" not in value and is_sensitive(variable):
                 message = f"`{variable}` of role `{name}` looks like a secret, and its value is written out"
-                hint = "local replicas inherit the environment of whoever applies: leave it out of the file"
+                hint = f'write {{secret: "env:{variable}"}}: it is read while submitting, and stored nowhere'
                 problems.add(
                     ("roles", name, "env", variable),
                     "secret-literal",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
+from launcher.jobfile.inputs import triggers
 from launcher.jobfile.model import (
     BindMount,
     DeviceMount,
@@ -11,6 +12,7 @@ from launcher.jobfile.model import (
     LifecycleSpec,
     Resources,
     RoleSpec,
+    SecretRef,
     VolumeMount,
 )
 from launcher.jobfile.names import listing, suggest
@@ -27,10 +29,11 @@ _CODES = {
 }
 
 
-def build_app(job: JobFile, problems: Collector) -> AppDef:
-    """The AppDef of a job file. What its fields do not agree on goes to `problems`."""
-    roles = [_role(name, role, problems) for name, role in job.roles.items()]
-    app = AppDef(name=job.name, roles=roles, metadata=dict(job.metadata))
+def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
+    """The AppDef of a job file, under the name of one of its jobs. What its fields do not agree on goes to
+    `problems`."""
+    roles = [_role(key, role, problems) for key, role in job.roles.items()]
+    app = AppDef(name=name, roles=roles, metadata=dict(job.metadata))
     for found in check_app(app):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
             continue  # a placeholder takes part in it, or what it says was said already
@@ -41,6 +44,7 @@ def build_app(job: JobFile, problems: Collector) -> AppDef:
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
+    """The policies of a job."""
     return Lifecycle(
         on_change=spec.on_change,
         on_failed=spec.on_failed,
@@ -48,7 +52,14 @@ def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
         on_lost=spec.on_lost,
         max_attempts=spec.max_attempts,
         protect=spec.protect,
+        rerun_on=triggers(spec),
     )
+
+
+def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
+    """The policies of a job file over those of its project."""
+    said = {name: getattr(spec, name) for name in spec.model_fields_set}
+    return project.model_copy(update=said) if said else project
 
 
 def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
@@ -58,7 +69,7 @@ def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
         min_replicas=role.min_replicas,
         entrypoint=role.entrypoint,
         args=list(role.args),
-        env=dict(role.env),
+        env={key: value.secret if isinstance(value, SecretRef) else value for key, value in role.env.items()},
         num_replicas=role.num_replicas,
         max_retries=role.max_retries,
         retry_policy=RetryPolicy(role.retry_policy.upper()),

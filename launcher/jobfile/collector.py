@@ -19,8 +19,8 @@ class Collector:
         found: everything so far.
         broken: paths whose value is known to be wrong: what else would be said of them is noise.
         assumed: paths whose value holds a placeholder: they cannot be judged.
-        sources: path → variables whose values stand in it.
-        definitions: variable → where its value comes from, and a sentence about it.
+        sources: path → names of the references whose values stand in it: "var.epochs", "matrix.lr".
+        definitions: such a name → where its value comes from, and a sentence about it.
     """
 
     document: Document
@@ -29,6 +29,10 @@ class Collector:
     assumed: set[Path] = field(default_factory=set)
     sources: dict[Path, tuple[str, ...]] = field(default_factory=dict)
     definitions: dict[str, tuple[Path, At, str]] = field(default_factory=dict)
+
+    def fork(self) -> Collector:
+        """A collector that knows what is known so far, and has found nothing yet."""
+        return Collector(self.document, [], set(self.broken), set(self.assumed), {}, dict(self.definitions))
 
     def add(
         self,

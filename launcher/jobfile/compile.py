@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.jobfile.diagnostics import Diagnostic, in_order, job_file_error
 from launcher.jobfile.discover import Found, find_files
-from launcher.jobfile.document import Document
+from launcher.jobfile.inputs import Folders
 from launcher.jobfile.names import listing, suggest
 from launcher.jobfile.one_file import FileResult, compile_document
+from launcher.jobfile.one_job import Work
 from launcher.jobfile.options import Schedulers
+from launcher.jobfile.parse import parse
 from launcher.jobfile.project import Homes
 from launcher.jobfile.source import Source, read_source
+from launcher.jobfile.trace import Trace
+from launcher.jobfile.var_file import VarFiles, read_var_files
 from launcher.jobfile.variables import Inputs
-from launcher.specs import DEFAULT_TARGET, JobKey, Launch
+from launcher.specs import JobKey, Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,8 @@ class Compiled:
 
     launches: tuple[Launch, ...]
     diagnostics: tuple[Diagnostic, ...]
+    traces: Mapping[JobKey, Trace] = field(default_factory=dict, compare=False, repr=False)
+    """Where the values of each launch come from."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -55,48 +61,64 @@ def compile_files(
     paths: Sequence[str],
     *,
     variables: Mapping[str, Any] | None = None,
-    target: str = DEFAULT_TARGET,
+    var_files: Sequence[str] = (),
+    target: str | None = None,
     environment: Environment | None = None,
     placeholders: bool = False,
+    allow_dirty: bool = False,
 ) -> Compiled:
-    """Compile job files, and every job file below the directories among `paths`.
+    """Compile job files, and every job file below the directories among `paths`. All targets are checked.
 
     Args:
         variables: values of `vars` by name: text as typed on a command line, or of the variable's type.
+        var_files: files with such values; `variables` win over them, later files over earlier ones.
+        target: the overlay to take; None is the one that launcher.toml names, else no overlay.
         placeholders: stand in for variables without a value, as `validate` does. The launches are then good
-            for nothing but counting them; their origin is not looked up.
+            for nothing but counting them; their origin is not looked up, their inputs are not read.
+        allow_dirty: `$<git.sha>` may stand for a commit that files differ from, marked with `-dirty`.
 
     Raises CommandError when git refuses to answer; problems of the files are in the result.
     """
     environment = environment or Environment()
     cwd = os.path.abspath(environment.cwd or os.getcwd())
     environ = os.environ if environment.environ is None else environment.environ
-    inputs = Inputs(variables or {}, environ, placeholders)
-    homes = Homes(cwd, with_origin=not placeholders)
+    values = read_var_files(var_files, cwd)
+    inputs = Inputs(variables or {}, environ, placeholders, values.values)
+    homes = Homes(cwd, not placeholders, allow_dirty, environment.schedulers)
+    folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
-    seen: dict[tuple[str, ...], list[Diagnostic]] = {}
-    results = [_compile_file(found, inputs, target, environment.schedulers, homes, seen) for found in files]
-    strangers = _undeclared(inputs.given, results, paths)
+    seen: dict[str, list[Diagnostic]] = {}
+
+    def work(path: str) -> Work:
+        home = homes.of(os.path.dirname(path))
+        if home.problems:
+            seen.setdefault(home.problems[0].file, list(home.problems))
+        return Work(path, inputs, target, environment.schedulers, home, folders)
+
+    results = [_compile_file(found, work) for found in files]
+    strangers = _undeclared(inputs.given, values, results, paths)
     twins = _duplicates(results)
-    diagnostics = [*missing, *strangers]
+    diagnostics = [*missing, *values.problems, *strangers]
     for problems in seen.values():
         diagnostics += in_order(problems)
     for result in results:
         diagnostics += in_order([*result.problems, *twins.get(id(result), ())])
-    launches = tuple(
-        result.launch for result in results if result.launch is not None and id(result) not in twins
+    good = [result for result in results if id(result) not in twins]
+    return Compiled(
+        tuple(launch for result in good for launch in result.launches),
+        tuple(diagnostics),
+        {key: trace for result in good for key, trace in result.traces.items()},
     )
-    return Compiled(launches, tuple(diagnostics))
 
 
 def load_job(
     path: str | os.PathLike[str],
     *,
     vars: Mapping[str, Any] | None = None,
-    target: str = DEFAULT_TARGET,
+    target: str | None = None,
     schedulers: Schedulers | None = None,
 ) -> Launch:
-    """Compile one job file.
+    """Compile one job file that declares one job.
 
     Raises JobFileError, with `.diagnostics`, when the file is wrong.
     """
@@ -105,45 +127,24 @@ def load_job(
     )
     compiled.raise_for_errors()
     if len(compiled.launches) != 1:
-        hint = "use one of its files, or compile_files for all of them"
-        message = f"the directory holds {len(compiled.launches)} job files, want one"
+        hint = "compile_files gives all of them"
+        holds = "directory holds" if os.path.isdir(path) else "file makes"
+        message = f"the {holds} {len(compiled.launches)} jobs, want one"
         raise job_file_error(
             [Diagnostic(file=os.fspath(path), span=None, code="invalid-value", message=message, hint=hint)]
         )
     return compiled.launches[0]
 
 
-def _compile_file(
-    found: Found,
-    inputs: Inputs,
-    target: str,
-    schedulers: Schedulers | None,
-    homes: Homes,
-    seen: dict[tuple[str, ...], list[Diagnostic]],
-) -> FileResult:
+def _compile_file(found: Found, work: Callable[[str], Work]) -> FileResult:
     source = read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
         return FileResult(problems=(source,))
-    home = homes.of(os.path.dirname(found.path))
-    if home.problems:
-        seen.setdefault((home.problems[0].file,), list(home.problems))
-    document = _parse(source)
-    return compile_document(document, found.path, inputs, target, schedulers, home)
-
-
-def _parse(source: Source) -> Document:
-    # Imported by format: a TOML file does not wait for the YAML library.
-    if source.format == "toml":
-        from launcher.jobfile.toml import parse_toml
-
-        return parse_toml(source)
-    from launcher.jobfile.yaml import parse_yaml
-
-    return parse_yaml(source)
+    return compile_document(parse(source), work(found.path))
 
 
 def _undeclared(
-    given: Mapping[str, Any], results: Sequence[FileResult], paths: Sequence[str]
+    given: Mapping[str, Any], files: VarFiles, results: Sequence[FileResult], paths: Sequence[str]
 ) -> list[Diagnostic]:
     """Variables that were given a value and that no file declares."""
     if not results or any(result.declared is None for result in results):
@@ -160,7 +161,7 @@ def _undeclared(
         )
         for name in given
         if name not in known
-    ]
+    ] + files.undeclared(known)
 
 
 def _duplicates(results: Sequence[FileResult]) -> dict[int, tuple[Diagnostic, ...]]:
@@ -168,21 +169,19 @@ def _duplicates(results: Sequence[FileResult]) -> dict[int, tuple[Diagnostic, ..
     first: dict[JobKey, FileResult] = {}
     found: dict[int, tuple[Diagnostic, ...]] = {}
     for result in results:
-        if result.launch is None or result.source is None:
-            continue
-        known = first.setdefault(result.launch.key, result)
-        if known is result or known.source is None:
-            continue
-        key = result.launch.key
-        related = known.source.related(*_name_range(known.source), "the other one is here")
-        message = f"job `{key.job}` of project `{key.project}` is declared in {known.source.file} as well"
-        hint = "rename one, or give it another `project`"
-        at = _name_range(result.source)
-        found[id(result)] = (
-            result.source.diagnostic(*at, "duplicate-job", message, hint=hint, related=(related,)),
-        )
+        for launch in result.launches:
+            known = first.setdefault(launch.key, result)
+            if known is not result and id(result) not in found and known.source and result.source:
+                found[id(result)] = (_twin(launch.key, known.source, result.source),)
     return found
 
 
+def _twin(key: JobKey, known: Source, source: Source) -> Diagnostic:
+    related = known.related(*_name_range(known), "the other one is here")
+    message = f"job `{key.job}` of project `{key.project}` is declared in {known.file} as well"
+    hint = "rename one, or give it another `project`"
+    return source.diagnostic(*_name_range(source), "duplicate-job", message, hint=hint, related=(related,))
+
+
 def _name_range(source: Source) -> tuple[int, int]:
-    return _parse(source).value_range(("name",))
+    return parse(source).value_range(("name",))

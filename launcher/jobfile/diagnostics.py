@@ -15,6 +15,7 @@ Severity = Literal["error", "warning"]
 CODES: Mapping[str, str] = {
     "conflicting-fields": "two fields say the same thing in different ways; keep one of them",
     "constraint": "fields that are right one by one do not fit together",
+    "dirty-tree": "a git reference while files differ from the commit",
     "duplicate-job": "two files declare the same job of one project",
     "duplicate-key": "a key stands twice in one mapping",
     "encoding": "the file is not UTF-8 text",
@@ -22,6 +23,7 @@ CODES: Mapping[str, str] = {
     "invalid-value": "the value has the right type and is not usable",
     "missing-field": "a field that has no default is not there",
     "newer-version": "the file is written in a later version of the language",
+    "no-commit": "a git reference where git has no commit or no branch to name",
     "no-job-files": "the directory holds no *.launcher.yaml, .yml or .toml file",
     "no-such-file": "the path does not exist",
     "out-of-range": "a number is too small or too large",
@@ -42,7 +44,10 @@ CODES: Mapping[str, str] = {
     "wrong-type": "a value of another type is wanted",
     "yaml-syntax": "the text is not YAML, or uses a part of YAML that job files do without",
 }
-"""Every code there is, each with one sentence."""
+"""Every code there is, each with one sentence; `launcher explain` has more."""
+
+WARNINGS = frozenset({"secret-literal", "unpinned-image", "unused-variable"})
+"""The codes that do not stop anything, unless `--strict` is given. All others are errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,16 @@ class Diagnostic:
     def place(self) -> str:
         """`file:line:column`, or the file alone."""
         return f"{self.file}:{self.span.line}:{self.span.column}" if self.span else self.file
+
+    @property
+    def has_file(self) -> bool:
+        """Whether `file` is one: a variable of the command line that no file declares has no place in any."""
+        return self.span is not None or self.code != "unknown-variable"
+
+    @property
+    def text(self) -> str:
+        """The message, and the remedies below it."""
+        return "\n".join(part for part in (self.message, self.label, self.hint) if part)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; absent texts are left out, a missing span is null."""

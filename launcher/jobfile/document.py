@@ -59,6 +59,16 @@ class Document:
         """Offsets of the key (or list item) that `path` ends with, or of the nearest one that encloses it."""
         return self._ranges(path)[0]
 
+    def extent(self, path: Path) -> tuple[int, int]:
+        """Offsets of the key that `path` ends with, and of the end of everything below it."""
+        spot = self.root()
+        start = spot.start
+        for segment in path:
+            if not isinstance(segment, str) or not spot.entries or segment not in spot.entries:
+                break
+            start, _, spot = spot.entries[segment]
+        return start, max(start, _last(spot))
+
     def raw(self, path: Path) -> str:
         """The text of the number or date at `path` as it stands in the file."""
         start, end = self._ranges(path)[1]
@@ -91,6 +101,15 @@ class Document:
             start, end, _ = min(spot.entries.values(), key=lambda entry: entry[0])
             return start, end
         return spot.start, max(spot.end, spot.start + 1)
+
+
+def _last(spot: Spot) -> int:
+    """The end of the last piece of text in a value."""
+    entries = (spot.entries or {}).values()
+    return max(
+        [spot.end, *(end for _, end, _ in entries), *(_last(part) for _, _, part in entries)]
+        + [_last(item) for item in spot.items or ()]
+    )
 
 
 def too_deep(source: Source, start: int) -> Diagnostic:

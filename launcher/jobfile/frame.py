@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from launcher.jobfile.span import Span
+from launcher.specs.sensitive import is_sensitive
 
 _WIDTH = 110  # of the source text shown; longer lines are cut around the range
 _LEAD = 30  # columns shown before the range of a line that is cut
 _TAB = "    "
+_ASSIGNMENT = re.compile(
+    r"""(?<![\w.-])(["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*)"""
+    r"""("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',\[\]{}#][^,\]}#]*)"""
+)
 _SHADES = {"red": "1;31", "yellow": "1;33", "blue": "1;34", "bold": "1"}
 
 
@@ -33,7 +39,7 @@ def code_frame(
     number = str(span.line)
     gutter = " " * len(number)
     bar = paint("|", "blue", color)
-    shown, before, width = _window(source_line, span)
+    shown, before, width = _window(without_secrets(source_line), span)
     carets = paint("^" * width + (f" {printable(label)}" if label else ""), shade, color)
     return [
         f"{gutter}{arrow} {printable(file)}:{span.line}:{span.column}",
@@ -41,6 +47,21 @@ def code_frame(
         f"{paint(number, 'blue', color)} {bar} {shown}".rstrip(),
         f"{gutter} {bar} {' ' * before}{carets}",
     ]
+
+
+def without_secrets(line: str) -> str:
+    """A line of a job file with literals under sensitive-looking names starred out; its length stays.
+
+    Frames go into the logs of CI systems and onto pull requests.
+    """
+
+    def starred(match: re.Match[str]) -> str:
+        head, value = match[1], match[3]
+        is_literal = not value.strip("\"'").startswith(("$", "&", "*", "|", ">", "env:", "file:"))
+        stars = ("*" * len(value.rstrip())).ljust(len(value))
+        return head + stars if is_literal and is_sensitive(match[2]) else match[0]
+
+    return _ASSIGNMENT.sub(starred, line) if _ASSIGNMENT.search(line) else line
 
 
 def _window(line: str, span: Span) -> tuple[str, int, int]:

@@ -12,7 +12,15 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from launcher.jobfile.model_base import Count, EnvName, Label, Model, Port, Replicas, kind_tag
 from launcher.jobfile.model_vars import Vars
-from launcher.jobfile.quantities import DURATION_PATTERN, MEMORY_PATTERN, memory_mib, mount_of, seconds
+from launcher.jobfile.quantities import (
+    DURATION_PATTERN,
+    MEMORY_PATTERN,
+    SECRET_PATTERN,
+    memory_mib,
+    mount_of,
+    seconds,
+    secret_of,
+)
 
 
 class Resources(Model):
@@ -80,6 +88,39 @@ MountItem = Annotated[
 ]
 
 
+class SecretRef(Model):
+    """Where the value of a variable is to be found that nobody may see."""
+
+    secret: Annotated[str, AfterValidator(secret_of)] = Field(
+        description="Where it is, `env:NAME` or `file:PATH`; read while submitting, written nowhere.",
+        examples=["env:WANDB_API_KEY"],
+        json_schema_extra={"pattern": SECRET_PATTERN},
+    )
+
+
+class FilesTrigger(Model):
+    """Files whose contents run finished work again."""
+
+    files: list[Annotated[str, Field(min_length=1)]] = Field(
+        min_length=1,
+        description="Globs, relative to the job file; `**` is any number of folders.",
+        examples=[["data/*.csv"]],
+    )
+
+
+def _is_mapping_tag(value: Any) -> str:
+    return "<mapping>" if isinstance(value, dict) else "<text>"
+
+
+EnvValue = Annotated[
+    Annotated[SecretRef, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(_is_mapping_tag)
+]
+TriggerItem = Annotated[
+    Annotated[FilesTrigger, Tag("<mapping>")] | Annotated[Literal["every_apply"], Tag("<text>")],
+    Discriminator(_is_mapping_tag),
+]
+
+
 def _resource_tag(value: Any) -> str | None:
     return "<text>" if isinstance(value, str) else "<mapping>" if isinstance(value, dict) else None
 
@@ -99,9 +140,9 @@ class RoleSpec(Model):
     args: list[str] = Field(
         [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
     )
-    env: dict[EnvName, str] = Field(
+    env: dict[EnvName, EnvValue] = Field(
         {},
-        description="Environment variables; numbers are taken as written.",
+        description="Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
         examples=[{"OMP_NUM_THREADS": "4"}],
     )
     num_replicas: Replicas = Field(1, description="How many replicas run.", examples=[2])
@@ -146,6 +187,11 @@ class LifecycleSpec(Model):
     protect: bool = Field(
         False, description="A running attempt is never stopped by an apply.", examples=[True]
     )
+    rerun_on: list[TriggerItem] = Field(
+        [],
+        description="What runs finished work again: `every_apply`, or changed files.",
+        examples=[[{"files": ["data/*.csv"]}]],
+    )
 
 
 class JobFile(Model):
@@ -162,6 +208,12 @@ class JobFile(Model):
     )
     scheduler: str = Field(
         "local_cwd", min_length=1, description="Where the job runs.", examples=["local_cwd"]
+    )
+    workspace: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder of files that travel with the job, relative to the job file.",
+        examples=["."],
     )
     cfg: dict[str, Any] = Field({}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}])
     roles: dict[Label, RoleSpec] = Field(
@@ -183,4 +235,19 @@ class JobFile(Model):
     )
     enabled: bool = Field(
         True, description="Where false, the job does not run, and stops if it does.", examples=[False]
+    )
+    defaults: dict[str, Any] = Field(
+        {},
+        description="What every role has that does not say otherwise.",
+        examples=[{"role": {"image": "python:3.12-slim"}}],
+    )
+    matrix: dict[str, Any] = Field(
+        {},
+        description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values.",
+        examples=[{"lr": [0.1, 0.01], "seed": {"range": [0, 4]}}],
+    )
+    targets: dict[str, Any] = Field(
+        {},
+        description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes.",
+        examples=[{"dev": {"scheduler": "local_cwd"}}],
     )

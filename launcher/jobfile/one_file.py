@@ -1,32 +1,32 @@
-"""One parsed job file → its launch, or what is wrong with it."""
+"""One parsed job file → its launches, or what is wrong with it, under every target."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from launcher.jobfile.advice import advise
-from launcher.jobfile.build import build_app, build_lifecycle
+from launcher.jobfile.advice import advise, advise_variables, names_in
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
+from launcher.jobfile.matrix import Combination, check_names, combinations
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import VERSION
 from launcher.jobfile.model_vars import VARS
 from launcher.jobfile.names import got, show
-from launcher.jobfile.options import Schedulers, check_options
-from launcher.jobfile.places import JOB, JOB_FIELDS
+from launcher.jobfile.one_job import Work, compile_job
+from launcher.jobfile.places import JOB_FIELDS
 from launcher.jobfile.project import Home
 from launcher.jobfile.references import References
-from launcher.jobfile.sound import sound_part
 from launcher.jobfile.source import Source
+from launcher.jobfile.trace import Trace
 from launcher.jobfile.variables import AnyVar, Inputs, Value, resolve_variables
+from launcher.jobfile.variants import Variant, Variants, chosen_target
 from launcher.jobfile.wording import report
-from launcher.specs import DEFAULT_TARGET, JobKey, Launch
+from launcher.specs import JobKey, Launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,38 +34,102 @@ class FileResult:
     """What came out of one file.
 
     Attributes:
-        launch: None when there is an error.
+        launches: one, or one for each combination of its matrix; none when there is an error.
         declared: the names of its variables; None when the file could not be read that far.
         source: the text, for a problem that is found later: another file with the same job.
+        traces: where the values of each launch come from.
     """
 
-    launch: Launch | None = None
+    launches: tuple[Launch, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
     declared: frozenset[str] | None = None
     source: Source | None = None
+    traces: Mapping[JobKey, Trace] = field(default_factory=dict)
 
 
-def compile_document(
-    document: Document, path: str, inputs: Inputs, target: str, schedulers: Schedulers | None, home: Home
-) -> FileResult:
-    """Compile the document of the job file at `path` (absolute)."""
+@dataclass(slots=True)
+class _Outcome:
+    """What came out of one variant."""
+
+    variant: Variant
+    specs: Mapping[str, AnyVar]
+    problems: list[Diagnostic]
+    launches: list[Launch] = field(default_factory=list)
+    traces: dict[JobKey, Trace] = field(default_factory=dict)
+    job: JobFile | None = None
+    collector: Collector | None = None
+
+    @property
+    def has_errors(self) -> bool:
+        return any(found.severity == "error" for found in self.problems)
+
+    def take(self, more: Iterable[Diagnostic]) -> None:
+        """Add what was not found at the same place before."""
+        self.problems += news(more, self.problems)
+
+
+def compile_document(document: Document, work: Work) -> FileResult:
+    """Compile a job file under the target asked for, and check it under all others."""
     problems = Collector(document, document.problems)
     if document.value is None or not _is_known_version(document.value, problems):
         return FileResult(problems=tuple(problems.found))
-    value = dict(document.value)
-    specs = _definitions(value.pop("vars", {}), problems)
-    references = _references(value, specs, inputs, target, home, problems)
-    resolved = references.resolve(value, JOB, ())
-    job = _validated(resolved, problems)
-    launch = _launch(job, path, target, schedulers, home, problems) if job is not None else None
-    if not problems.has_errors:
-        advise(job, specs, references.used, problems)
+    variants = Variants(document, problems)
+    target = chosen_target(work.target, variants.declared, work.home, problems)
+    chosen = _compile_variant(variants.of(target), work, problems)
+    found = [*problems.found, *_once_each(chosen, document)]
+    for other in variants.targets:
+        if other != target:
+            # A value that only the chosen target needs is nothing that this one lacks.
+            inputs = replace(work.inputs, placeholders=True)
+            outcome = _compile_variant(variants.of(other), replace(work, inputs=inputs), problems)
+            found += news(_said_of(outcome, document), found)
+    has_errors = any(diagnostic.severity == "error" for diagnostic in found)
+    if not has_errors:
+        advise_variables(chosen.specs, document.value, problems := Collector(document))
+        found += problems.found
     return FileResult(
-        launch=None if problems.has_errors else launch,
-        problems=tuple(problems.found),
-        declared=frozenset(specs),
+        launches=() if has_errors else tuple(chosen.launches),
+        problems=tuple(found),
+        declared=frozenset(chosen.specs),
         source=document.source,
+        traces=chosen.traces,
     )
+
+
+def news(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Those whose place has no problem of this kind yet: one mistake may show under many targets."""
+    seen = {(found.span, found.code) for found in known}
+    return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
+
+
+def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
+    """The problems; what is wrong in `defaults` is said of one role only."""
+    if "defaults" not in (document.value or {}) or not outcome.problems:
+        return outcome.problems
+    within = document.extent(("defaults",))
+    inside: list[Diagnostic] = []
+    rest: list[Diagnostic] = []
+    for found in outcome.problems:
+        if _stands_in(found, within, document):
+            inside += news([found], inside)
+        else:
+            rest.append(found)
+    return [*inside, *rest]
+
+
+def _stands_in(found: Diagnostic, within: tuple[int, int], document: Document) -> bool:
+    first, last = map(document.source.position, within)
+    return found.span is not None and first <= (found.span.line, found.span.column) < last
+
+
+def _said_of(outcome: _Outcome, document: Document) -> list[Diagnostic]:
+    """The problems of a target that was not asked for. Those at other places than its own name it."""
+    return [
+        found
+        if _stands_in(found, outcome.variant.inside, document)
+        else replace(found, message=f"{found.message}, in target `{outcome.variant.target}`")
+        for found in _once_each(outcome, document)
+    ]
 
 
 def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
@@ -90,6 +154,50 @@ def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
     return True
 
 
+def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome:
+    shared = Collector(variant.document, broken=set(above.broken))
+    value = dict(variant.document.value or {})
+    specs = _definitions(value.pop("vars", {}), shared)
+    inputs = replace(work.inputs, defaulted=variant.defaulted) if variant.defaulted else work.inputs
+    known = _known_values(specs, inputs, variant.target, shared)
+    has_matrix = "matrix" in value
+    made = _expanded(value.pop("matrix", None), value, known, work.home, shared) if has_matrix else [{}]
+    outcome = _Outcome(variant, specs, shared.found)
+    for combination in made or [{}]:
+        problems = shared.fork()
+        job, launch = compile_job(value, known, combination, variant.target, work, problems)
+        if outcome.collector is not None:
+            outcome.take(problems.found)
+        else:
+            outcome.problems += problems.found
+            outcome.job, outcome.collector = job, problems
+        if launch is not None:
+            outcome.launches.append(launch)
+            outcome.traces[launch.key] = Trace.of(problems, variant, work.home.config, launch)
+    if not outcome.has_errors and outcome.collector is not None:
+        outcome.collector.found.clear()
+        advise(outcome.job, outcome.collector)
+        outcome.take(outcome.collector.found)
+    return outcome
+
+
+def _expanded(
+    matrix: Any, value: Mapping[str, Any], known: dict[str, Value], home: Home, problems: Collector
+) -> Sequence[Combination]:
+    """The combinations. Of a wrong matrix there are none, and nothing is said of references to its axes."""
+    name, project = value.get("name"), value.get("project", home.project)
+    values = {**known, "job.name": Value(name, str(name))}
+    if isinstance(project, str) and "$" not in project:
+        values["job.project"] = Value(project, project)
+    resolved = References(problems, values, home.git).resolve(matrix, JOB_FIELDS["matrix"], ("matrix",))
+    made = combinations(resolved, problems)
+    if isinstance(name, str):
+        check_names(name, made, problems)
+    if not made:
+        known.update({name: Value(None, "") for name in names_in(value) if name.startswith("matrix.")})
+    return made
+
+
 def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
     """The variables that the file declares; without those that are wrong."""
     checked = References(problems, {}).resolve(value, JOB_FIELDS["vars"], ("vars",))
@@ -107,69 +215,16 @@ def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
     return specs
 
 
-def _references(
-    value: Mapping[str, Any],
-    specs: Mapping[str, AnyVar],
-    inputs: Inputs,
-    target: str,
-    home: Home,
-    problems: Collector,
-) -> References:
-    """Everything that a reference of this file can name."""
+def _known_values(
+    specs: Mapping[str, AnyVar], inputs: Inputs, target: str, problems: Collector
+) -> dict[str, Value]:
+    """What references of every job of the file name: its variables and its target."""
     values = {f"var.{name}": found for name, found in resolve_variables(specs, inputs, problems).items()}
-    declared = problems.document.value or {}
-    for name in _names(declared.get("vars")):
+    for name in _names((problems.document.value or {}).get("vars")):
         values.setdefault(f"var.{name}", Value(None, ""))  # declared wrongly: reported once, not at every use
-    if target != DEFAULT_TARGET:
-        message = f"the file declares no target `{target}`"
-        problems.add(
-            (), "unknown-target", message, at="key", hint=f"leave --target out for `{DEFAULT_TARGET}`"
-        )
-    job = value.get("name")
-    values["job.name"] = Value(job if isinstance(job, str) else None, str(job))
     values["target.name"] = Value(target, target)
-    first = References(problems, values)
-    project = first.resolve(value.get("project", home.project), JOB_FIELDS["project"], ("project",))
-    known = isinstance(project, str) and not problems.is_broken(("project",))
-    values["job.project"] = Value(project if known else None, str(project))
-    return References(problems, values)
+    return values
 
 
-def _names(variables: Any) -> list[str]:
-    return [*variables] if isinstance(variables, dict) else []
-
-
-def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
-    """The model of a file. Of a wrong one what is left without the wrong parts, so that the rest
-    is checked too."""
-    if problems.is_broken(("version",)):
-        value = {**value, "version": VERSION}
-    try:
-        return JobFile.model_validate(value)
-    except ValidationError as error:
-        wrong = report(error.errors(include_url=False), value, problems)
-    try:
-        return JobFile.model_validate(sound_part(value, wrong))
-    except ValidationError:
-        return None
-    finally:
-        problems.assumed.update(path[:3] for path in wrong)
-
-
-def _launch(
-    job: JobFile, path: str, target: str, schedulers: Schedulers | None, home: Home, problems: Collector
-) -> Launch:
-    cfg = check_options(job.scheduler, job.cfg, job.timeout, schedulers, problems)
-    return Launch(
-        key=JobKey(job.project or home.project, target, job.name),
-        app=build_app(job, problems),
-        scheduler=job.scheduler,
-        cfg=cfg,
-        timeout_s=job.timeout,
-        lifecycle=build_lifecycle(job.lifecycle),
-        enabled=job.enabled,
-        description=job.description,
-        root=home.root,
-        file=os.path.relpath(path, home.root).replace(os.sep, "/"),
-        origin=home.origin,
-    )
+def _names(mapping: Any) -> list[str]:
+    return [*mapping] if isinstance(mapping, dict) else []

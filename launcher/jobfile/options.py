@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, get_origin
 
 from launcher.jobfile.collector import Collector
@@ -28,13 +29,14 @@ def check_options(
     timeout_s: int | None,
     schedulers: Schedulers | None,
     problems: Collector,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The options that differ from their defaults.
+    """The options that differ from the scheduler's defaults: those of the file over the project's `defaults`.
 
     With `schedulers` None nobody knows the options here: they are checked when the job is planned.
     """
     if schedulers is None or problems.is_assumed(("scheduler",)):
-        return {key: value for key, value in cfg.items() if value is not None}
+        return {key: value for key, value in {**defaults, **cfg}.items() if value is not None}
     if scheduler not in schedulers:
         label, hint = suggest(scheduler, schedulers), listing("there are", schedulers)
         problems.add(
@@ -44,11 +46,12 @@ def check_options(
     opts = schedulers[scheduler]()
     _check_timeout(scheduler, cfg, timeout_s, opts, problems)
     for key in cfg:
-        _check_option(scheduler, key, cfg[key], opts, problems)
+        check_option(scheduler, key, cfg[key], opts, problems, ("cfg", key))
+    cfg = {**defaults, **cfg}
     for name, opt in opts:
         if opt.is_required and cfg.get(name) is None:
             message = f"scheduler `{scheduler}` needs the option `{name}`"
-            at: Path = ("cfg",) if cfg else ("scheduler",)
+            at: Path = ("cfg",) if "cfg" in (problems.document.value or {}) else ("scheduler",)
             problems.add(
                 at, "missing-field", message, at="key", label=f"add `{name}` to `cfg`", hint=opt.help
             )
@@ -57,15 +60,18 @@ def check_options(
     }
 
 
-def _check_option(scheduler: str, key: str, value: Any, opts: runopts, problems: Collector) -> None:
-    path: Path = ("cfg", key)
+def check_option(
+    scheduler: str, key: str, value: Any, opts: runopts, problems: Collector, path: Path
+) -> bool:
+    """False for an option that the scheduler does not have, or of another type; it is noted."""
     opt = opts.get(key)
     if opt is None:
         known = [name for name, _ in opts]
         message = f"scheduler `{scheduler}` has no option `{key}`"
         hint = listing("its options", known) or "it takes none"
         problems.add(path, "unknown-option", message, at="key", label=suggest(key, known), hint=hint)
-    elif value is not None and not runopts.is_type(value, opt.opt_type):
+        return False
+    if value is not None and not runopts.is_type(value, opt.opt_type):
         kind = _kind(opt.opt_type)
         wanted = _KINDS.get(kind, kind)
         is_mixed = (kind == "list" and isinstance(value, list)) or (
@@ -73,6 +79,8 @@ def _check_option(scheduler: str, key: str, value: Any, opts: runopts, problems:
         )
         message = f"option `{key}` must be {wanted}, not {'of other values' if is_mixed else got(value)}"
         problems.add(path, "wrong-type", message, hint=opt.help)
+        return False
+    return True
 
 
 def _check_timeout(

@@ -64,21 +64,29 @@ ROLE = Place(
         "image": _BOUND,
         "entrypoint": _RUN_TEXT,
         "args": _open(_RUN_TEXT),
-        "env": _open(_RUN_TEXT),
+        "env": Place(each=Place("run", {"secret": _BOUND}, as_written=True)),
         "resource": RESOURCE,
         "mounts": Place(each=MOUNT),
         "metadata": _open(_RUN_ANY),
     }
 )
-LIFECYCLE = Place(fields=_fields("on_change on_failed on_cancelled on_lost max_attempts protect"))
+LIFECYCLE = Place(
+    fields={
+        **_fields("on_change on_failed on_cancelled on_lost max_attempts protect"),
+        "rerun_on": Place(each=Place(fields={"files": _open(_PLAIN)})),
+    }
+)
 JOB_FIELDS: Mapping[str, Place] = {
-    **_fields("description project scheduler timeout enabled"),
+    **_fields("description project scheduler workspace timeout enabled"),
     **_fields("version name", _NEVER),
     "vars": Place("never", each=VAR),
     "cfg": _open(_OPTION),
     "roles": Place(each=ROLE),
     "metadata": _open(Place("bound", as_written=True)),
     "lifecycle": LIFECYCLE,
+    "matrix": _open(_PLAIN),
+    "defaults": Place(fields={"role": ROLE}),
+    "targets": Place(),
 }
 JOB = Place(fields=JOB_FIELDS)
 

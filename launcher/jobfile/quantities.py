@@ -1,4 +1,4 @@
-"""Quantities that are written as text: memory, durations, mounts in one line."""
+"""What is written as text and means more: memory, durations, mounts in one line, where secrets are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from launcher.specs import parse_mounts
+from launcher.specs import Secret, parse_mounts
 from launcher.specs.mounts import InvalidMountException, Mount
+from launcher.specs.secret import MalformedSecretException
 
 MIB = 2**20
 _UNITS = {
@@ -33,6 +34,7 @@ MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|B)$"
 
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,8})h)?(?:(\d{1,9})m)?(?:(\d{1,10})s)?\Z")
 DURATION_PATTERN = r"^([0-9]+d)?([0-9]+h)?([0-9]+m)?[0-9]+[dhms]$"
+SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 MAX_SECONDS = 10 * 365 * 86400
 
 
@@ -101,3 +103,11 @@ def mount_of(text: str) -> Mount:
     if len(mounts) != 1:
         raise problem("invalid-value", "want one mount in one text", "make each a list item of its own")
     return mounts[0]
+
+
+def secret_of(text: str) -> Secret:
+    """Where a secret is: "env:NAME" or "file:PATH"."""
+    try:
+        return Secret.parse(text)
+    except MalformedSecretException as error:
+        raise problem("invalid-value", str(error), error.hint or "") from error

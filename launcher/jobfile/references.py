@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.jobfile.collector import At, Collector
 from launcher.jobfile.document import Path
+from launcher.jobfile.git_facts import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.names import listing, nearest, place_name
 from launcher.jobfile.places import WHERE_RUN, Place
 from launcher.jobfile.variables import Value
@@ -22,16 +23,16 @@ class References:
     """Resolves the references of one file. What is wrong goes to `problems`.
 
     Attributes:
-        values: name → value of everything that is known while compiling: `var.…`, `job.name`, `target.name`.
+        values: name → value of everything that is known while compiling: `var.…`, `matrix.…`, `job.name`.
             A Value of None stands for what is wrong and was reported.
-        used: the names that were met.
+        git: answers for `git.…`, which is asked only when it is named.
     """
 
-    def __init__(self, problems: Collector, values: Mapping[str, Value]) -> None:
+    def __init__(self, problems: Collector, values: Mapping[str, Value], git: GitFacts | None = None) -> None:
+        self.git = git or GitFacts(None)
         self.problems = problems
         self.document = problems.document
         self.values = dict(values)
-        self.used: set[str] = set()
 
     def resolve(self, value: Any, place: Place, path: Path) -> Any:
         """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
@@ -74,7 +75,9 @@ class References:
 
     def _nothing(self, place: Place, path: Path) -> None:
         label = 'write a value, "" for an empty text, or delete the line'
-        if place.fields is not None or (place.each is not None and not place.as_written):
+        if (place.fields is not None and not place.as_written) or (
+            place.each is not None and not place.as_written
+        ):
             label = "indent its fields below it, or delete the line"
         self._wrong(path, "wrong-type", f"{place_name(path)} has no value", label=label, at="key")
 
@@ -128,15 +131,26 @@ class References:
                 message = f"`{written}` is known only where the job runs, and cannot stand here"
                 hint = f"it may stand in {WHERE_RUN}, in image, cfg and metadata"
                 self._note(path, "reference-phase", message, written, hint=hint)
+        elif name in GIT_NAMES and name not in self.values:
+            self._from_git(name, written, path)
+            return True
         elif name not in self.values:
             self._unknown(name, written, path)
         else:
-            self.used.add(name)
             return True
         return False
 
+    def _from_git(self, name: str, written: str, path: Path) -> None:
+        found = self.git.look_up(name)
+        if isinstance(found, Trouble):
+            self._note(
+                path, found.code, f"`{written}` has no value: {found.message}", written, hint=found.hint
+            )
+            found = Value(None, "")
+        self.values[name] = found
+
     def _unknown(self, name: str, written: str, path: Path) -> None:
-        known = [*self.values, *RUN_MACROS, JOB_DIR]
+        known = list(dict.fromkeys([*self.values, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
         near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
         if not near and name.startswith("var."):
             near = nearest(name[4:], (n for n in known if n.startswith("var.")))
@@ -146,16 +160,22 @@ class References:
             message = f"there is no variable `{name[4:]}`"
             declared = [n[4:] for n in self.values if n.startswith("var.")]
             hint = listing("declared", declared) or "declare it below `vars`"
+        elif name.startswith("matrix."):
+            message = f"the matrix has no axis `{name[7:]}`"
+            hint = (
+                listing("axes", [n[7:] for n in self.values if n.startswith("matrix.")])
+                or "there is no matrix"
+            )
         else:
             hint = listing("there are", known)
         hint += f"; for the text itself write `${written}`"
         self._note(path, "unknown-reference", message, written, label=label, hint=hint)
 
     def _remember(self, names: Iterable[str], path: Path) -> None:
-        variables = tuple(name[4:] for name in names if name.startswith("var."))
-        if variables:
-            self.problems.sources[path] = variables
-        if any(self.values[name].is_assumed for name in names):
+        found = tuple(names)
+        if found:
+            self.problems.sources[path] = found
+        if any(self.values[name].is_assumed for name in found):
             self.problems.assumed.add(path)
 
     def _note(

@@ -7,20 +7,27 @@ the models and the checks behind them do.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import dumps
+from copy import deepcopy
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, Model
+from launcher.jobfile.schema_overlay import BY_HAND, filled_in, overlays
+from launcher.jobfile.schema_words import MOUNT_TEXT, NOT_EMPTY, REFERENCE, described, dressed
 
 Schema = dict[str, Any]
 
-ID = "job-v1.schema.json"
-_REFERENCE = r"\$<[A-Za-z_][A-Za-z0-9_.-]*>"
-_NOT_EMPTY = r"^[\s\S]+$"
+ID = "urn:launcher:job-v1"  # absolute: engines refuse a relative one where they cannot tell the base
 _AS_WRITTEN = {"type": ["string", "number", "boolean"]}
+_A_REFERENCE = {
+    "title": "reference",  # editors show the alternatives of a choice by their names
+    "description": "The value of a variable.",
+    "type": "string",
+    "pattern": REFERENCE,
+    "patternErrorMessage": "want one of the names above, or a reference such as $<var.NAME>",
+}
 _KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
 _FIXED = frozenset({"IntVar", "FloatVar", "StrVar", "BoolVar"})
 """Models in which no reference may stand."""
@@ -32,13 +39,16 @@ def job_schema() -> Schema:
     classes = {cls.__name__: cls for cls in _subclasses(Model)}
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
-    return {
+    models |= overlays(job, models)
+    models["RoleSpec"] = filled_in(models["RoleSpec"])
+    whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
         **job,
         "title": "launcher job file",
-        "$defs": models,
+        "$defs": dict(sorted(models.items())),
     }
+    return dressed(deepcopy(whole))  # some parts are constants of the modules here
 
 
 def _subclasses(cls: type[Model]) -> Iterator[type[Model]]:
@@ -67,16 +77,15 @@ def _model(cls: type[Model], made: Schema) -> Schema:
 
 def _property(key: str, field: FieldInfo, made: Schema, fixed: bool) -> Schema:
     """A field: its words from the model, its shape from what pydantic made of it."""
-    example = (field.examples or [None])[0]
-    shown = example if isinstance(example, str) else dumps(example)
     value = _value(key, _without_null(made))
     if not fixed:
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
     default = {"default": field.default} if has_default else {}
-    description = f"{field.description} Example: `{shown}`"
-    return {"title": key, "description": description, **value, **default}
+    example = (field.examples or [None])[0]
+    words = described(key, field.description or "", example, default.get("default"))
+    return {**words, **value, **default}
 
 
 def _without_null(made: Schema) -> Schema:
@@ -92,13 +101,20 @@ def _without_null(made: Schema) -> Schema:
 def _value(key: str, made: Schema) -> Schema:
     if key in ("args", "env", "metadata"):
         return _as_written(key, made)
-    if key in ("vars", "mounts", "resource"):
-        return {"vars": _variables, "mounts": _mounts, "resource": _resource}[key](made)
+    if key == "entrypoint":
+        return {**_AS_WRITTEN, "pattern": NOT_EMPTY}
+    if key in BY_HAND:
+        return deepcopy(BY_HAND[key])
+    special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
+    if key in special:
+        return special[key](made)
     if "patternProperties" in made or made.get("type") == "object":
         return _mapping(made)
     value = {name: _plain(made[name]) for name in _KEPT if name in made}
+    if "items" in value:
+        value["items"] = _value("", value["items"])
     if made.get("minLength") and "pattern" not in value:
-        value["pattern"] = _NOT_EMPTY
+        value["pattern"] = NOT_EMPTY
     if "const" in value:
         value.pop("enum", None)
         if isinstance(value["const"], str):
@@ -129,7 +145,8 @@ def _as_written(key: str, made: Schema) -> Schema:
     if key == "args":
         return {"type": "array", "items": dict(_AS_WRITTEN)}
     if "patternProperties" in made:
-        named = {pattern: dict(_AS_WRITTEN) for pattern in made["patternProperties"]}
+        either = {"anyOf": [dict(_AS_WRITTEN), {"$ref": "#/$defs/SecretRef"}]}
+        named = {pattern: dict(either) for pattern in made["patternProperties"]}
         return {"type": "object", "patternProperties": named, "additionalProperties": False}
     is_open = made.get("additionalProperties", True) in (True, {})
     return {"type": "object", "additionalProperties": True if is_open else dict(_AS_WRITTEN)}
@@ -140,25 +157,39 @@ def _variables(made: Schema) -> Schema:
     options = [{"$ref": option["$ref"]} for option in inner["oneOf"]]
     return {
         "type": "object",
-        "patternProperties": {pattern: _tagged(options, VAR_TYPES)},
+        "patternProperties": {pattern: _tagged("variable", "int", options, VAR_TYPES)},
         "additionalProperties": False,
     }
 
 
 def _mounts(made: Schema) -> Schema:
     options = [{"$ref": option["$ref"]} for option in made["items"]["oneOf"] if "$ref" in option]
-    text = {"type": "string", "pattern": r"(^|,)\s*type="}
-    return {"type": "array", "items": {"anyOf": [_tagged(options, MOUNT_TYPES), text]}}
+    text = {"type": "string", "pattern": MOUNT_TEXT}
+    return {"type": "array", "items": {"anyOf": [_tagged("mount", "bind", options, MOUNT_TYPES), text]}}
 
 
-def _tagged(options: list[Schema], tags: tuple[str, ...]) -> Schema:
+def _triggers(made: Schema) -> Schema:
+    files = next(option["$ref"] for option in made["items"]["oneOf"] if "$ref" in option)
+    word = {"type": "string", "enum": ["every_apply"]}
+    return {
+        "type": "array",
+        "items": {"anyOf": [{"$ref": files}, word, dict(_A_REFERENCE)]},
+    }
+
+
+def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ...]) -> Schema:
     """One of several mappings, told apart by `type`. The tags stand beside it so that editors offer them."""
     return {
+        "title": title,
         "type": "object",
         "required": ["type"],
-        "properties": {"type": {"type": "string", "enum": list(tags)}},
+        "properties": {"type": {**described("type", "Which kind.", example), **_one_of(tags)}},
         "oneOf": options,
     }
+
+
+def _one_of(values: tuple[str, ...]) -> Schema:
+    return {"type": "string", "enum": list(values)}
 
 
 def _resource(made: Schema) -> Schema:
@@ -171,10 +202,10 @@ def _or_reference(value: Schema) -> Schema:
     """A scalar may also be text with a reference in it."""
     kinds = value.get("type")
     if "enum" in value:
-        return {"anyOf": [value, {"type": "string", "pattern": _REFERENCE}]}
+        return {"anyOf": [value, dict(_A_REFERENCE)]}
     if kinds in ("integer", "number", "boolean"):
         message = f"want a{'n' if kinds == 'integer' else ''} {kinds}, or a reference such as $<var.NAME>"
-        return {**value, "type": [kinds, "string"], "pattern": _REFERENCE, "patternErrorMessage": message}
-    if "pattern" in value and value["pattern"] != _NOT_EMPTY:
-        return {**value, "pattern": f"{value['pattern']}|{_REFERENCE}"}
+        return {**value, "type": [kinds, "string"], "pattern": REFERENCE, "patternErrorMessage": message}
+    if "pattern" in value and value["pattern"] != NOT_EMPTY:
+        return {**value, "pattern": f"{value['pattern']}|{REFERENCE}"}
     return value

@@ -101,7 +101,7 @@ def read_source(file: str, path: str) -> Source | Diagnostic:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        return _unreadable(file, error)
+        return _unreadable(file, path, error)
     except ValueError:
         return _whole_file(file, "no-such-file", "there is no such file: the path holds a NUL character")
     return source_of(file, data)
@@ -130,11 +130,26 @@ def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
     return good.diagnostic(at, at + 1, "encoding", message, hint="save the file as UTF-8")
 
 
-def _unreadable(file: str, error: OSError) -> Diagnostic:
+def _unreadable(file: str, path: str, error: OSError) -> Diagnostic:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return _whole_file(file, "no-such-file", "there is no such file")
+        near = _neighbour(path)
+        hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""
+        return _whole_file(file, "no-such-file", "there is no such file", hint=hint)
     reason = error.strerror or os.strerror(error.errno or 0)
     return _whole_file(file, "unreadable", f"the file cannot be read: {reason}")
+
+
+def _neighbour(path: str) -> str | None:
+    """The name in the folder of `path` that was probably meant: spelled alike, or without its suffix."""
+    from difflib import get_close_matches
+
+    try:
+        names = sorted(os.listdir(os.path.dirname(path) or os.curdir))
+    except OSError:
+        return None
+    wanted = os.path.basename(path)
+    longer = [name for name in names if name.startswith(f"{wanted}.launcher.")]
+    return next(iter(longer or get_close_matches(wanted, names, n=1)), None)
 
 
 def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagnostic:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.jobfile.collector import At, Collector
 from launcher.jobfile.document import Path
 from launcher.jobfile.model_vars import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.names import listing, show, suggest
+from launcher.jobfile.var_file import FileValue
 
 AnyVar = IntVar | FloatVar | StrVar | BoolVar
 
@@ -21,6 +22,7 @@ _TRUTH = {
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 _DEFAULT = "its default"
+_TARGET_DEFAULT = "the target's default"
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 
 
@@ -49,11 +51,15 @@ class Inputs:
         given: by name, from the command line (texts) or from Python (of their type, or text).
         environ: the process environment, for `from_env`.
         placeholders: stand in for a value that nothing gives, instead of an error.
+        from_files: by name, from files of values.
+        defaulted: the variables whose default is the target's own: it goes before `from_env`.
     """
 
     given: Mapping[str, Any]
     environ: Mapping[str, str]
     placeholders: bool = False
+    from_files: Mapping[str, FileValue] = field(default_factory=dict)
+    defaulted: frozenset[str] = frozenset()
 
 
 def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Collector) -> dict[str, Value]:
@@ -62,7 +68,7 @@ def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Col
     for name, spec in specs.items():
         _check_definition(name, spec, problems)
         values[name] = _value(name, spec, inputs, problems)
-        problems.definitions[name] = _definition(name, values[name])
+        problems.definitions[f"var.{name}"] = _definition(name, values[name])
     return values
 
 
@@ -71,7 +77,7 @@ def _definition(name: str, value: Value) -> tuple[Path, At, str]:
     shown = "not known here" if value.is_assumed or value.value is None else show(value.value)
     origin = f", from {value.origin}" if value.origin else ""
     text = f"`$<var.{name}>` is {shown}{origin}"
-    if value.origin == _DEFAULT:
+    if value.origin in (_DEFAULT, _TARGET_DEFAULT):
         return ("vars", name, "default"), "value", text
     return ("vars", name), "key", text
 
@@ -79,6 +85,11 @@ def _definition(name: str, value: Value) -> tuple[Path, At, str]:
 def _value(name: str, spec: AnyVar, inputs: Inputs, problems: Collector) -> Value:
     if name in inputs.given:
         return _parsed(name, spec, inputs.given[name], f"--var {name}", problems)
+    if name in inputs.from_files:
+        found = inputs.from_files[name]
+        return _parsed(name, spec, found.value, found.origin, problems, found)
+    if name in inputs.defaulted and spec.default is not None:
+        return Value(spec.default, _written(name, spec, problems), origin=_TARGET_DEFAULT)
     if spec.from_env is not None and spec.from_env in inputs.environ:
         return _parsed(
             name, spec, inputs.environ[spec.from_env], f"the environment's {spec.from_env}", problems
@@ -106,14 +117,17 @@ def _written(name: str, spec: AnyVar, problems: Collector) -> str:
     return problems.document.raw(("vars", name, "default"))
 
 
-def _parsed(name: str, spec: AnyVar, given: Any, origin: str, problems: Collector) -> Value:
-    """A value from outside the file, by the variable's type."""
+def _parsed(
+    name: str, spec: AnyVar, given: Any, origin: str, problems: Collector, file: FileValue | None = None
+) -> Value:
+    """A value from outside the job file, by the variable's type; `file` is where it stands, if in one."""
+    related = (file.place,) if file is not None else ()
     value = _convert(spec, given)
     if value is None:
         kind = _KINDS[spec.type]
         label = "write true or false" if spec.type == "bool" else ""
         message = f"variable `{name}` is {show(given)} from {origin}, and must be {kind}"
-        problems.add(("vars", name), "wrong-type", message, at="key", label=label)
+        problems.add(("vars", name), "wrong-type", message, at="key", label=label, related=related)
         return Value(None, "")
     wrong = _outside(spec, value)
     if wrong:
@@ -121,8 +135,10 @@ def _parsed(name: str, spec: AnyVar, given: Any, origin: str, problems: Collecto
         code = "out-of-range" if wrong.startswith(("less", "more")) else "unknown-variant"
         label = suggest(str(value), map(str, _choices(spec)))
         hint = listing("choices", map(str, _choices(spec)))
-        problems.add(("vars", name), code, message, at="key", label=label, hint=hint)
+        problems.add(("vars", name), code, message, at="key", label=label, hint=hint, related=related)
         return Value(None, "")
+    if file is not None and not isinstance(value, bool | str):
+        return Value(value, file.text.strip(), origin=origin)
     text = given.strip() if isinstance(given, str) and not isinstance(value, bool | str) else show_text(value)
     return Value(value, text, origin=origin)
 

@@ -94,6 +94,9 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         problems.add(path, "wrong-type", message, hint="such as {cpu: 2, memory: 4GiB}, or gpu.small")
         return
     is_mount = "mounts" in path
+    if not is_mount and path[0] != "vars":
+        _not_usable(path, value, context, problems)
+        return
     kinds = MOUNT_TYPES if is_mount else VAR_TYPES
     if not isinstance(value, dict):
         shape = "{type: bind, src: ./data, dst: /data}" if is_mount else _var_shape(value)

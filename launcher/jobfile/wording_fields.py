@@ -8,7 +8,7 @@ from typing import Any
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
 from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES
-from launcher.jobfile.names import listing, place_name, suggest
+from launcher.jobfile.names import listing, nearest, place_name, suggest
 from launcher.jobfile.places import elsewhere, fields_at
 
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"
@@ -22,6 +22,8 @@ _NEEDED: Mapping[str, str] = {
     "type": "add `type`",
     "src": "add `src`: what is mounted",
     "dst": "add `dst`: the path it gets",
+    "secret": "add `secret`: `env:NAME` or `file:PATH`, where its value is",
+    "files": "add `files`: globs of the files that count",
 }
 
 
@@ -53,7 +55,20 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
         if problems.document.source.format == "toml":
             hint = hint.replace("`version: 1`", "`version = 1`")
     # In a list the item itself is all there is to point at.
-    problems.add(path, "missing-field", f"{place_name(path)} has no `{field}`", at="key", label=hint)
+    message = f"{place_name(path)} has no `{field}`"
+    problems.add(
+        path, "missing-field", message, at="key", label=hint, hint=_other_role(path, field, problems)
+    )
+
+
+def _other_role(path: Path, field: str, problems: Collector) -> str:
+    """A role that says nothing of a program is often another one, misspelt in a target."""
+    roles = (problems.document.value or {}).get("roles")
+    if field != "entrypoint" or len(path) != 2 or not isinstance(roles, dict):
+        return ""
+    whole = [name for name, role in roles.items() if isinstance(role, dict) and field in role]
+    near = nearest(str(path[1]), whole)
+    return f"or did you mean role `{near}`?" if near else ""
 
 
 def unknown_field(path: Path, problems: Collector) -> None:
@@ -66,16 +81,17 @@ def unknown_field(path: Path, problems: Collector) -> None:
         label, hint = _belongs(parent, key, found, problems)
     message = f"`{key}` is not a field of {place_name(parent)}"
     if key in fields:  # it is one of another type of variable or mount
-        message += f" of type {_type_of(parent, problems.document.value)}"
+        kind = _type_of(parent, problems.document.value)
+        message += f" of type {kind}" if kind else " as it stands"
         label, hint = "delete it", ""
     problems.add(path, "unknown-field", message, at="key", label=label, hint=hint)
 
 
 def _type_of(path: Path, value: Any) -> str:
-    """The `type` of the variable or mount at a path of the document."""
+    """The `type` of the variable or mount at a path of the document; "" where it has none."""
     for segment in path:
         value = value[segment]
-    return str(value["type"])
+    return str(value.get("type", ""))
 
 
 def bad_name(path: Path, name: str, problems: Collector) -> None:

@@ -39,7 +39,7 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
     if kind == "string_type" and isinstance(value, int | float):
         written = problems.document.raw(path) if path not in problems.sources else show(value)
         return f'write "{written}" for the text', ""
-    if kind == "string_type" and path[:1] == ("roles",) and "env" in path and isinstance(value, list | dict):
+    if kind == "string_type" and path[2:3] == ("env",) and len(path) == 4 and isinstance(value, list | dict):
         return "one value, such as a text or a number", ""
     if kind in ("int_type", "float_type") and isinstance(value, str):
         return (

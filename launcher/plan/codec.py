@@ -16,7 +16,7 @@ from launcher.plan.schema import PLAN, VERSION, plan_schema
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
-from launcher.specs.launch import JobKey, Launch, Lifecycle
+from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef
 
 __all__ = ["PlanFileError", "decode", "dumps", "encode", "loads", "plan_schema"]
 
@@ -150,13 +150,23 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         scheduler=document["scheduler"],
         cfg=document.get("cfg", {}),
         timeout_s=document.get("timeout_s"),
-        lifecycle=Lifecycle(**launch.get("lifecycle", {})),
+        workspace=WorkspaceRef(**document["workspace"]) if "workspace" in document else None,
+        lifecycle=_to_lifecycle(launch.get("lifecycle", {})),
+        trigger_digest=launch.get("trigger_digest", ""),
         enabled=launch["enabled"],
         description=launch.get("description", ""),
         root="",
         file=launch["path"],
         origin=launch["origin"],
     )
+
+
+def _to_lifecycle(policies: Mapping[str, Any]) -> Lifecycle:
+    triggers = (
+        Trigger("files", tuple(item["files"])) if isinstance(item, dict) else Trigger("every_apply")
+        for item in policies.get("rerun_on", ())
+    )
+    return Lifecycle(**{**policies, "rerun_on": tuple(triggers)})
 
 
 def _seconds(moment: str) -> int | None:

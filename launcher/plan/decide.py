@@ -17,6 +17,7 @@ from launcher.plan.step import ActionKind, Blocked, Guard, Step, is_unfinished, 
 from launcher.specs import canonical
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch
+from launcher.specs.trigger import changed_globs
 
 _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
     "failed": "last_failed",
@@ -108,6 +109,8 @@ def decide(wish: Wish, past: Past) -> Step:
     if last.state == "succeeded":
         if wish.rerun:
             return _start(wish, past, "rerun", [_asked(wish)])
+        if fired := _fired(wish.launch, last):
+            return _start(wish, past, "rerun", fired)
         return _stay(
             wish, past, "keep", [Reason("already_succeeded", detail=f"attempt {last.number} succeeded")]
         )
@@ -248,6 +251,26 @@ def _submitting(past: Past) -> list[Reason]:
     if busy is None:
         return []
     return [Reason("in_progress", detail=f"attempt {busy.number} is being submitted by {busy.owner}")]
+
+
+def _fired(launch: Launch, last: Attempt) -> list[Reason]:
+    """The triggers of the job that want its finished work again.
+
+    A glob that was not watched when the attempt was made has nothing to compare with, so it does not fire:
+    editing `rerun_on` re-runs nothing by itself.
+    """
+    found = []
+    for index, trigger in enumerate(launch.lifecycle.rerun_on):
+        path = f"lifecycle.rerun_on[{index}]"
+        if trigger.kind == "every_apply":
+            found.append(Reason("trigger_fired", path, new="every_apply"))
+            continue
+        changed = changed_globs(last.trigger_digest, launch.trigger_digest, trigger.globs)
+        if changed:
+            files = " and ".join(f"`{glob}`" for glob in changed)
+            detail = f"{files} changed since attempt {last.number}"
+            found.append(Reason("trigger_fired", path, detail=detail))
+    return found
 
 
 def _asked(wish: Wish) -> Reason:

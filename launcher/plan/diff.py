@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from launcher.plan.align import align, atom
 from launcher.plan.reasons import show
+from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
 
 Op = Literal["+", "-", "~"]
@@ -38,13 +39,14 @@ class Change:
     new: Any = None
 
     def __str__(self) -> str:
-        if self.op == "~" and HIDDEN in (self.old, self.new):
+        if self.op == "~" and self.old == self.new == HIDDEN:
             return f"~ {self.path}: {HIDDEN}"
         if self.op == "~":
             return f"~ {self.path}: {show(self.old)} → {show(self.new)}"
         if self.op == "+":
             return f"+ {self.path} = {show(self.new)}"
-        if isinstance(self.old, Mapping):  # a whole role or mount: its name says what goes
+        if isinstance(self.old, Mapping) and not reference_in(self.old):
+            # a whole role or mount: its name says what goes
             return f"- {self.path}"
         return f"- {self.path} = {show(self.old)}"
 
@@ -86,7 +88,7 @@ def _branch(value: Any) -> Mapping[str, Any] | None:
     """What to compare key by key, so that an `env` that is new as a whole gives one `+` per variable."""
     if value is _NOTHING:
         return {}
-    return value if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) and not reference_in(value) else None
 
 
 def _lists(old: Sequence[Any], new: Sequence[Any], path: str) -> Iterator[Change]:

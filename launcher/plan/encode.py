@@ -12,7 +12,7 @@ from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.schema import VERSION
 from launcher.plan.step import Guard, Step
-from launcher.specs.launch import JobKey, Launch, Lifecycle
+from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
 
 
 def encode(plan: Plan) -> dict[str, Any]:
@@ -68,10 +68,13 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         for name, value in _fields(launch.lifecycle).items()
         if value != getattr(Lifecycle(), name)
     }
+    if launch.lifecycle.rerun_on:
+        lifecycle["rerun_on"] = [_trigger(trigger) for trigger in launch.lifecycle.rerun_on]
     optional = {
         "metadata": dict(launch.app.metadata),
         "description": launch.description,
         "lifecycle": lifecycle,
+        "trigger_digest": launch.trigger_digest,
     }
     return {
         "app": launch.app.name,
@@ -82,6 +85,11 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "path": launch.file,
         **_told(optional),
     }
+
+
+def _trigger(trigger: Trigger) -> str | dict[str, list[str]]:
+    """As a job file has it."""
+    return "every_apply" if trigger.kind == "every_apply" else {"files": list(trigger.globs)}
 
 
 def _key(key: JobKey) -> dict[str, str]:

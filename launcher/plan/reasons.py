@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import HIDDEN
 
 ReasonCode = Literal[
@@ -93,6 +94,8 @@ def show(value: Any) -> str:
     """A value as plans print it: JSON on one line, so that `3` and `"3"` differ, and safe on a terminal."""
     if value == HIDDEN:
         return HIDDEN
+    if reference := reference_in(value):
+        return f"secret {reference}"
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if text.isprintable():
         return text
@@ -101,7 +104,7 @@ def show(value: Any) -> str:
 
 def show_values(old: Any, new: Any) -> str:
     """`old → new`; `= new` where nothing was before, `(was old)` where nothing comes after."""
-    if HIDDEN in (old, new):
+    if HIDDEN in (old, new) and all(value in (HIDDEN, None) for value in (old, new)):
         return HIDDEN
     if new is not None:
         return f"= {show(new)}" if old is None else f"{show(old)} → {show(new)}"

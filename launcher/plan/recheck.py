@@ -125,7 +125,7 @@ def _today(
         return step, _moved(step, latest)
     today = _decided(
         step,
-        step.launch,
+        step.launch if step.has_effects else _untriggered(step.launch),
         snapshot,
         rerun=step.key in asked,
         retry_failed=plan.selection.retry_failed,
@@ -151,8 +151,13 @@ def _is_own(latest: Attempt | None, step: Step, plan: Plan) -> bool:
 
 def _quiet(launch: Launch) -> Launch:
     """The launch without its automatic re-runs: a plan starts a job once, however that ends."""
-    lifecycle = replace(launch.lifecycle, on_failed="hold", on_cancelled="hold", on_lost="hold")
+    lifecycle = replace(launch.lifecycle, on_failed="hold", on_cancelled="hold", on_lost="hold", rerun_on=())
     return replace(launch, lifecycle=lifecycle)
+
+
+def _untriggered(launch: Launch) -> Launch:
+    """The launch without its triggers: what a plan has kept while it ran stays kept when it has succeeded."""
+    return replace(launch, lifecycle=replace(launch.lifecycle, rerun_on=()))
 
 
 def _stands(step: Step, today: Step) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from launcher.plan.diff import Op
 from launcher.plan.reasons import REASONS
-from launcher.plan.shapes import Anything, Flag, Items, Record, Table, Text, Whole
+from launcher.plan.shapes import Anything, Either, Flag, Items, Record, Table, Text, Whole
 from launcher.plan.step import MARKS, Blocked, GuardState
 from launcher.specs.app import RetryPolicy
 
@@ -64,11 +64,20 @@ _MOUNT = Record(
     {"read_only": Flag(), "permissions": Text("For devices: of r, w and m.")},
 )
 
+_SECRET = Record(
+    {
+        "secret": Text(
+            "Where the value is found while submitting.", pattern=r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+"
+        )
+    },
+    {},
+)
+
 _ROLE = Record(
     {"name": Text(), "entrypoint": Text()},
     {
         "args": Items(Text()),
-        "env": Table(Text()),
+        "env": Table(Either(Text(), _SECRET)),
         "image": Text(),
         "base_image": Text(),
         "resource": _RESOURCE,
@@ -84,7 +93,18 @@ _ROLE = Record(
 
 _DOCUMENT = Record(
     {"scheduler": Text(), "roles": Items(_ROLE)},
-    {"cfg": Table(Anything("An option of the scheduler.")), "timeout_s": Whole(least=1)},
+    {
+        "cfg": Table(Anything("An option of the scheduler.")),
+        "timeout_s": Whole(least=1),
+        "workspace": Record(
+            {
+                "path": Text("The folder, relative to the job file's."),
+                "digest": Text("Hash of what it holds."),
+            },
+            {},
+            "The files that travel with the job.",
+        ),
+    },
     "What the job means, in normal form: without defaults, nulls and empty containers.",
 )
 
@@ -97,6 +117,10 @@ _LIFECYCLE = Record(
         "on_lost": Text(choices=("hold", "rerun")),
         "max_attempts": Whole(least=1),
         "protect": Flag(),
+        "rerun_on": Items(
+            Either(Text(choices=("every_apply",)), Record({"files": Items(Text("A glob."))}, {})),
+            "What runs finished work again.",
+        ),
     },
     "The policies of the job; what it does not say is absent.",
 )
@@ -110,7 +134,12 @@ _LAUNCH = Record(
         "origin": Text("Git remote of the job file (host and path), else the folder that it belongs to."),
         "path": Text("The job file, below the root of that repository."),
     },
-    {"metadata": Table(Anything()), "description": Text(), "lifecycle": _LIFECYCLE},
+    {
+        "metadata": Table(Anything()),
+        "description": Text(),
+        "lifecycle": _LIFECYCLE,
+        "trigger_digest": Text("What the files that `rerun_on` names held, one hash per glob."),
+    },
     "The job; absent where no file declares it any more.",
 )
 

@@ -47,6 +47,22 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """A string of one shape or an object of another."""
+
+    text: Text
+    record: Record
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        shape: Shape = self.record if isinstance(value, dict) else self.text
+        return shape.faults(value, path)
+
+    def schema(self) -> dict[str, Any]:
+        return _described({"anyOf": [self.text.schema(), self.record.schema()]}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """An integer, not below `least`."""
 

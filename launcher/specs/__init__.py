@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
     from launcher.specs.attempt import ENDED_STATES, LIVE_STATES, PENDING_STATES, Attempt, AttemptState
-    from launcher.specs.binding import bind, bind_cfg
+    from launcher.specs.binding import bind, bind_cfg, bind_workspace
     from launcher.specs.canonical import app_from_document, digest, document, renormalise
     from launcher.specs.check import Problem, check_app
     from launcher.specs.dryrun import AppDryRunInfo
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         parse_app_handle,
     )
     from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
-    from launcher.specs.launch import Launch, Lifecycle, OnChange, OnEnd
+    from launcher.specs.launch import Launch, Lifecycle, OnChange, OnEnd, Trigger, WorkspaceRef
     from launcher.specs.macros import (
         RUN_MACROS,
         SYMBOLIC_APP_ID,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from launcher.specs.resources_aws import instance_type_from_resource
     from launcher.specs.runopts import InvalidRunConfigException, runopts
+    from launcher.specs.secret import MalformedSecretException, Secret
     from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus, roll_up
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "Launch",
     "Lifecycle",
     "MalformedAppHandleException",
+    "MalformedSecretException",
     "MountType",
     "OnChange",
     "OnEnd",
@@ -99,14 +101,18 @@ __all__ = [
     "RetryPolicy",
     "Role",
     "RoleStatus",
+    "Secret",
+    "Trigger",
     "UnknownAppException",
     "UnknownResourceException",
     "UnknownSchedulerException",
     "VolumeMount",
+    "WorkspaceRef",
     "app_from_document",
     "attempt_id",
     "bind",
     "bind_cfg",
+    "bind_workspace",
     "check_app",
     "digest",
     "document",
@@ -134,20 +140,21 @@ _NAMES_OF = {
     "app": "ALL MISSING NONE NULL_RESOURCE AppDef CfgVal GiB Resource RetryPolicy Role",
     "appstate": "AppState ReplicaState is_started is_terminal",
     "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
-    "binding": "bind bind_cfg",
+    "binding": "bind bind_cfg bind_workspace",
     "canonical": "app_from_document digest document renormalise",
     "check": "Problem check_app",
     "dryrun": "AppDryRunInfo",
     "handle": "AppHandle MalformedAppHandleException ParsedAppHandle UnknownAppException "
     "UnknownSchedulerException make_app_handle parse_app_handle",
     "jobkey": "DEFAULT_PROJECT DEFAULT_TARGET JobKey attempt_id",
-    "launch": "Launch Lifecycle OnChange OnEnd",
+    "launch": "Launch Lifecycle OnChange OnEnd Trigger WorkspaceRef",
     "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
     "option": "get_type_name runopt",
     "resources": "UnknownResourceException get_named_resources named_resources resource",
     "resources_aws": "instance_type_from_resource",
     "runopts": "InvalidRunConfigException runopts",
+    "secret": "MalformedSecretException Secret",
     "status": "AppStatus AppStatusError ReplicaStatus RoleStatus roll_up",
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}

@@ -71,7 +71,8 @@ class Role:
     """One kind of replica: `num_replicas` processes or containers with one command line.
 
     `entrypoint`, `args`, the values of `env`, `metadata` and the sources of `mounts` may hold macros
-    (`launcher.specs.macros`). `min_replicas` informs schedulers that can do with less. `base_image` is
+    (`launcher.specs.macros`); values of `env` may be references to secrets (`launcher.specs.secret`).
+    `min_replicas` informs schedulers that can do with less. `base_image` is
     deprecated and kept for its place among the positional arguments.
     """
 

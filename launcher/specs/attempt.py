@@ -30,6 +30,7 @@ class Attempt:
         actor: user@host that applied it.
         action: the plan's action that made it (create, replace, rerun).
         plan_digest: of the plan that made it; the plan can resume it after a kill.
+        trigger_digest: content hash of the files that `rerun_on` names, as they were; "" without any.
         plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
         created_at, started_at, ended_at: seconds since the epoch.
         owner: who is still submitting a reserved or created attempt ("pid 17 on host"); "" when nobody is.
@@ -51,6 +52,7 @@ class Attempt:
     action: str = "create"
     plan_digest: str = ""
     plan_id: str = ""
+    trigger_digest: str = ""
     created_at: float = 0.0
 
     state: AttemptState = "reserved"

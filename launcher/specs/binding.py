@@ -14,6 +14,7 @@ from launcher.specs.app import AppDef, Role
 from launcher.specs.macros import escape, find_macros, map_role, map_text, substitute, substitute_partial
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException, runopts
+from launcher.specs.secret import Secret
 
 _JOB_DIR = "$<job.dir>"
 _ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})
@@ -27,7 +28,7 @@ def bind(app: AppDef, *, directory: str, home: str) -> AppDef:
     """A new AppDef for a job file in `directory`, run by the user whose home is `home` (both absolute).
 
     `$<job.dir>` becomes `directory` everywhere; run macros stay, with their escapes, where they may stand.
-    Sources of bind mounts become absolute.
+    Sources of bind mounts and files with secrets become absolute.
     """
     values = {"job.dir": directory}
 
@@ -39,7 +40,10 @@ def bind(app: AppDef, *, directory: str, home: str) -> AppDef:
 
     return replace(
         app,
-        roles=[_bind_role(role, open_text, fixed_text, home) for role in app.roles],
+        roles=[
+            _bind_role(_with_secrets(role, directory, home), open_text, fixed_text, home)
+            for role in app.roles
+        ],
         metadata=map_text(app.metadata, fixed_text),
     )
 
@@ -57,6 +61,16 @@ def _bind_role(
         image=fixed_text(role.image),
         mounts=[_settled(mount, fixed_text) for mount in bound.mounts],
     )
+
+
+def _with_secrets(role: Role, directory: str, home: str) -> Role:
+    """The role with the files of its secrets absolute."""
+    found = {
+        name: Secret(f"file:{_absolute(substitute(value.name, {'job.dir': directory}), directory, home)}")
+        for name, value in role.env.items()
+        if isinstance(value, Secret) and value.kind == "file"
+    }
+    return replace(role, env={**role.env, **found})
 
 
 def _rooted(source: str, home: str) -> str:
@@ -81,22 +95,34 @@ def _settled(
 
 
 def bind_cfg(
-    cfg: Mapping[str, Any], *, opts: runopts, timeout_s: int | None, directory: str, home: str | None = None
+    cfg: Mapping[str, Any],
+    *,
+    opts: runopts,
+    timeout_s: int | None,
+    directory: str,
+    home: str | None = None,
+    workspace: str | None = None,
 ) -> dict[str, Any]:
     """`cfg` as the scheduler with these options gets it: with `timeout_s` and `cwd`, folders absolute.
 
-    `cwd` is the job file's `directory` unless the options say otherwise. `home` replaces a leading `~`.
+    `cwd` is the `workspace` (relative to the job file's `directory`), else that directory, unless the options
+    say otherwise. `home` replaces a leading `~`.
     Raises InvalidRunConfigException for a timeout that the scheduler cannot keep, or that is given twice.
     """
     bound: dict[str, Any] = map_text(dict(cfg), lambda text: substitute(text, {"job.dir": directory}))
     if opts.get("cwd") is not None and bound.get("cwd") is None:
-        bound["cwd"] = directory
+        bound["cwd"] = directory if workspace is None else substitute(workspace, {"job.dir": directory})
     for name in _PATH_OPTIONS:
         if opts.get(name) is not None and isinstance(bound.get(name), str):
             bound[name] = _absolute(bound[name], directory, home)
     if timeout_s is not None:
         bound["timeout_s"] = _timeout(bound, opts, timeout_s)
     return bound
+
+
+def bind_workspace(path: str, *, directory: str, home: str) -> str:
+    """The absolute folder of a workspace that a job file in `directory` names as `path`."""
+    return _absolute(substitute(path, {"job.dir": directory}), directory, home)
 
 
 def _timeout(cfg: Mapping[str, Any], opts: runopts, timeout_s: int) -> int:

@@ -2,7 +2,8 @@
 
 A document is a JSON object. It has no nulls, no empty containers and no defaults of ours; amounts are
 integers (bytes, millicores); lists keep their order where order means something, mounts are sorted by
-destination. What is inside metadata and options is the user's and stays as given.
+destination; a secret is its reference, a workspace the hash of what it holds. What is inside metadata and
+options is the user's and stays as given.
 Always there: scheduler, roles[].name, roles[].entrypoint.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import LauncherError
 from launcher.specs.app import NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.secret import Secret, reference_in
 
 if TYPE_CHECKING:
     from launcher.specs.launch import Launch
@@ -31,7 +33,7 @@ _DEFAULTS: dict[str, Any] = {
     "read_only": False,
     "permissions": "rwm",
 }
-_FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s"})
+_FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s", "workspace"})
 _ROLE_FIELDS = frozenset(
     {"name", "entrypoint", "args", "env", "image", "base_image", "resource", "mounts", "port_map"}
     | {"num_replicas", "min_replicas", "max_retries", "retry_policy", "metadata"}
@@ -44,7 +46,8 @@ class UnstorableValueError(LauncherError, TypeError):
 
 def document(launch: Launch) -> dict[str, Any]:
     """The normal form of a launch. Raises UnstorableValueError for metadata that JSON cannot hold."""
-    return _normal(launch.app, launch.scheduler, launch.cfg, launch.timeout_s)
+    workspace = None if launch.workspace is None else launch.workspace._asdict()
+    return _normal(launch.app, launch.scheduler, launch.cfg, launch.timeout_s, workspace)
 
 
 def digest(document: Mapping[str, Any]) -> str:
@@ -64,19 +67,31 @@ def app_from_document(document: Mapping[str, Any], name: str, metadata: Mapping[
 def renormalise(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document of an earlier version in the present form. What a later version added is kept as it is."""
     app = app_from_document(document, "", {})
-    made = _normal(app, document["scheduler"], document.get("cfg", {}), document.get("timeout_s"))
+    made = _normal(
+        app,
+        document["scheduler"],
+        document.get("cfg", {}),
+        document.get("timeout_s"),
+        document.get("workspace"),
+    )
     for role, stored in zip(made["roles"], document["roles"], strict=True):
         role.update({key: value for key, value in stored.items() if key not in _ROLE_FIELDS})
     extra = {key: value for key, value in document.items() if key not in _FIELDS}
     return {**made, **extra}
 
 
-def _normal(app: AppDef, scheduler: str, cfg: Mapping[str, Any], timeout_s: int | None) -> dict[str, Any]:
+def _normal(
+    app: AppDef,
+    scheduler: str,
+    cfg: Mapping[str, Any],
+    timeout_s: int | None,
+    workspace: Mapping[str, str] | None,
+) -> dict[str, Any]:
     options = {key: _option(value) for key, value in cfg.items() if value is not None}
     return {
         "scheduler": scheduler,
         "roles": [_from_role(role) for role in app.roles],
-        **_compact({"cfg": _plain(options, "cfg"), "timeout_s": timeout_s}),
+        **_compact({"cfg": _plain(options, "cfg"), "timeout_s": timeout_s, "workspace": workspace}),
     }
 
 
@@ -99,7 +114,7 @@ def _from_role(role: Role) -> dict[str, Any]:
     return {"name": role.name, "entrypoint": role.entrypoint} | _compact(
         {
             "args": list(role.args),
-            "env": dict(role.env),
+            "env": {name: _from_variable(value) for name, value in role.env.items()},
             "image": role.image,
             "base_image": role.base_image,
             "resource": _from_resource(role.resource),
@@ -114,6 +129,11 @@ def _from_role(role: Role) -> dict[str, Any]:
     )
 
 
+def _from_variable(value: str) -> str | dict[str, str]:
+    """A reference to a secret stands apart from the same text as a literal."""
+    return {"secret": str(value)} if isinstance(value, Secret) else value
+
+
 def _to_role(fields: Mapping[str, Any]) -> Role:
     return Role(
         name=fields["name"],
@@ -122,7 +142,7 @@ def _to_role(fields: Mapping[str, Any]) -> Role:
         base_image=fields.get("base_image"),
         entrypoint=fields["entrypoint"],
         args=list(fields.get("args", ())),
-        env=dict(fields.get("env", {})),
+        env={name: reference_in(value) or value for name, value in fields.get("env", {}).items()},
         num_replicas=fields.get("num_replicas", 1),
         max_retries=fields.get("max_retries", 0),
         retry_policy=RetryPolicy(fields.get("retry_policy", RetryPolicy.APPLICATION)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
 from launcher.specs.macros import RUN_MACROS, find_macros
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.specs.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _check_command(at: Path, role: Role) -> Iterator[Problem]:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             message = f"{name!r} cannot name an environment variable"
             yield Problem(path, "unusable-name", message)
-        yield from _check_text(path, value)
+        yield from _check_secret(path, value) if isinstance(value, Secret) else _check_text(path, value)
     yield from _check_fixed((*at, "image"), role.image)
 
 
@@ -181,6 +182,9 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
     if not isinstance(text, str):
         yield Problem(path, "wrong-type", f"want text, got {text!r} ({type(text).__name__})")
         return
+    if isinstance(text, Secret):
+        yield Problem(path, "unusable-text", "a secret can only be the value of a variable in env")
+        return
     if "\0" in text:
         yield Problem(path, "unusable-text", "text for a process cannot hold a NUL character")
     for name, start, end in find_macros(text):
@@ -188,6 +192,15 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
             hint = did_you_mean(name, _KNOWN_NAMES)
             message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
             yield Problem(path, "unknown-reference", message)
+
+
+def _check_secret(path: Path, secret: Secret) -> Iterator[Problem]:
+    try:
+        Secret.parse(secret)
+    except MalformedSecretException as error:
+        yield Problem(path, "unusable-text", f"the reference to a secret is wrong: {error}; {error.hint}")
+        return
+    yield from _check_fixed(path, str(secret))
 
 
 def _check_fixed(path: Path, text: object) -> Iterator[Problem]:

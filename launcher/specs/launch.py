@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from launcher.specs.app import AppDef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
@@ -17,11 +17,36 @@ __all__ = [
     "Lifecycle",
     "OnChange",
     "OnEnd",
+    "Trigger",
+    "TriggerKind",
+    "WorkspaceRef",
     "attempt_id",
 ]
 
 OnChange = Literal["replace", "hold"]
 OnEnd = Literal["hold", "rerun"]
+TriggerKind = Literal["every_apply", "files"]
+
+
+class Trigger(NamedTuple):
+    """Something that runs finished work again (`rerun_on:`): every apply, or changed contents of files.
+
+    `globs` are as written, relative to the job file's folder; empty for `every_apply`.
+    """
+
+    kind: TriggerKind
+    globs: tuple[str, ...] = ()
+
+
+class WorkspaceRef(NamedTuple):
+    """The folder of files that travels with a job.
+
+    `path` is as written, relative to the job file's folder; `digest` is the hash of what it holds
+    (`launcher.workspace.context`), which is what the job's digest speaks of.
+    """
+
+    path: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +54,8 @@ class Lifecycle:
     """Policies of a job (`lifecycle:`). Outside the digest: editing one never re-runs anything by itself.
 
     `on_change` is None where the file does not say: then a live attempt is replaced, but only with approval.
-    `max_attempts` bounds automatic re-runs per digest.
+    `max_attempts` bounds automatic re-runs per digest; those that `rerun_on` causes were asked for and are
+    not bounded.
     """
 
     on_change: OnChange | None = None
@@ -38,6 +64,7 @@ class Lifecycle:
     on_lost: OnEnd = "hold"
     max_attempts: int | None = None
     protect: bool = False
+    rerun_on: tuple[Trigger, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +82,10 @@ class Launch:
     scheduler: str
     cfg: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: int | None = None
+    workspace: WorkspaceRef | None = None
     lifecycle: Lifecycle = Lifecycle()
+    trigger_digest: str = ""
+    """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     enabled: bool = True
     description: str = ""
     root: str

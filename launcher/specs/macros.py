@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError
 from launcher.specs.app import Role
+from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
@@ -126,12 +127,15 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def map_role(role: Role, change: Callable[[str], str]) -> Role:
-    """A new role with every string in it changed that takes macros. Nothing mutable is shared."""
+    """A new role with every string in it changed that takes macros. Nothing mutable is shared.
+
+    References to secrets are names, not text: they stay.
+    """
     return replace(
         role,
         entrypoint=change(role.entrypoint),
         args=[change(arg) for arg in role.args],
-        env={name: change(value) for name, value in role.env.items()},
+        env={name: value if isinstance(value, Secret) else change(value) for name, value in role.env.items()},
         metadata=map_text(role.metadata, change),
         mounts=[_map_source(mount, change) for mount in role.mounts],
         resource=deepcopy(role.resource),

@@ -1,7 +1,7 @@
 """Leave out literals that look like secrets, judged by the names they stand under.
 
 A plan's changes and reasons are pasted into pull requests, so a value goes before it gets into them; no
-renderer has to remember. This is a net for literals: real secrets are references and never get here.
+renderer has to remember. This is a net for literals: real secrets are references, and those are shown.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from launcher.specs.secret import Secret, reference_in
 
 HIDDEN: Final = "(value not shown)"
 """Stands for a literal under a sensitive-looking name."""
@@ -29,6 +31,8 @@ def is_sensitive(name: str) -> bool:
 
 def hide(value: Any, name: str = "") -> Any:
     """`value`, found under `name`, with what should not be shown replaced by HIDDEN at any depth."""
+    if isinstance(value, Secret) or reference_in(value):
+        return value
     if is_sensitive(name):
         return HIDDEN
     if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ import sqlite3
 from _thread import allocate_lock
 
 from launcher import database, paths
-from launcher.state.rows import COLUMNS, SCHEMA, VERSION, Entry, from_attempt, to_attempt
+from launcher.state.rows import COLUMNS, SCHEMA, UPGRADES, VERSION, Entry, from_attempt, to_attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +60,14 @@ SELECT {_FULL} FROM (
 ) CROSS JOIN attempts USING (job, project, target, number)
 """
 
+# What came before a success is settled: a job that a trigger runs again begins to count anew.
 _COUNTS = f"""
 SELECT key, count(*) FROM json_each(?) CROSS JOIN attempts
-ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]') GROUP BY key
+ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]') AND attempts.number > (
+    SELECT coalesce(max(good.number), 0) FROM attempts AS good
+    WHERE good.project = attempts.project AND good.target = attempts.target AND good.job = attempts.job
+        AND good.digest = attempts.digest AND good.state = 'succeeded'
+) GROUP BY key
 """
 
 # Beside max(), SQLite takes the other columns from the row that has the maximum.
@@ -93,7 +98,7 @@ class Ledger:
         Raises StateError when it cannot be used: see `database.connect`.
         """
         path = paths.ledger()
-        return cls(path, database.connect(path, SCHEMA, VERSION, readonly=readonly))
+        return cls(path, database.connect(path, SCHEMA, VERSION, UPGRADES, readonly=readonly))
 
     def close(self) -> None:
         self._connection.close()
@@ -132,6 +137,11 @@ class Ledger:
         """Take back an attempt that never came to run; True when there was one. Outcomes stay."""
         return self._write(f"DELETE FROM attempts WHERE app_id = ? AND {_LIVE}", (app_id,)) > 0
 
+    def watch(self, app_id: str, trigger_digest: str) -> bool:
+        """Keep what the files of `rerun_on` hold from now on, for an attempt that did not watch them all."""
+        sql = "UPDATE attempts SET trigger_digest = ? WHERE app_id = ? AND trigger_digest <> ?"
+        return self._write(sql, (trigger_digest, app_id, trigger_digest)) > 0
+
     # Attempts with their documents, for plans
 
     def latest(self, keys: Iterable[JobKey] | None = None) -> dict[JobKey, Attempt]:
@@ -153,7 +163,10 @@ class Ledger:
         return to_attempt(rows[0]) if rows else None
 
     def counts(self, pairs: Collection[tuple[JobKey, str]]) -> dict[tuple[JobKey, str], int]:
-        """How many attempts of each (job, digest) there were, in one query. Pairs without any are absent."""
+        """How many attempts of each (job, digest) there were since its last success, in one query.
+
+        Pairs without any are absent.
+        """
         asked = list(pairs)
         rows = self._rows(_COUNTS, (_json((*key, digest) for key, digest in asked),))
         return {asked[index]: count for index, count in rows}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
 
-VERSION = 1
+VERSION = 2
 
 SCHEMA = """
 CREATE TABLE attempts (
@@ -22,6 +22,7 @@ CREATE TABLE attempts (
     action TEXT NOT NULL, plan_digest TEXT NOT NULL, plan_id TEXT NOT NULL, created_at REAL NOT NULL,
     state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
     exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
+    trigger_digest TEXT NOT NULL DEFAULT '',
     UNIQUE (job, project, target, number)
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
@@ -29,12 +30,15 @@ CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
 CREATE INDEX attempts_live ON attempts (app_id) WHERE state IN ('reserved', 'created', 'running');
 """
 
+UPGRADES = {1: "ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''"}
+"""From each earlier version of the schema to the one after it."""
+
 # The order of an attempt's values in a row; `document` and `metadata` come last.
 _KEY = ("project", "target", "job")
 _PLAIN = (
     "number", "app_id", "scheduler", "digest", "origin", "path", "git_commit", "actor",
     "action", "plan_digest", "plan_id", "created_at",
-    "state", "started_at", "ended_at", "owner", "message", "exit_code",
+    "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
 )  # fmt: skip
 COLUMNS = (*_KEY, *_PLAIN, "metadata", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL

@@ -19,10 +19,12 @@ def job_of(file):
 @pytest.mark.parametrize("file", FILES, ids=job_of)
 def test_example(scenario, file):
     scenario.launcher("validate", file)
-    assert scenario.actions(file) == {job_of(file): "create"}
+    first = scenario.actions(file)
+    assert set(first.values()) == {"create"}
+    assert all(job == job_of(file) or job.startswith(f"{job_of(file)}-") for job in first)
     scenario.run_to_end(file)
-    assert scenario.state(job_of(file)) is AppState.SUCCEEDED
-    assert scenario.actions(file) == {job_of(file): "keep"}
+    assert {scenario.state(job) for job in first} == {AppState.SUCCEEDED}
+    assert scenario.actions(file) == dict.fromkeys(first, "keep")
     scenario.plan(file, "--detailed-exitcode", code=0)
 
 
@@ -52,3 +54,26 @@ def test_retry_succeeds_at_the_third_try_in_one_log(scenario):
     scenario.run_to_end(EXAMPLES / "retry")
     tries = [line for line in scenario.logs("retry").splitlines() if "try number" in line]
     assert [line[-1] for line in tries] == ["1", "2", "3"]
+
+
+def test_sweep_runs_a_job_for_each_combination(scenario):
+    file = EXAMPLES / "sweep"
+    scenario.run_to_end(file)
+    assert {job: scenario.logs(job, "--no-prefix").strip() for job in scenario.actions(file)} == {
+        "sweep-0p1-0": "sweep-0p1-0: lr=0.1 seed=0",
+        "sweep-0p1-1": "sweep-0p1-1: lr=0.1 seed=1",
+        "sweep-0p01-0": "sweep-0p01-0: lr=0.01 seed=0",
+        "sweep-1-7": "sweep-1-7: lr=1 seed=7",
+    }
+
+
+def test_report_runs_in_its_workspace_and_less_of_it_under_a_target(scenario):
+    file = EXAMPLES / "report"
+    scenario.run_to_end(file)
+    assert sorted(scenario.logs("report", "--no-prefix").splitlines()) == [
+        "numbers: count 3",
+        "numbers: sum 12",
+    ]
+    scenario.run_to_end(file, "--target", "fast")
+    [attempt] = scenario.attempts("report", target="fast")
+    assert scenario.logs(attempt.app_id, "--no-prefix").splitlines() == ["in short: sum 12"]

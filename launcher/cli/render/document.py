@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.plan.reasons import show
+from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import hide
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ def flat(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _lines(path: str, value: Any, name: str) -> Iterator[str]:
     shown = hide(value, name)
-    if isinstance(shown, dict) and shown:
+    if isinstance(shown, dict) and shown and not reference_in(shown):
         for key in shown:
             yield from _lines(f"{path}.{key}", shown[key], key)
     elif name == "mounts":

@@ -16,9 +16,10 @@ from launcher.schedulers.local import kernel, rundir
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Mapping
     from typing import Any
 
-    from launcher.schedulers.local.popen import PopenRequest
+    from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 
 _CONTROL_FD = 3
 _LOCK_FD = 4
@@ -68,8 +69,14 @@ class Supervisor:
         finally:
             theirs.close()
 
-    def create(self, request: PopenRequest, *, attached: bool) -> None:
-        """Have everything made and checked. Raises StartError naming role and command when that fails."""
+    def create(
+        self, request: PopenRequest, *, attached: bool, secrets: Mapping[str, str] | None = None
+    ) -> None:
+        """Have everything made and checked. Raises StartError naming role and command when that fails.
+
+        Args:
+            secrets: the value of each reference in the request; handed over in memory, written nowhere.
+        """
         self.attached = attached
         self._ask(
             {
@@ -80,7 +87,7 @@ class Supervisor:
                 "timeout_s": request.timeout_s,
                 "grace_s": request.grace_s,
                 "env": dict(os.environ),
-                "roles": [_role(request, name) for name in request.role_params],
+                "roles": [_role(request, name, secrets or {}) for name in request.role_params],
             }
         )
 
@@ -170,7 +177,7 @@ def _spawn(app_dir: str, control_fd: int, lock_fd: int) -> int:
             os.close(fd)
 
 
-def _role(request: PopenRequest, name: str) -> dict[str, Any]:
+def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[str, Any]:
     retries, policy = request.role_retries.get(name, (0, "APPLICATION"))
     unbuffered = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "x"}
     return {
@@ -180,13 +187,20 @@ def _role(request: PopenRequest, name: str) -> dict[str, Any]:
         "replicas": [
             {
                 "argv": param.args,
-                "env": {**unbuffered, **param.env},
+                "env": {**unbuffered, **_environment(param, secrets)},
                 "cwd": param.cwd or "/",
                 "log_dir": folder,
             }
             for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
         ],
     }
+
+
+def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:
+    """With values for references; a literal that reads like a reference is a literal."""
+    from launcher.specs.secret import Secret
+
+    return {name: secrets[value] if isinstance(value, Secret) else value for name, value in param.env.items()}
 
 
 def _exact(text: str) -> str:

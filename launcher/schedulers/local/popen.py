@@ -19,7 +19,10 @@ _OURS = frozenset(
 
 @dataclass
 class ReplicaParam:
-    """One replica: its command line, what its environment has beyond the inherited one, and its log files."""
+    """One replica: its command line, what its environment has beyond the inherited one, and its log files.
+
+    Secrets among the variables are references (`specs.secret.Secret`); their values never get in here.
+    """
 
     args: list[str]
     env: dict[str, str]
@@ -59,7 +62,17 @@ class PopenRequest:
         return _render(self)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        made = asdict(self)
+        for params in made["role_params"].values():
+            for param in params:
+                param["env"] = {name: _stored(value) for name, value in param["env"].items()}
+        return made
+
+
+def _stored(value: str) -> str | dict[str, str]:
+    from launcher.specs.secret import Secret
+
+    return {"secret": str(value)} if isinstance(value, Secret) else value
 
 
 def _render(request: PopenRequest) -> str:
@@ -104,10 +117,15 @@ def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str
 def _shown(param: ReplicaParam) -> list[str]:
     import shlex
 
+    from launcher.specs.secret import Secret
     from launcher.specs.sensitive import hide
 
+    def value_of(name: str) -> Any:
+        value = param.env[name]
+        return f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
+
     lines = [_line("command", shlex.join(hide(param.args))), _line("runs in", param.cwd or "")]
-    env = [f"{name}={hide(value, name)}" for name, value in sorted(param.env.items()) if name not in _OURS]
+    env = [f"{name}={value_of(name)}" for name in sorted(param.env) if name not in _OURS]
     return lines + [_line("env" if n == 0 else "", text) for n, text in enumerate(env)]
 
 

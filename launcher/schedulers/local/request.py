@@ -14,6 +14,7 @@ from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_g
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
+from launcher.specs.secret import Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def bind_request(request: PopenRequest, app_id: str) -> PopenRequest:
 def _bind_replica(param: ReplicaParam, bind: Callable[[str], str]) -> ReplicaParam:
     return ReplicaParam(
         args=[bind(arg) for arg in param.args],
-        env={name: bind(value) for name, value in param.env.items()},
+        env={name: value if isinstance(value, Secret) else bind(value) for name, value in param.env.items()},
         stdout=bind(param.stdout) if param.stdout else None,
         stderr=bind(param.stderr) if param.stderr else None,
         combined=bind(param.combined) if param.combined else None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from launcher.errors import SchedulerError
-from launcher.specs.check import check_app
+from launcher.specs.check import Problem, check_app
 from launcher.specs.runopts import InvalidRunConfigException
+from launcher.specs.secret import Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class InvalidAppException(SchedulerError, ValueError):
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
-    problems = check_app(app)
+    problems = [*check_app(app), *_secret_paths(app)]
     if problems:
         found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
         raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
@@ -29,6 +30,15 @@ def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     grace_s = cfg.get("grace_s")
     if isinstance(grace_s, (int, float)) and grace_s < 0:
         raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
+
+
+def _secret_paths(app: AppDef) -> list[Problem]:
+    """PATH is composed when replicas are spawned, and shown when an executable is not found in it."""
+    return [
+        Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")
+        for role in app.roles
+        if isinstance(role.env.get("PATH"), Secret)
+    ]
 
 
 def notes(app: AppDef, scheduler: str) -> list[str]:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> Supervisor:
     """A supervisor that has made and checked everything and waits for "go".
 
-    Raises StartError or SchedulerError, with nothing of the app left.
+    Raises StartError, SecretError or SchedulerError, with nothing of the app left.
     """
     try:
+        secrets = _values_of_secrets(request)
         attemptfile.write_request(claim.app_dir, request.to_json())
         supervisor = Supervisor.spawn(claim.app_dir, claim.lock_fd)
     except BaseException:
@@ -30,11 +31,21 @@ def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: boo
     # The supervisor's copy of the lock must be the only one: were ours open, it would look alive when killed.
     claim.release()
     try:
-        supervisor.create(request, attached=attached)
+        supervisor.create(request, attached=attached, secrets=secrets)
     except BaseException:
         take_back(state_dir, supervisor)
         raise
     return supervisor
+
+
+def _values_of_secrets(request: PopenRequest) -> dict[str, str]:
+    """Reference → value, of every secret in the request. For the supervisor's memory only."""
+    from launcher.secrets import resolve
+    from launcher.specs.secret import Secret
+
+    params = [param for params in request.role_params.values() for param in params]
+    found = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
+    return {str(reference): resolve(reference) for reference in sorted(found)}
 
 
 def start(state_dir: str, supervisor: Supervisor) -> None:

@@ -71,7 +71,7 @@ def test_validate_answers_in_text_and_json(scenario):
     assert "bad.launcher.yaml:3:" in done.out
     assert done.err.endswith(" errors\n") or done.err.endswith(" error\n")
     document = json.loads(scenario.launcher("validate", "--format", "json", bad, code=6).out)
-    assert document["version"] == 1
+    assert document["version"] == "launcher.diagnostics/v1"
     assert {item["severity"] for item in document["diagnostics"]} == {"error"}
 
 

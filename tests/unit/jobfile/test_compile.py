@@ -175,7 +175,7 @@ def test_load_job_raises_with_every_diagnostic(tmp_path: Path) -> None:
         load_job(tmp_path / "none.yaml")
     (tmp_path / "k.launcher.yaml").write_text(HEAD + ROLES)
     path.write_text(HEAD.replace("job", "other") + ROLES)
-    with pytest.raises(JobFileError, match="holds 2 job files"):
+    with pytest.raises(JobFileError, match="holds 2 jobs"):
         load_job(tmp_path)
 
 

@@ -9,6 +9,7 @@ import pytest
 from launcher.errors import JobFileError
 from launcher.jobfile import Diagnostic, Span, job_file_error, render
 from launcher.jobfile.diagnostics import in_order
+from launcher.jobfile.frame import without_secrets
 from launcher.jobfile.source import Source
 from tests.unit.jobfile.words import HEAD, compile_text
 
@@ -119,3 +120,32 @@ def test_positions_count_characters_whatever_the_line_end() -> None:
     assert [source.position(source.text.index(char)) for char in "abcd"] == [(1, 3), (2, 1), (3, 1), (4, 1)]
     assert [source.line(number) for number in (1, 2, 3, 4, 5)] == ["é😀a", "b", "c", "d", ""]
     assert source.span(0, 5) == span(1, 1, 1, 4)  # the line end is no part of it
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("  HF_TOKEN: abc  # mine", "  HF_TOKEN: ***  # mine"),
+        ("env: {API_KEY: abc, MAX_TOKENS: 3}", "env: {API_KEY: ***, MAX_TOKENS: 3}"),
+        ("'db-password': 'a b'", "'db-password': *****"),
+        ('apiKey = "a\\"b"', "apiKey = ******"),
+        ("args: [--token=abc, --lr=1]", "args: [--token=***, --lr=1]"),
+        ('K: {secret: "env:HF_TOKEN"}', 'K: {secret: "env:HF_TOKEN"}'),
+        ("HF_TOKEN: $<var.token>", "HF_TOKEN: $<var.token>"),
+        ("password:", "password:"),
+    ],
+)
+def test_a_frame_stars_literals_that_look_like_secrets(line: str, shown: str) -> None:
+    assert without_secrets(line) == shown
+
+
+@pytest.mark.parametrize("part", ["a", "a: ", 'a:"', "'", " ", "a ", "a=\\", "-"])
+def test_a_frame_of_a_very_long_line_is_made_at_once(part: str) -> None:
+    line = part * (2**20 // len(part))
+    assert len(without_secrets(line)) == len(line)  # the suite's time limit is the bound
+
+
+def test_what_no_file_declares_has_no_file() -> None:
+    found = Diagnostic(file="3 files", span=None, code="unknown-variable", message="m", label="l", hint="h")
+    assert not found.has_file
+    assert found.text == "m\nl\nh"

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.jobfile import job_schema
+from launcher.jobfile.places import JOB, LIFECYCLE, RESOURCE, ROLE, VAR, Place
 from launcher.jobfile.source import Source
 from launcher.jobfile.yaml import parse_yaml
 from tests.unit.jobfile.test_compile import FULL
@@ -22,7 +23,8 @@ PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "job-v1.schema.jso
 OBEYED = {"$schema", "$id", "$ref", "$defs", "type", "properties", "required", "additionalProperties"}
 OBEYED |= {"patternProperties", "enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum"}
 OBEYED |= {"items", "oneOf", "anyOf"}
-WORDS = {"title", "description", "default", "patternErrorMessage"}
+WORDS = {"title", "description", "markdownDescription", "default", "patternErrorMessage"}
+WORDS |= {"enumDescriptions", "markdownEnumDescriptions", "defaultSnippets"}
 
 
 def schemas(schema: Any) -> Iterator[dict[str, Any]]:
@@ -57,13 +59,85 @@ def test_nothing_but_words_beside_a_reference() -> None:
         assert "$ref" not in schema or schema.keys() <= {"$ref"} | WORDS
 
 
-def test_every_field_has_its_name_as_title_and_a_description_with_an_example() -> None:
+def fields() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field of every mapping in the schema."""
     for schema in schemas(job_schema()):
-        for key, field in schema.get("properties", {}).items():
-            if "enum" in field and "title" not in field:
-                continue  # the list of tags beside a choice
-            assert field["title"] == key
-            assert re.match(r"[A-Z].*\. Example: `.+`$", field["description"])
+        yield from schema.get("properties", {}).items()
+
+
+def test_every_field_has_its_name_as_title_and_a_description_with_an_example() -> None:
+    for key, field in fields():
+        assert field["title"] == key
+        assert re.match(r"[A-Z].*\. Example: `.+`$", field["description"])
+
+
+def test_every_example_is_valid_for_its_field() -> None:
+    everything = job_schema()["$defs"]
+    for key, field in fields():
+        words, _, code = field["markdownDescription"].partition("\n\n```yaml\n")
+        assert field["description"].startswith(words.partition(" Default: ")[0])
+        shown = parse_yaml(Source("f", "yaml", code.removesuffix("```"))).value
+        of_this = {"$defs": everything, "properties": {key: field}}
+        assert not list(Draft202012Validator(of_this).iter_errors(shown)), code
+
+
+def test_every_value_of_a_choice_is_explained() -> None:
+    for schema in schemas(job_schema()):
+        texts = schema.get("enumDescriptions", [])
+        assert len(texts) == len(schema.get("enum", []))
+        assert texts == schema.get("markdownEnumDescriptions", [])
+        assert all(re.fullmatch(r"[A-Z].*\.", text) for text in texts)
+
+
+def test_every_pattern_says_what_it_wants() -> None:
+    """The regular expression itself tells a user nothing."""
+    for schema in schemas(job_schema()):
+        assert ("pattern" in schema) == ("patternErrorMessage" in schema)
+
+
+def test_beside_a_choice_of_tagged_mappings_stands_what_they_have_in_common() -> None:
+    choices = [schema for schema in schemas(job_schema()) if "oneOf" in schema]
+    assert choices
+    for choice in choices:
+        assert (choice["type"], choice["required"]) == ("object", ["type"])
+        models = [job_schema()["$defs"][part["$ref"].removeprefix("#/$defs/")] for part in choice["oneOf"]]
+        tags = [tag for model in models for tag in model["properties"]["type"]["enum"]]
+        assert choice["properties"]["type"]["enum"] == tags
+
+
+def scalars(model: dict[str, Any], place: Place) -> Iterator[tuple[str, dict[str, Any], Place]]:
+    """The fields of a mapping that hold one value each."""
+    for key, field in model["properties"].items():
+        kinds = field.get("type") or [part.get("type") for part in field.get("anyOf", ())]
+        if {"object", "array", None}.isdisjoint([kinds] if isinstance(kinds, str) else kinds):
+            yield key, field, (place.fields or {})[key]
+
+
+def test_a_field_takes_a_reference_where_the_language_lets_it_stand() -> None:
+    schema = job_schema()
+    below = {"RoleSpec": ROLE, "Resources": RESOURCE, "LifecycleSpec": LIFECYCLE, "IntVar": VAR}
+    models = [(schema, JOB), *((schema["$defs"][name], place) for name, place in below.items())]
+    for model, place in models:
+        for key, field, inside in scalars(model, place):
+            is_text = field.get("type") == "string" and "pattern" not in field
+            takes = Draft202012Validator({**field, "$defs": schema["$defs"]}).is_valid("$<var.x>")
+            assert takes == (inside.mode != "never") or (is_text and takes), key
+
+
+def filled(body: Any) -> Any:
+    """A snippet as it is when its places are left as they come."""
+    return json.loads(re.sub(r"\$\{\d:([^}]*)\}", r"\1", json.dumps(body)))
+
+
+def test_every_snippet_is_valid_where_it_is_offered() -> None:
+    schema = job_schema()
+    count = 0
+    for part in schemas(schema):
+        for snippet in part.get("defaultSnippets", ()):
+            body = [filled(snippet["body"])] if snippet.get("type") == "array" else filled(snippet["body"])
+            assert Draft202012Validator({**part, "$defs": schema["$defs"]}).is_valid(body), snippet
+            count += 1
+    assert count == 6
 
 
 def role(fields: str) -> str:
@@ -78,6 +152,15 @@ GOOD = [
     role("x-note: {a: [1]}") + "x-base: 1\nenabled: false\ntimeout: 90\n",
     role("resource: gpu.small"),
     role("resource: {memory: 1.5GiB, cpu: 0.5}"),
+    role("env: {A: {secret: 'env:API_KEY'}, B: {secret: 'file:~/b'}}"),
+    role("max_retries: 1") + "workspace: .\nlifecycle: {rerun_on: [every_apply, {files: ['*.csv']}]}\n",
+    role("args: [$<matrix.a>]") + "matrix: {a: [1, x], b: {range: [0, 2]}, exclude: [{a: 1, b: 0}]}\n",
+    role("args: [$<matrix.a>]") + "matrix: {a: [1], include: [{a: 2}]}\n",
+    HEAD + "defaults: {role: {entrypoint: x, env: {A: 1}}}\nroles: {main: {image: y, env: {A: null}}}\n",
+    role("image: y, resource: {cpu: 1}")
+    + "targets: {dev: {timeout: null, roles: {main: {image: null, resource: {cpu: null}}}}}\n",
+    role("args: [$<var.v>]") + "vars: {v: {type: int, default: 1}}\n"
+    "targets: {dev: {vars: {v: {default: 2}}, roles: {more: {entrypoint: y}, main: {env: {A: 1}}}}}\n",
 ]
 BAD = [
     HEAD,
@@ -90,7 +173,25 @@ BAD = [
     role("retry_policy: never"),
     role("args: text"),
     role("env: {A: [1]}"),
-    role("env: {A: null}"),
+    role("env: {A: {secret: API_KEY}}"),
+    role("env: {A: {secrets: 'env:A'}}"),
+    role("workspace: ."),
+    role("max_retries: 1") + "workspace: 3\n",
+    role("max_retries: 1") + "lifecycle: {rerun_on: [every_day]}\n",
+    role("max_retries: 1") + "lifecycle: {rerun_on: [{files: data}]}\n",
+    role("max_retries: 1") + "matrix: [1]\n",
+    role("max_retries: 1") + "matrix: {a: 1}\n",
+    role("max_retries: 1") + "matrix: {a: [[1]]}\n",
+    role("max_retries: 1") + "matrix: {a: {rnge: [0, 2]}}\n",
+    role("max_retries: 1") + "matrix: {a: [1], exclude: [1]}\n",
+    role("max_retries: 1") + "defaults: {roles: {image: a}}\n",
+    role("max_retries: 1") + "defaults: {role: {imge: a}}\n",
+    role("max_retries: 1") + "targets: [dev]\n",
+    role("max_retries: 1") + "targets: {Dev: {}}\n",
+    role("max_retries: 1") + "targets: {dev: {name: other}}\n",
+    role("max_retries: 1") + "targets: {dev: {roles: {main: {num_replica: 2}}}}\n",
+    role("max_retries: 1") + "targets: {dev: {roles: {main: {resource: {cpus: 2}}}}}\n",
+    role("max_retries: 1") + "vars: {v: {type: int}}\ntargets: {dev: {vars: {v: {min: 2}}}}\n",
     role("port_map: {a: 70000}"),
     role("mounts: [{type: bind, src: a}]"),
     role("mounts: [{type: thing}]"),
@@ -109,6 +210,29 @@ BAD = [
     role("max_retries: 1") + "metadata: {a: [1]}\n",
     HEAD + "roles: {My Role: {entrypoint: x}}\n",
 ]
+
+
+# What a schema cannot say: it does not see what `defaults` and the job itself have under a name.
+BEYOND = [
+    role("env: {A: null}"),
+    role("image: null"),
+    HEAD + "roles: {main: {image: x}}\n",
+    role("max_retries: 1") + "targets: {dev: {roles: {other: null}}}\n",
+    role("max_retries: 1") + "targets: {dev: {roles: {main: {entrypoint: null}}}}\n",
+    role("max_retries: 1") + "targets: {dev: {vars: {v: {default: 1}}}}\n",
+    role("max_retries: 1") + "targets: {default: {}}\n",
+    role("max_retries: 1") + "matrix: {a: [1, 1]}\n",
+    role("max_retries: 1") + "matrix: {a: {range: [3, 0]}}\n",
+    role("max_retries: 1") + "matrix: {a: [1], exclude: [{b: 1}]}\n",
+    role("max_retries: 1") + "matrix: {a: [1], include: [{b: 1}]}\n",
+    role("max_retries: 1") + "matrix: {a: {range: [0, 300]}}\n",
+]
+
+
+@pytest.mark.parametrize("text", BEYOND)
+def test_what_only_the_checks_see(tmp_path: Path, text: str) -> None:
+    assert Draft202012Validator(job_schema()).is_valid(parse_yaml(Source("f", "yaml", text)).value)
+    assert compile_text(tmp_path, text).errors
 
 
 @pytest.mark.parametrize(("texts", "verdict"), [(GOOD, True), (BAD, False)])

@@ -4,70 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from launcher.jobfile.diagnostics import CODES
-from launcher.jobfile.model import JobFile
-from launcher.jobfile.wording import _SAYINGS
-from launcher.jobfile.wording_types import WANTED
 from tests.unit.jobfile.words import HEAD, compile_text, labels, lines, places
-
-# What a part of a pydantic model can find wrong, by its kind and its limits.
-RAISES: dict[str, set[str]] = {
-    "model": {"model_type"},
-    "model-fields": {"model_attributes_type", "missing", "extra_forbidden"},
-    "model-field": set(),
-    "str": {"string_type"},
-    "str.pattern": {"string_pattern_mismatch"},
-    "str.min_length": {"string_too_short"},
-    "int": {"int_type"},
-    "int.ge": {"greater_than_equal"},
-    "int.le": {"less_than_equal"},
-    "float": {"float_type"},
-    "float.gt": {"greater_than"},
-    "float.le": {"less_than_equal"},
-    "bool": {"bool_type"},
-    "list": {"list_type"},
-    "dict": {"dict_type"},
-    "dict.min_length": {"too_short"},
-    "literal": {"literal_error"},
-    "tagged-union": {"union_tag_invalid", "union_tag_not_found"},
-    "any": set(),
-    "default": set(),
-    "nullable": set(),
-    "definition-ref": set(),
-    "definitions": set(),
-    "function-before": set(),  # raise errors of ours
-    "function-after": set(),
-    "no-info": set(),  # how such a function is called
-}
-LIMITS = {"pattern", "min_length", "max_length", "ge", "gt", "le", "lt", "multiple_of", "allow_inf_nan"}
-
-
-def kinds(schema: Any) -> Iterator[str]:
-    """Every kind of schema in a core schema, and every limit as `kind.limit`."""
-    if isinstance(schema, dict):
-        kind = schema.get("type")
-        if isinstance(kind, str):
-            yield kind
-            yield from (f"{kind}.{limit}" for limit in LIMITS & schema.keys())
-        for key, part in schema.items():
-            if key not in ("metadata", "serialization", "config", "default"):
-                yield from kinds(part)
-    elif isinstance(schema, list | tuple):
-        for part in schema:
-            yield from kinds(part)
-
-
-def test_there_are_words_for_every_error_the_models_can_raise() -> None:
-    found = set(kinds(JobFile.__pydantic_core_schema__))
-    assert found - RAISES.keys() == set(), "say what these can raise, and in which words"
-    raised = {error for kind in found for error in RAISES[kind]}
-    assert raised - {"missing", "extra_forbidden"} - WANTED.keys() == set(_SAYINGS)
 
 
 def role(fields: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,10 @@ def compile_text(
     name: str = "job.launcher.yaml",
     variables: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
-    target: str = "default",
+    target: str | None = None,
     placeholders: bool = False,
+    var_files: Sequence[str] = (),
+    allow_dirty: bool = False,
 ) -> Compiled:
     """Write `text` to a file in `folder` and compile it."""
     data = text if isinstance(text, bytes) else text.encode()
@@ -50,6 +52,8 @@ def compile_text(
         variables=variables,
         target=target,
         placeholders=placeholders,
+        var_files=var_files,
+        allow_dirty=allow_dirty,
         environment=Environment(schedulers=SCHEDULERS, cwd=str(folder), environ=environ or {}),
     )
 
@@ -60,6 +64,13 @@ def launch(folder: Path, text: str, **options: Any) -> Launch:
     assert not compiled.errors, "\n".join(lines(compiled))
     (only,) = compiled.launches
     return only
+
+
+def launches(folder: Path, text: str, **options: Any) -> dict[str, Launch]:
+    """The launches of a text that must be right, by job."""
+    compiled = compile_text(folder, text, **options)
+    assert not compiled.errors, "\n".join(lines(compiled))
+    return {launch.key.job: launch for launch in compiled.launches}
 
 
 def lines(compiled: Compiled) -> list[str]:

@@ -13,6 +13,7 @@ unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 # Few and awkward: keys that need quotes, keys that look like indexes, and collisions between documents.
 words = st.sampled_from(["a", "b", "a.b", "0", "", "[x]", 'q"', "naïve", "LR", "x-y", "new\nline"])
 texts = st.one_of(words, st.text(max_size=5))
+references = st.sampled_from(["env:K", "env:TOKEN", "file:~/k"]).map(lambda text: {"secret": text})
 scalars = st.one_of(texts, st.integers(-2, 3), st.booleans(), st.none(), st.sampled_from([0.5, 1.0]))
 values = st.recursive(
     scalars,
@@ -39,7 +40,7 @@ def roles(name: str) -> st.SearchStrategy[dict[str, Any]]:
         {"name": st.just(name), "entrypoint": texts},
         optional={
             "args": items,
-            "env": st.dictionaries(words, texts, min_size=1, max_size=3),
+            "env": st.dictionaries(words, st.one_of(texts, references), min_size=1, max_size=3),
             "image": st.text(min_size=1, max_size=3),
             "num_replicas": st.integers(2, 4),
             "port_map": st.dictionaries(words, st.integers(1, 9), min_size=1, max_size=2),
@@ -61,6 +62,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         optional={
             "cfg": st.dictionaries(words, st.one_of(texts, items), min_size=1),
             "timeout_s": st.integers(1, 9),
+            "workspace": st.fixed_dictionaries({"path": texts, "digest": texts}),
         },
     )
     return {**draw(rest), "roles": [draw(roles(name)) for name in names]}

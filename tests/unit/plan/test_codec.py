@@ -18,7 +18,9 @@ from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located
 from launcher.specs import canonical
 from launcher.specs.attempt import AttemptState
-from launcher.specs.launch import JobKey, Launch, Lifecycle
+from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef
+from launcher.specs.secret import Secret
+from launcher.specs.trigger import combine
 from tests.unit.plan.strategies import documents, unhurried
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan
 
@@ -33,6 +35,10 @@ LIFECYCLES = st.builds(
     on_lost=st.sampled_from(["hold", "rerun"]),
     max_attempts=st.none() | st.integers(1, 3),
     protect=st.booleans(),
+    rerun_on=st.lists(
+        st.sampled_from([Trigger("every_apply"), Trigger("files", ("a", "b/*")), Trigger("files", ("c",))]),
+        max_size=2,
+    ).map(tuple),
 )
 
 
@@ -47,7 +53,9 @@ def launches(draw: st.DrawFn, name: str) -> Launch:
         scheduler=document["scheduler"],
         cfg=document.get("cfg", {}),
         timeout_s=document.get("timeout_s"),
+        workspace=WorkspaceRef(**document["workspace"]) if "workspace" in document else None,
         lifecycle=draw(LIFECYCLES),
+        trigger_digest=draw(st.sampled_from(["", combine({"a": "1"}), combine({"a": "2"})])),
         enabled=draw(st.booleans()),
         description=draw(st.text(max_size=3)),
         root="/src",
@@ -114,7 +122,16 @@ def test_a_plan_obeys_its_schema(made: Plan) -> None:
 def rich() -> dict[str, Any]:
     """A plan document with everything in it."""
     train, old = (
-        job("train", "--lr", "5", env={"A": "1"}, on_change="replace", on_failed="rerun"),
+        job(
+            "train",
+            *("--lr", "5"),
+            env={"A": "1", "KEY": Secret("env:KEY")},
+            on_change="replace",
+            on_failed="rerun",
+            rerun_on=(Trigger("every_apply"), Trigger("files", ("data/*",))),
+            trigger_digest=combine({"data/*": "1"}),
+            workspace=WorkspaceRef(".", "ws1:sha256:0"),
+        ),
         job("train"),
     )
     gone, taken = attempt(job("gone"), "running"), attempt(job("taken"), "running", origin="elsewhere")

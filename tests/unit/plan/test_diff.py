@@ -197,3 +197,39 @@ def test_sensitive_literals_of_a_new_role_are_not_shown() -> None:
 )
 def test_names_that_only_look_alike_are_shown(name: str) -> None:
     assert changes({}, {"env": {name: "4"}}) == [f'+ roles.trainer.env.{name} = "4"']
+
+
+# Secrets and workspaces
+
+REFERENCE = {"secret": "env:API_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ({}, {"env": {"API_KEY": REFERENCE}}, "+ roles.trainer.env.API_KEY = secret env:API_KEY"),
+        ({"env": {"API_KEY": REFERENCE}}, {}, "- roles.trainer.env.API_KEY = secret env:API_KEY"),
+        (
+            {"env": {"API_KEY": "hunter2"}},
+            {"env": {"API_KEY": REFERENCE}},
+            "~ roles.trainer.env.API_KEY: (value not shown) → secret env:API_KEY",
+        ),
+        (
+            {"env": {"K": "env:API_KEY"}},
+            {"env": {"K": REFERENCE}},
+            '~ roles.trainer.env.K: "env:API_KEY" → secret env:API_KEY',
+        ),
+        (
+            {"env": {"K": REFERENCE}},
+            {"env": {"K": {"secret": "file:~/k"}}},
+            "~ roles.trainer.env.K: secret env:API_KEY → secret file:~/k",
+        ),
+    ],
+)
+def test_a_secret_is_shown_as_the_reference_that_it_is(old: Any, new: Any, line: str) -> None:
+    assert changes(old, new) == [line]
+
+
+def test_a_changed_workspace_is_its_digest() -> None:
+    old, new = ({"scheduler": "s", "roles": [], "workspace": {"path": ".", "digest": d}} for d in "ab")
+    assert [str(change) for change in diff(old, new)] == ['~ workspace.digest: "a" → "b"']

@@ -24,7 +24,10 @@ def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, *
     role = Role(name="trainer", image="", entrypoint="python", args=list(args), env=dict(env or {}))
     own = {
         k: fields.pop(k)
-        for k in ("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target")
+        for k in (
+            *("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target"),
+            *("workspace", "trigger_digest"),
+        )
         if k in fields
     }
     return Launch(
@@ -54,6 +57,7 @@ def attempt(launch: Launch, state: str, number: int = 1, **fields: Any) -> Attem
         origin=launch.origin,
         path=launch.file,
         actor="ann@node1",
+        trigger_digest=launch.trigger_digest,
         state=state,  # type: ignore[arg-type]
     )
     return replace(made, **fields)

@@ -21,6 +21,7 @@ from launcher.specs import (
     Resource,
     RetryPolicy,
     Role,
+    Secret,
     macros,
 )
 
@@ -180,6 +181,20 @@ def test_times_out_of_range_are_refused(cfg: dict[str, Any]) -> None:
     with pytest.raises(InvalidRunConfigException) as error:
         request_of(role(), **cfg)
     assert error.value.cfg_key in cfg
+
+
+def test_a_request_holds_and_shows_references_to_secrets() -> None:
+    request = request_of(role(env={"API_KEY": Secret("env:API_KEY"), "K": "env:API_KEY"}))
+    env = request.role_params["r"][0].env
+    assert (type(env["API_KEY"]), type(env["K"])) == (Secret, str)
+    assert "API_KEY=(secret env:API_KEY)" in str(request)
+    stored = request.to_json()["role_params"]["r"][0]["env"]
+    assert (stored["API_KEY"], stored["K"]) == ({"secret": "env:API_KEY"}, "env:API_KEY")
+
+
+def test_path_cannot_be_a_secret() -> None:
+    with pytest.raises(InvalidAppException, match=r"roles\.r\.env\.PATH: PATH cannot be a secret"):
+        request_of(role(env={"PATH": Secret("env:PATH")}))
 
 
 def test_every_problem_of_an_app_is_told() -> None:

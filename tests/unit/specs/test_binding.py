@@ -16,6 +16,7 @@ from launcher.specs import (
     VolumeMount,
     bind,
     bind_cfg,
+    bind_workspace,
     macros,
     runopts,
 )
@@ -184,3 +185,22 @@ def test_a_scheduler_without_these_options_gets_what_was_given():
     made = bind_cfg(cfg, opts=options("tags"), timeout_s=None, directory="/w")
     assert made == {"tags": ["/w/a", "$<x>"]}
     assert cfg == {"tags": ["$<job.dir>/a", "$$<x>"]}
+
+
+@pytest.mark.parametrize(
+    ("workspace", "cwd"),
+    [("src", "/w/src"), (".", "/w"), ("../x", "/x"), ("~/x", "/h/x"), ("$<job.dir>/s", "/w/s"), ("/a", "/a")],
+)
+def test_replicas_run_in_the_workspace(workspace: str, cwd: str) -> None:
+    made = bind_cfg({}, opts=LOCAL, timeout_s=None, directory="/w", home="/h", workspace=workspace)
+    assert made == {"cwd": cwd}
+    assert bind_workspace(workspace, directory="/w", home="/h") == cwd
+
+
+def test_a_folder_given_as_an_option_wins_over_the_workspace() -> None:
+    made = bind_cfg({"cwd": "run"}, opts=LOCAL, timeout_s=None, directory="/w", workspace="src")
+    assert made == {"cwd": "/w/run"}
+
+
+def test_a_scheduler_without_a_folder_to_run_in_is_told_of_no_workspace() -> None:
+    assert bind_cfg({}, opts=options("x"), timeout_s=None, directory="/w", workspace="src") == {}

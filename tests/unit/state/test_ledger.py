@@ -276,3 +276,11 @@ def test_a_folder_with_odd_characters_is_a_folder(tmp_path: Path, monkeypatch: p
     with Ledger.open(readonly=True) as read:
         assert read.latest() == {key(): attempt()}
     assert os.path.exists(tmp_path / "100% #1? ä" / "ledger.db")
+
+
+def test_a_success_begins_the_count_of_a_document_anew(ledger: Ledger):
+    for number, state in enumerate(["failed", "succeeded", "failed", "failed"], 1):
+        ledger.record(attempt(number=number, state=state))
+    ledger.record(attempt(number=5, state="succeeded", digest=digest("b")))
+    pairs = [(key(), digest("a")), (key(), digest("b"))]
+    assert ledger.counts(pairs) == {(key(), digest("a")): 2}

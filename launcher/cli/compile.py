@@ -1,0 +1,67 @@
+"""`launcher compile`: what job files come to, value by value, and where each value comes from."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+    from launcher.jobfile import Compiled
+    from launcher.specs import Launch
+
+USAGE = "compile [FILE…] [OPTIONS]"
+HELP = """\
+Show the jobs that job files come to once targets, defaults, the matrix and
+variables are filled in, and behind each value where it is from: the line of
+the file, the target's overlay, the variable and who gave it a value,
+launcher.toml, or a default.
+
+What only the run knows, such as $<app_id>, stays as written."""
+EXAMPLES = """\
+  launcher compile jobs/train.launcher.yaml --target dev
+  launcher compile jobs/train.launcher.yaml --var epochs=5
+  launcher compile --json jobs/ | jq '.jobs[].digest'"""
+
+
+def add_arguments(parser: Any) -> None:
+    from launcher.cli import jobs
+
+    jobs.add_arguments(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="the jobs and the origins of their values as JSON"
+    )
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.cli import jobs
+
+    result = jobs.compiled(args.files, args)
+    launches = jobs.accepted(result, args, console)
+    if args.json:
+        from json import dumps
+
+        found = [_as_json(launch, result) for launch in launches]
+        console.print(dumps({"version": 1, "jobs": found}, indent=2, ensure_ascii=False))
+    else:
+        console.print("\n".join(_as_text(launch, result) for launch in launches), end="")
+    return 0
+
+
+def _as_text(launch: Launch, result: Compiled) -> str:
+    from launcher.cli.render.job_text import job_text
+    from launcher.specs import digest, document
+
+    return f"# {launch.key}  {digest(document(launch))}\n{job_text(launch, result.traces[launch.key])}"
+
+
+def _as_json(launch: Launch, result: Compiled) -> dict[str, Any]:
+    from launcher.cli.render.job_text import job_fields, origins
+    from launcher.specs import digest, document
+
+    return {
+        "key": launch.key._asdict(),
+        "digest": digest(document(launch)),
+        "job": job_fields(launch),
+        "origins": origins(launch, result.traces[launch.key]),
+    }

@@ -1,0 +1,105 @@
+"""`launcher explain`: what a code in a message or in a plan means, with a wrong and a right example."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "explain [CODE] [OPTIONS]"
+HELP = """\
+Explain a code: why it is a problem, a job file that has it and one that has
+not. Codes stand in brackets in front of messages, `error[unknown-field]`,
+and in the JSON of plans, `spec_changed`. Without CODE, all of them."""
+EXAMPLES = """\
+  launcher explain unknown-field
+  launcher explain                 every code in one line"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("code", metavar="CODE", nargs="?", help="a code, such as unknown-field")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: Any, console: Console) -> int:
+    codes = _codes()
+    if args.code is None:
+        _print(codes, console) if not args.json else _dump([*map(_document, codes, codes.values())], console)
+        return 0
+    code = _plain(args.code)
+    if code not in codes:
+        from launcher.cli.nearest import did_you_mean
+        from launcher.errors import UsageError
+
+        hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
+        raise UsageError(f"there is no code `{args.code}`", hint=hint)
+    if args.json:
+        _dump(_document(code, codes[code]), console)
+    else:
+        console.print(_text(code, codes[code], console), end="")
+    return 0
+
+
+def _plain(word: str) -> str:
+    """The code in `error[unknown-field]:`, as it is pasted from a message."""
+    return word.partition("[")[2].partition("]")[0] if "[" in word else word
+
+
+def _codes() -> dict[str, str]:
+    """Every code with its sentence: those of diagnostics, then the reasons of plans."""
+    from launcher.jobfile.diagnostics import CODES
+    from launcher.plan.reasons import REASONS
+
+    codes = dict(sorted(CODES.items()))
+    return codes | {str(code): text for code, text in REASONS.items()}
+
+
+def _kind(code: str) -> str:
+    from launcher.jobfile.diagnostics import CODES, WARNINGS
+
+    return "warning" if code in WARNINGS else "error" if code in CODES else "reason"
+
+
+def _document(code: str, summary: str) -> dict[str, Any]:
+    from launcher.jobfile.explain import EXPLANATIONS
+
+    document = {"code": code, "kind": _kind(code), "summary": summary}
+    if code in EXPLANATIONS:
+        found = EXPLANATIONS[code]
+        document |= {"why": found.why, "wrong": str(found.wrong), "right": str(found.right)}
+    return document
+
+
+def _dump(document: Any, console: Console) -> None:
+    from json import dumps
+
+    console.print(dumps(document, indent=2, ensure_ascii=False))
+
+
+def _print(codes: Mapping[str, str], console: Console) -> None:
+    from launcher.cli.render.tables import table
+
+    rows = [[code, _kind(code), summary] for code, summary in codes.items()]
+    console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))
+
+
+def _text(code: str, summary: str, console: Console) -> str:
+    """The page of one code."""
+    from textwrap import fill, indent
+
+    from launcher.cli.console import paint
+    from launcher.jobfile.explain import EXPLANATIONS
+
+    styles = {"error": "bold red", "warning": "bold yellow", "reason": "bold cyan"}
+    head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)
+    text = f"{head}: {summary}\n"
+    if code not in EXPLANATIONS:
+        return text
+    found = EXPLANATIONS[code]
+    text += f"\n{fill(found.why, min(console.width(), 80))}\n"
+    for title, style, example in (("Wrong", "red", found.wrong), ("Right", "green", found.right)):
+        text += f"\n{paint(title + ':', style, console.color)}\n\n{indent(str(example), '    ')}"
+    return text

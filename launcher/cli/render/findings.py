@@ -1,0 +1,71 @@
+"""Diagnostics in the formats that commands offer: text, JSON, SARIF, GitHub."""
+
+from __future__ import annotations
+
+from launcher.cli.render.values import plural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from launcher.jobfile import Diagnostic
+
+FORMATS = ("text", "json", "sarif", "github")
+VERSION = "launcher.diagnostics/v1"
+INVALID = 6
+
+
+def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: bool = False) -> str:
+    """What is printed for the diagnostics, without a newline at the end; "" where there is nothing to say."""
+    if format == "json":
+        from json import dumps
+
+        return dumps(envelope(found, jobs), indent=2, ensure_ascii=False)
+    if format == "sarif":
+        from json import dumps
+
+        from launcher.cli.render.sarif import sarif_log
+
+        return dumps(sarif_log(found), indent=2, ensure_ascii=False)
+    if format == "github":
+        from launcher.cli.render.github import report
+
+        return report(found)
+    from launcher.jobfile import render
+
+    return render(found, color=color) + "\n" if found else ""
+
+
+def envelope(found: Sequence[Diagnostic], jobs: int) -> dict[str, object]:
+    """The JSON document: a version, counts, and every diagnostic in file order."""
+    return {
+        "version": VERSION,
+        "jobs": jobs,
+        "errors": _count(found, "error"),
+        "warnings": _count(found, "warning"),
+        "diagnostics": [diagnostic.to_json() for diagnostic in found],
+    }
+
+
+def exit_code(found: Sequence[Diagnostic], *, strict: bool = False) -> int:
+    """6 when there is an error; under `--strict` a warning is enough."""
+    return INVALID if _count(found, "error") or (strict and found) else 0
+
+
+def counts(found: Sequence[Diagnostic]) -> str:
+    """`2 errors, 1 warning`; "" for none."""
+    numbers = ((_count(found, word), word) for word in ("error", "warning"))
+    return ", ".join(plural(number, word) for number, word in numbers if number)
+
+
+def in_short(found: Sequence[Diagnostic]) -> str:
+    """Why job files were refused, in a few words: `2 problems in 1 file`."""
+    wrong = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+    files = plural(len({diagnostic.file for diagnostic in wrong or found}), "file")
+    if wrong:
+        return f"{plural(len(wrong), 'problem')} in {files}"
+    return f"{counts(found)} in {files}, which --strict does not let pass"
+
+
+def _count(found: Sequence[Diagnostic], severity: str) -> int:
+    return sum(diagnostic.severity == severity for diagnostic in found)

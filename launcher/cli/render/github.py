@@ -1,0 +1,130 @@
+"""What GitHub Actions reads of a step's output: annotations, a summary, outputs for later steps."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from launcher.jobfile import Diagnostic
+    from launcher.plan.model import Plan
+
+MOST = 9  # GitHub keeps 10 annotations of a kind for each step, and drops the rest without a word
+_SUMMARY = 50  # diagnostics in a step's summary
+
+
+def report(found: Sequence[Diagnostic]) -> str:
+    """Annotations, and all diagnostics as text below them; "" for none."""
+    if not found:
+        return ""
+    from launcher.jobfile import render
+
+    return "\n".join([*workflow_commands(found), shielded(render(found))])
+
+
+def workflow_commands(found: Sequence[Diagnostic]) -> Iterator[str]:
+    """Workflow commands: at most 9 of each severity, then one that counts the others."""
+    for severity in ("error", "warning"):
+        kind = [diagnostic for diagnostic in found if diagnostic.severity == severity]
+        yield from (_annotation(diagnostic) for diagnostic in kind[:MOST])
+        if len(kind) > MOST:
+            yield f"::{severity} title=launcher::and {len(kind) - MOST} more: see the log of this step"
+
+
+def shielded(text: str, token: str | None = None) -> str:
+    """`text` with workflow commands in it switched off: what a job file holds must not drive the runner.
+
+    `token` ends the shield, so nobody may be able to guess it.
+    """
+    from secrets import token_hex
+
+    word = token or token_hex(16)
+    return f"::stop-commands::{word}\n{text}\n::{word}::"
+
+
+def _annotation(diagnostic: Diagnostic) -> str:
+    where: dict[str, object] = {}
+    span = diagnostic.span
+    if diagnostic.has_file:
+        where["file"] = _in_workspace(diagnostic.file)
+    if span is not None:
+        where |= {"line": span.line, "endLine": span.end_line}
+        if span.line == span.end_line:  # columns of a range over lines are refused
+            where |= {"col": span.column, "endColumn": span.end_column}
+    where["title"] = diagnostic.code
+    shown = ",".join(f"{name}={_property(str(value))}" for name, value in where.items())
+    return f"::{diagnostic.severity} {shown}::{_data(diagnostic.text)}"
+
+
+def _in_workspace(file: str) -> str:
+    """The path as GitHub knows it: relative to the checkout."""
+    root = os.environ.get("GITHUB_WORKSPACE")
+    below = os.path.relpath(os.path.abspath(file), root) if root else ".."
+    outside = below.split(os.sep)[0] == ".."
+    return (os.path.normpath(file) if outside else below).replace(os.sep, "/")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def outputs(plan: Plan) -> dict[str, str]:
+    """The outputs of a step that plans: `has_changes`, `plan_digest`, and a count for each action."""
+    return {
+        "has_changes": "false" if plan.is_empty else "true",
+        "plan_digest": plan.plan_digest,
+        **{kind: str(count) for kind, count in plan.counts().items()},
+        "orphaned": str(len(plan.orphans)),
+    }
+
+
+def publish(plan: Plan, *, max_bytes: int, environ: Mapping[str, str] | None = None) -> None:
+    """Append the plan to the step's summary and outputs, where the environment names their files.
+
+    Raises LauncherError when one of them cannot be written.
+    """
+    from launcher.cli.render.markdown import plan_markdown
+
+    env = os.environ if environ is None else environ
+    _append(env.get("GITHUB_STEP_SUMMARY"), plan_markdown(plan, max_bytes=max_bytes))
+    _append(env.get("GITHUB_OUTPUT"), "".join(f"{name}={value}\n" for name, value in outputs(plan).items()))
+
+
+def publish_refusal(
+    found: Sequence[Diagnostic], in_short: str, *, environ: Mapping[str, str] | None = None
+) -> None:
+    """Append to the step's summary why there is no plan. Raises LauncherError."""
+    from launcher.jobfile import render
+
+    env = os.environ if environ is None else environ
+    more = f"\n\nand {len(found) - _SUMMARY} more" if len(found) > _SUMMARY else ""
+    _append(
+        env.get("GITHUB_STEP_SUMMARY"),
+        f"### No plan: {in_short}\n\n{_fenced(render(found[:_SUMMARY]) + more)}\n",
+    )
+
+
+def _fenced(text: str) -> str:
+    """A block of code that the text cannot end early."""
+    import re
+
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _append(path: str | None, text: str) -> None:
+    if not path:
+        return
+    from launcher.errors import LauncherError
+
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error

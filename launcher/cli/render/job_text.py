@@ -1,0 +1,148 @@
+"""A compiled job as YAML-like lines, with where each value comes from behind it."""
+
+from __future__ import annotations
+
+from launcher.specs.sensitive import hide
+from launcher.specs.yamltext import to_yaml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from launcher.jobfile.trace import Trace
+    from launcher.specs import Launch
+
+_GAP = "   "
+_WIDEST = 60  # a longer value has its comment behind it, and pushes no other one away
+
+
+def job_fields(launch: Launch) -> dict[str, Any]:
+    """What a launch says, in the words of job files. Defaults are in it, what nobody said is not.
+
+    Literals under sensitive-looking names are left out, as in a plan.
+    """
+    from dataclasses import asdict
+
+    lifecycle = {key: value for key, value in asdict(launch.lifecycle).items() if value is not None}
+    lifecycle["rerun_on"] = [
+        {"files": list(trigger.globs)} if trigger.globs else trigger.kind
+        for trigger in launch.lifecycle.rerun_on
+    ]
+    fields: dict[str, Any] = {
+        "name": launch.key.job,
+        "project": launch.key.project,
+        "target": launch.key.target,
+        "description": " ".join(launch.description.split()),
+        "scheduler": launch.scheduler,
+        "cfg": dict(launch.cfg),
+        "workspace": launch.workspace.path if launch.workspace else None,
+        "roles": {role.name: _role(role) for role in launch.app.roles},
+        "metadata": dict(launch.app.metadata),
+        "timeout": launch.timeout_s,
+        "lifecycle": lifecycle,
+        "enabled": launch.enabled,
+    }
+    shown: dict[str, Any] = hide(_said(fields))
+    return shown
+
+
+def job_text(launch: Launch, trace: Trace) -> str:
+    """The fields of a job, one value a line, and behind each where it comes from."""
+    lines = list(_lines(job_fields(launch), (), trace, ""))
+    width = max(len(text) for text, _ in lines if len(text) <= _WIDEST)
+    return "".join(f"{text:{width}}{_GAP}# {origin}\n" if origin else f"{text}\n" for text, origin in lines)
+
+
+def origins(launch: Launch, trace: Trace) -> dict[str, Any]:
+    """Path of each value → where it comes from, as JSON."""
+    return {dotted(path): _origin(path, trace) for path, _ in leaves(job_fields(launch), ())}
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """("roles", "main", "args", 0) → "roles.main.args[0]"."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value that holds no other one, with its path."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(value, list) and value:
+        for index, inner in enumerate(value):
+            yield from leaves(inner, (*path, index))
+    else:
+        yield path, value
+
+
+def _role(role: Any) -> dict[str, Any]:
+    resource = role.resource
+    amounts = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
+    more = {"capabilities": resource.capabilities, "devices": resource.devices, "tags": resource.tags}
+    return _said(
+        {
+            "image": role.image,
+            "entrypoint": role.entrypoint,
+            "args": list(role.args),
+            "env": {name: _env(value) for name, value in role.env.items()},
+            "num_replicas": role.num_replicas,
+            "min_replicas": role.min_replicas,
+            "max_retries": role.max_retries,
+            "retry_policy": str(role.retry_policy).lower(),
+            "resource": _said({**{key: n for key, n in amounts.items() if n != -1}, **more}),
+            "port_map": dict(role.port_map),
+            "mounts": [_mount(mount) for mount in role.mounts],
+            "metadata": dict(role.metadata),
+        }
+    )
+
+
+def _env(value: str) -> Any:
+    from launcher.specs.secret import Secret
+
+    return {"secret": str(value)} if isinstance(value, Secret) else value
+
+
+def _mount(mount: Any) -> dict[str, Any]:
+    kind = type(mount).__name__.removesuffix("Mount").lower()
+    fields = {"type": kind, "src": mount.src if kind == "volume" else mount.src_path, "dst": mount.dst_path}
+    if kind == "device":
+        return {**fields, "permissions": mount.permissions}
+    return {**fields, "read_only": mount.read_only}
+
+
+def _said(fields: dict[str, Any]) -> dict[str, Any]:
+    empty: tuple[Any, ...] = (None, "", {}, [])
+    return {key: value for key, value in fields.items() if value not in empty}
+
+
+def _lines(value: Any, path: tuple[str | int, ...], trace: Trace, indent: str) -> Iterator[tuple[str, str]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in pairs:
+        head = f"{indent}- " if isinstance(key, int) else f"{indent}{_scalar(str(key))}:"
+        below = (*path, key)
+        if isinstance(inner, dict | list) and inner:
+            if isinstance(key, int):  # `- type: bind`: the item begins on the line of its dash
+                first, *rest = _lines(inner, below, trace, indent + "  ")
+                yield head + first[0].strip(), first[1]
+                yield from rest
+            else:
+                yield head, ""
+                yield from _lines(inner, below, trace, indent + "  ")
+        else:
+            text = _scalar(inner)
+            yield (head + text if isinstance(key, int) else f"{head} {text}"), str(_origin_of(below, trace))
+
+
+def _scalar(value: Any) -> str:
+    return to_yaml(value).rstrip("\n")
+
+
+def _origin_of(path: tuple[str | int, ...], trace: Trace) -> Any:
+    return f"target `{trace.variant.target}`" if path == ("target",) else trace.origin(path)
+
+
+def _origin(path: tuple[str | int, ...], trace: Trace) -> Any:
+    return {"layer": "target"} if path == ("target",) else trace.origin(path).to_json()

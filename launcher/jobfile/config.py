@@ -1,0 +1,126 @@
+"""launcher.toml: what the job files of a project have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from launcher.jobfile.collector import Collector
+from launcher.jobfile.diagnostics import Diagnostic
+from launcher.jobfile.document import Document
+from launcher.jobfile.model import LifecycleSpec
+from launcher.jobfile.model_base import LABEL
+from launcher.jobfile.names import got, listing, suggest
+from launcher.jobfile.options import Schedulers, check_option
+from launcher.jobfile.parse import parse
+from launcher.jobfile.source import read_source
+from launcher.jobfile.wording import report
+
+CONFIG = "launcher.toml"
+FIELDS = ("project", "target", "schedulers", "lifecycle")
+_RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A launcher.toml without what is wrong in it.
+
+    Attributes:
+        project: of the job files that name none.
+        target: the one chosen where `--target` is not given.
+        options: scheduler → run options that `cfg` of a job file lies over.
+        lifecycle: policies that those of a job file lie over.
+        document: gives the places of all that; None where there is no file.
+        problems: what is wrong with it.
+    """
+
+    project: str | None = None
+    target: str | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec)
+    document: Document | None = None
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def read_config(file: str, path: str, schedulers: Schedulers | None) -> Config:
+    """The configuration at `path`, shown to the user as `file`."""
+    source = read_source(file, path)
+    if isinstance(source, Diagnostic):
+        return Config(problems=(source,))
+    if not re.sub(r"(?m)^\s*#.*$", "", source.text).strip():
+        return Config()
+    document = parse(source)
+    problems = Collector(document, document.problems)
+    value = document.value or {}
+    _check_fields(value, problems)
+    return Config(
+        project=_label("project", value, problems),
+        target=_label("target", value, problems),
+        options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
+        lifecycle=_lifecycle(value.get("lifecycle", {}), problems),
+        document=document,
+        problems=tuple(problems.found),
+    )
+
+
+def _check_fields(value: Mapping[str, Any], problems: Collector) -> None:
+    for key in value:
+        if key not in FIELDS and not key.startswith("x-"):
+            message = f"`{key}` is not a field of {CONFIG}"
+            hint = listing("fields here", FIELDS)
+            problems.add((key,), "unknown-field", message, at="key", label=suggest(key, FIELDS), hint=hint)
+
+
+def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | None:
+    given = value.get(name)
+    if isinstance(given, str) and re.fullmatch(LABEL[1:-1], given):
+        return given
+    if isinstance(given, str):
+        problems.add((name,), "invalid-name", f"`{given[:80]}` cannot name a {name}", hint=_RULE)
+    elif given is not None:
+        problems.add((name,), "wrong-type", f"`{name}` must be text, not {got(given)}")
+    return None
+
+
+def _options(
+    value: Any, schedulers: Schedulers | None, problems: Collector
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The run options of each scheduler that are right."""
+    if not isinstance(value, dict):
+        problems.add(
+            ("schedulers",), "wrong-type", f"`schedulers` must be a table, not {got(value)}", at="key"
+        )
+        return
+    for name, options in value.items():
+        path = ("schedulers", name)
+        if not isinstance(options, dict):
+            message = f"the options of scheduler `{name}` must be a table, not {got(options)}"
+            problems.add(path, "wrong-type", message, at="key", label=f"write [schedulers.{name}]")
+        elif schedulers is not None and name not in schedulers:
+            message = f"there is no scheduler `{name}`"
+            hint = listing("there are", schedulers)
+            problems.add(
+                path, "unknown-variant", message, at="key", label=suggest(name, schedulers), hint=hint
+            )
+        elif schedulers is None:
+            yield name, dict(options)
+        else:
+            opts = schedulers[name]()
+            right = {
+                key: given
+                for key, given in options.items()
+                if check_option(name, key, given, opts, problems, (*path, key))
+            }
+            yield name, right
+
+
+def _lifecycle(value: Any, problems: Collector) -> LifecycleSpec:
+    try:
+        return LifecycleSpec.model_validate(value)
+    except ValidationError as error:
+        report(error.errors(include_url=False), value, problems, ("lifecycle",))
+        return LifecycleSpec()

@@ -1,0 +1,34 @@
+"""Local folders as schedulers and digests see them: which files count, and what they hold.
+
+The public names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.workspace.context import WorkspaceError, content_digest
+    from launcher.workspace.ignore import Ignore, read_ignore
+    from launcher.workspace.triggers import trigger_digest
+
+__all__ = ["Ignore", "WorkspaceError", "content_digest", "read_ignore", "trigger_digest"]
+
+_HOMES = {
+    "Ignore": "ignore",
+    "WorkspaceError": "context",
+    "content_digest": "context",
+    "read_ignore": "ignore",
+    "trigger_digest": "triggers",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'launcher.workspace' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"launcher.workspace.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,129 @@
+"""What a workspace holds: the files that count, in one order, and one digest of them all.
+
+Equal for equal contents, whoever checked them out: paths, contents, links as written, and whether a file may
+be executed. Not owners, times, other modes, empty folders; nor sockets, pipes and devices.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from hashlib import sha256
+from typing import NamedTuple
+
+from launcher import paths
+from launcher.workspace.ignore import WorkspaceError, read_ignore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Literal
+
+    from launcher.workspace.ignore import Ignore
+
+__all__ = ["Entry", "WorkspaceError", "content_digest", "entries", "file_hash", "files_below"]
+
+_PREFIX = "ws1:sha256:"
+_MARKS = {"file": b"f", "program": b"x", "link": b"l"}
+_CHUNK = 1 << 20
+_MANY_BYTES = 32 << 20  # from here on threads repay their import
+_THREADS = 4
+
+
+class Entry(NamedTuple):
+    """A file that counts. `path` is relative, with forward slashes; `program` is a file that may be run."""
+
+    path: str
+    kind: Literal["file", "program", "link"]
+    size: int
+
+
+def content_digest(folder: str) -> str:
+    """ "ws1:sha256:<hex>" of what counts in a folder. Raises WorkspaceError when it cannot be read."""
+    found = entries(folder)
+    whole = sha256()
+    for entry, content in zip(found, _hashes(folder, found), strict=True):
+        if content:  # it was there a moment ago; somebody works in this folder
+            whole.update(_MARKS[entry.kind] + os.fsencode(entry.path) + b"\0" + content)
+    return _PREFIX + whole.hexdigest()
+
+
+def entries(folder: str) -> list[Entry]:
+    """What counts in a folder, by path. Raises WorkspaceError."""
+    return sorted(files_below(folder, read_ignore(folder)), key=lambda entry: os.fsencode(entry.path))
+
+
+def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
+    """The files and links below a folder that `ignore` leaves, in no order. Links are not followed."""
+    # Our own records, should somebody keep them here: they change with every apply.
+    state = os.path.relpath(os.path.realpath(paths.home()), os.path.realpath(folder))
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        for item in _scan(os.path.join(folder, inside)):
+            path = f"{inside}{item.name}"
+            if item.is_dir(follow_symlinks=False):
+                if path != state and not ignore.ignores_all_below(path):
+                    waiting.append(f"{path}/")
+            elif not ignore.ignores(path) and (entry := _entry(path, item)):
+                yield entry
+
+
+def file_hash(path: str) -> bytes:
+    """SHA-256 of a file. Raises OSError."""
+    whole = sha256()
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            whole.update(chunk)
+    return whole.digest()
+
+
+def _scan(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError as error:
+        raise unreadable(folder, error) from error
+
+
+def _entry(path: str, item: os.DirEntry[str]) -> Entry | None:
+    """None for what is neither file nor link, and for what has just gone."""
+    try:
+        about = item.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(about.st_mode):
+        return Entry(path, "link", 0)
+    if not stat.S_ISREG(about.st_mode):
+        return None
+    return Entry(path, "program" if about.st_mode & stat.S_IXUSR else "file", about.st_size)
+
+
+def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
+    """Of each entry in order; b"" for one that has just gone."""
+
+    def one(entry: Entry) -> bytes:
+        path = os.path.join(folder, entry.path)
+        try:
+            if entry.kind == "link":
+                return sha256(os.fsencode(os.readlink(path))).digest()
+            return file_hash(path)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    if len(found) < 2 or sum(entry.size for entry in found) < _MANY_BYTES:
+        yield from map(one, found)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing and reading let go of the interpreter
+        yield from pool.map(one, found)
+
+
+def unreadable(path: str, error: OSError) -> WorkspaceError:
+    hint = None
+    if isinstance(error, PermissionError):
+        hint = "leave it out with a line in .launcherignore, or make it readable"
+    return WorkspaceError(f"cannot read {path}: {error.strerror or error}", hint=hint)

@@ -1,0 +1,170 @@
+"""Which files of a folder do not count: `.dockerignore`, then `.launcherignore`, both with Docker's rules.
+
+One pattern a line, relative to the folder; `#` in front makes a comment. `*` and `?` stop at slashes, `**`
+does not; `[a-z]` and `\\` are as in Go's `filepath.Match`. A pattern takes what is below a folder with the
+folder; `!` takes back, and the last pattern that matches decides.
+Source: docs.docker.com, "Dockerfile reference", .dockerignore.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from itertools import groupby
+from typing import NamedTuple
+
+from launcher.errors import LauncherError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FILES = (".dockerignore", ".launcherignore")
+"""Read in this order, so that the second one has the last word."""
+
+ALWAYS = (
+    *(f"**/{name}" for name in (".git", ".hg", ".svn", ".jj", ".bzr")),
+    *(f"**/{name}" for name in ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")),
+    *(f"**/{name}" for name in ("*.launcher.yaml", "*.launcher.yml", "*.launcher.toml", "launcher.toml")),
+    FILES[1],
+)
+"""What no run reads. A line with `!` takes back.
+
+Job files are among it: otherwise a comment or a policy in one would change the job whose workspace it is in.
+"""
+
+_WILD = re.compile(r"[*?\[\\]")
+_CHAR = r"(\\.|[^\\\]-])"
+_MEMBER = re.compile(f"{_CHAR}(?:-{_CHAR})?", re.DOTALL)
+_CLASS = re.compile(rf"\[(\^?)((?:{_MEMBER.pattern})+)\]", re.DOTALL)
+
+
+class WorkspaceError(LauncherError):
+    """A folder cannot be read as a workspace: it is not there, unreadable, or an ignore file is wrong."""
+
+
+class BadPatternError(ValueError):
+    """A pattern that Docker refuses as well."""
+
+
+class _Pattern(NamedTuple):
+    takes_back: bool
+    text: str
+    regex: str
+
+
+class Ignore:
+    """The patterns of a folder. Paths are relative to it, with forward slashes."""
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        """Lines of an ignore file. Raises BadPatternError."""
+        parsed = [_parse(text) for text in map(_cleaned, patterns) if text]
+        self._runs = [
+            (takes_back, re.compile(rf"(?:{'|'.join(p.regex for p in run)})(?:/|\Z)", re.DOTALL))
+            for takes_back, run in groupby(parsed, key=lambda pattern: pattern.takes_back)
+        ]
+        self._back = [pattern.text for pattern in parsed if pattern.takes_back]
+
+    def ignores(self, path: str) -> bool:
+        """Whether the file or folder does not count."""
+        ignored = False
+        for takes_back, regex in self._runs:
+            if takes_back == ignored and regex.match(path):
+                ignored = not takes_back
+        return ignored
+
+    def ignores_all_below(self, folder: str) -> bool:
+        """Whether neither the folder nor anything in it counts, so that nobody has to look into it."""
+        return self.ignores(folder) and not any(_may_match_below(text, f"{folder}/") for text in self._back)
+
+
+def read_ignore(folder: str) -> Ignore:
+    """The ignore files of a folder, after what is always ignored. Raises WorkspaceError."""
+    lines = list(ALWAYS)
+    for name in FILES:
+        path = os.path.join(folder, name)
+        for number, line in enumerate(_lines(path), 1):
+            try:
+                Ignore([line])
+            except BadPatternError as error:
+                raise WorkspaceError(f"{path}:{number}: {error}") from error
+            lines.append(line)
+    return Ignore(lines)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            return [line.rstrip("\r") for line in file.read().split("\n")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise WorkspaceError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _cleaned(line: str) -> str:
+    """The pattern of a line, "" for none: without blanks around it, a leading slash, `.` and `..` inside."""
+    if line.startswith("#"):
+        return ""
+    text = line.strip()
+    mark = "!" if text.startswith("!") else ""
+    text = text[len(mark) :].strip()
+    if not text:
+        return mark
+    text = posixpath.normpath(text)
+    return mark + (text.lstrip("/") or text)
+
+
+def _parse(text: str) -> _Pattern:
+    takes_back = text.startswith("!")
+    text = text[1:] if takes_back else text
+    if not text:
+        raise BadPatternError("`!` stands alone; behind it comes the pattern to take back")
+    return _Pattern(takes_back, text, "".join(_translated(text)))
+
+
+def _translated(text: str) -> Iterator[str]:
+    """A regular expression, piece by piece."""
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if text.startswith("**", at):
+            start, at = at, at + 2
+            slash = text.startswith("/", at)
+            at += slash
+            # `**/` is any number of folders, none included; without the slash in front it is any text.
+            yield ".*" if at == len(text) or (start == 0 and not slash) else "(?:.*/)?"
+            continue
+        if char == "[":
+            found = _CLASS.match(text, at)
+            if found is None:
+                raise BadPatternError(f"`{text}` has a `[` that begins no class of characters, like `[a-z]`")
+            yield f"[{found[1]}{''.join(_members(text, found[2]))}]"
+            at = found.end()
+            continue
+        if char == "\\":
+            at += 1
+            if at == len(text):
+                raise BadPatternError(f"`{text}` ends in a backslash that escapes nothing")
+            char = text[at]
+            yield re.escape(char)
+        else:
+            yield {"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char)
+        at += 1
+
+
+def _members(text: str, members: str) -> Iterator[str]:
+    """What stands in a class of characters: single ones and ranges, with what `re` would read escaped."""
+    for first, last in _MEMBER.findall(members):
+        if last and last[-1] < first[-1]:
+            raise BadPatternError(f"`{text}` has a range that runs backwards: `{first}-{last}`")
+        yield re.escape(first[-1]) + (f"-{re.escape(last[-1])}" if last else "")
+
+
+def _may_match_below(pattern: str, folder: str) -> bool:
+    wild = _WILD.search(pattern)
+    if wild is None:
+        return pattern.startswith(folder)
+    fixed = pattern[: wild.start()]
+    return fixed.startswith(folder) or folder.startswith(fixed)

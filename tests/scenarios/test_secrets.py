@@ -1,0 +1,188 @@
+"""Secrets reach the replica that asked for them, and nothing else that we write, print or keep."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+BY_NAME, BY_FILE = "canary-name-5d1e07", "canary-file-9c44b2"
+PROVE = 'printf %s "$TOKEN" | sha256sum >by-name; printf %s "$KEY" | sha256sum >by-file'
+ENV = """
+env:
+  TOKEN: {secret: "env:CANARY_TOKEN"}
+  KEY: {secret: "file:keys/key"}
+"""
+
+
+@pytest.fixture
+def secret(scenario, monkeypatch):
+    """A job with two secrets that can be read."""
+    monkeypatch.setenv("CANARY_TOKEN", BY_NAME)
+    scenario.write("keys/key", f"{BY_FILE}\n")
+    return scenario
+
+
+def holds_canary(text: str | bytes) -> bool:
+    data = text.encode() if isinstance(text, str) else text
+    return b"canary-name" in data or b"canary-file" in data
+
+
+def leaks(scenario, *elsewhere: Path) -> list[str]:
+    files = [*scenario.home.rglob("*"), *elsewhere]
+    return [str(file) for file in files if file.is_file() and holds_canary(file.read_bytes())]
+
+
+def got(scenario) -> list[str]:
+    """What the replica found in its environment, by hash."""
+    return [(scenario.folder / name).read_text().split()[0] for name in ("by-name", "by-file")]
+
+
+WANTED = [hashlib.sha256(value.encode()).hexdigest() for value in (BY_NAME, BY_FILE)]
+
+
+def test_a_replica_gets_its_secrets(secret):
+    secret.run_to_end(secret.job(PROVE, role=ENV))
+    assert got(secret) == WANTED
+
+
+def test_a_restarted_replica_gets_them_again(secret):
+    file = secret.job(f"{PROVE}; exit $((1 - LAUNCHER_RESTART))", role=f"{ENV}max_retries: 1\n")
+    secret.run_to_end(file)
+    assert got(secret) == WANTED
+
+
+def test_run_hands_them_over_as_well(secret):
+    secret.launcher("run", secret.job(PROVE, role=ENV))
+    assert got(secret) == WANTED
+    assert leaks(secret) == []
+
+
+COMMANDS = [
+    ["validate", "FILE"],
+    ["compile", "FILE"],
+    ["compile", "FILE", "--json"],
+    ["plan", "FILE", "--show-request"],
+    ["plan", "FILE", "--format", "json"],
+    ["plan", "FILE", "--format", "markdown"],
+    ["plan", "FILE", "--out", "plan.json"],
+    ["run", "FILE", "--dryrun"],
+    ["apply", "FILE", "--yes", "--wait", "--logs", "--format", "jsonl"],
+    ["apply", "FILE", "--yes", "--wait", "--rerun", "job", "--format", "json"],
+    ["plan", "FILE", "--rerun", "job", "--show-request"],
+    ["describe", "job"],
+    ["describe", "job", "--json"],
+    ["status", "job", "--json"],
+    ["list", "--json"],
+    ["logs", "job"],
+]
+
+
+def test_no_output_and_no_file_of_ours_holds_a_value(secret):
+    """Invariant 9."""
+    file = secret.job(PROVE, role=ENV)
+    for argv in COMMANDS:
+        done = secret.launcher(*(str(file) if word == "FILE" else word for word in argv))
+        assert not holds_canary(done.out + done.err), argv
+    assert got(secret) == WANTED
+    assert leaks(secret, secret.folder / "plan.json", file) == []
+
+
+def test_a_saved_plan_reads_the_secrets_of_whoever_applies_it(secret, monkeypatch):
+    file = secret.job(PROVE, role=ENV)
+    monkeypatch.delenv("CANARY_TOKEN")
+    secret.plan(file, "--out", "plan.json")
+    monkeypatch.setenv("CANARY_TOKEN", BY_NAME)
+    secret.launcher("apply", "plan.json", "--wait")
+    assert got(secret) == WANTED
+
+
+def test_a_failure_says_nothing_of_a_value(secret):
+    broken = secret.job("true", role=ENV)
+    broken.write_text(broken.read_text().replace("entrypoint: sh", "entrypoint: no-such-program"))
+    done = secret.apply(broken, code=1)
+    assert not holds_canary(done.out + done.err)
+    failing = secret.job("exit 3", name="failing", role=f"{ENV}max_retries: 1\n")
+    done = secret.run_to_end(failing, code=5)
+    assert not holds_canary(done.out + done.err)
+    assert leaks(secret) == []
+
+
+def test_the_supervisor_shows_no_value_to_who_lists_processes(secret):
+    gate = secret.gate()
+    secret.apply(secret.job(gate.script, role=ENV))
+    gate.entered()
+    [pid] = secret.supervisors().values()
+    shown = [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+    gate.open()
+    secret.wait("job")
+    assert not any(map(holds_canary, shown))
+
+
+def test_missing_secrets_are_found_before_anything_is_submitted(scenario):
+    """All of them, of all jobs, before the first write: the job that needs none is not submitted either."""
+    files = [
+        scenario.job("true", name="fine"),
+        scenario.job("true", name="one", role=ENV),
+        scenario.job("true", name="two", role='env: {TOKEN: {secret: "env:CANARY_TOKEN"}}'),
+    ]
+    done = scenario.apply(*files, code=1)
+    key = scenario.folder / "keys" / "key"
+    assert done.err.splitlines() == [
+        "error: secrets are missing:",
+        "  default/one: role `main`: TOKEN (secret env:CANARY_TOKEN): the environment has no CANARY_TOKEN",
+        f"  default/one: role `main`: KEY (secret file:{key}): cannot read {key}: No such file or directory",
+        "  default/two: role `main`: TOKEN (secret env:CANARY_TOKEN): the environment has no CANARY_TOKEN",
+        "hint: nothing was submitted; provide them and apply again",
+    ]
+    assert (scenario.apps(), scenario.attempts("fine"), scenario.attempts("one")) == ([], [], [])
+
+
+def test_a_missing_secret_leaves_a_running_attempt_alone(secret, monkeypatch):
+    gate = secret.gate()
+    secret.apply(secret.job(gate.script, role=ENV))
+    gate.entered()
+    monkeypatch.delenv("CANARY_TOKEN")
+    changed = secret.job(f"{gate.script}; true", role=ENV)
+    secret.launcher("apply", changed, "--yes", "--allow-destructive", code=1)
+    assert len(secret.supervisors()) == 1
+    gate.open()
+    secret.wait("job")
+
+
+def test_finished_work_needs_no_secret(secret, monkeypatch):
+    file = secret.job(PROVE, role=ENV)
+    secret.run_to_end(file)
+    monkeypatch.delenv("CANARY_TOKEN")
+    assert secret.actions(file) == {"job": "keep"}
+    secret.apply(file)
+
+
+def test_another_value_is_no_other_document(secret, monkeypatch):
+    file = secret.job(PROVE, role=ENV)
+    secret.run_to_end(file)
+    monkeypatch.setenv("CANARY_TOKEN", "canary-name-rotated")
+    assert secret.actions(file) == {"job": "keep"}
+
+
+def test_run_without_a_secret_starts_nothing(scenario):
+    done = scenario.launcher("run", scenario.job("true", role=ENV), code=1)
+    assert "the environment has no CANARY_TOKEN" in done.err
+    assert scenario.apps() == []
+
+
+def test_path_cannot_be_a_secret(scenario):
+    file = scenario.job("true", role='env: {PATH: {secret: "env:HOME"}}')
+    assert "PATH cannot be a secret" in scenario.launcher("plan", file, code=1).err
+
+
+def test_the_request_on_disk_tells_a_reference_from_a_literal(secret):
+    secret.run_to_end(
+        secret.job("true", role='env: {A: {secret: "env:CANARY_TOKEN"}, B: "env:CANARY_TOKEN"}')
+    )
+    [app] = secret.apps()
+    request = json.loads((secret.home / "local" / "apps" / app / "request.json").read_text())
+    env = request["role_params"]["main"][0]["env"]
+    assert (env["A"], env["B"]) == ({"secret": "env:CANARY_TOKEN"}, "env:CANARY_TOKEN")

@@ -1,0 +1,92 @@
+"""A workspace: the folder that a job runs in, and whose contents are part of what the job is."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+TOP = "workspace: src"
+
+
+@pytest.fixture
+def job(scenario):
+    """A job whose workspace holds one file."""
+    scenario.write("src/train.py", "print(1)")
+    return scenario.job("pwd; ls", top=TOP)
+
+
+def test_replicas_run_in_the_workspace(scenario, job):
+    scenario.run_to_end(job)
+    assert scenario.logs("job").split() == [str(scenario.folder / "src"), "train.py"]
+
+
+def test_run_runs_there_as_well(scenario, job):
+    assert str(scenario.folder / "src") in scenario.launcher("run", job).out
+
+
+def test_an_explicit_folder_to_run_in_wins(scenario):
+    scenario.write("src/train.py", "print(1)")
+    scenario.run_to_end(scenario.job("pwd", top=f"{TOP}\ncfg: {{cwd: .}}"))
+    assert scenario.logs("job").strip() == str(scenario.folder)
+
+
+def test_a_changed_workspace_is_a_changed_job(scenario, job):
+    scenario.run_to_end(job)
+    assert scenario.actions(job) == {"job": "keep"}
+    scenario.write("src/train.py", "print(2)")
+    [step] = scenario.plan_document(job)["jobs"]
+    assert (step["action"], step["reasons"][0]["path"]) == ("create", "workspace.digest")
+
+
+def test_what_the_job_only_caches_is_no_change(scenario):
+    scenario.write("src/work.py", "import part")
+    scenario.write("src/part.py", "")
+    file = scenario.job("unset PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX; python3 work.py", top=TOP)
+    scenario.run_to_end(file)
+    assert (scenario.folder / "src" / "__pycache__").is_dir()
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_what_is_ignored_is_no_change(scenario, job):
+    scenario.run_to_end(job)
+    scenario.write("src/.launcherignore", "outputs/\n")
+    scenario.write("src/outputs/model.pt", "")
+    assert scenario.actions(job) == {"job": "keep"}
+
+
+def test_the_job_file_in_its_own_workspace_is_no_change(scenario):
+    """Invariants 3 and 10: comments and policies are no part of a job."""
+    file = scenario.job("true", top="workspace: .")
+    scenario.run_to_end(file)
+    file.write_text(f"# a comment\n{file.read_text()}lifecycle: {{on_failed: rerun}}\n")
+    scenario.write("launcher.toml", "[lifecycle]\nprotect = true\n")
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_two_checkouts_have_one_digest(scenario, job, tmp_path):
+    first = scenario.plan_document(job)["jobs"][0]["launch"]["digest"]
+    other = shutil.copytree(scenario.folder, tmp_path / "elsewhere") / job.name
+    assert scenario.plan_document(other)["jobs"][0]["launch"]["digest"] == first
+
+
+def test_a_saved_plan_is_stale_when_its_workspace_has_changed(scenario, job):
+    scenario.plan(job, "--out", "plan.json")
+    scenario.write("src/train.py", "print(2)")
+    done = scenario.launcher("apply", "plan.json", code=4)
+    assert "default/job: the workspace `src` is not what was planned: expected ws1:sha256:" in done.err
+    assert (scenario.apps(), scenario.attempts()) == ([], [])
+    scenario.write("src/train.py", "print(1)")
+    scenario.launcher("apply", "plan.json", "--wait")
+
+
+def test_a_saved_plan_is_stale_when_its_workspace_is_gone(scenario, job):
+    scenario.plan(job, "--out", "plan.json")
+    shutil.rmtree(scenario.folder / "src")
+    assert "No such file or directory" in scenario.launcher("apply", "plan.json", code=4).err
+
+
+def test_a_scheduler_that_runs_images_says_that_it_does_not_use_it(scenario):
+    scenario.write("src/train.py", "print(1)")
+    file = scenario.job("true", role=f"image: {scenario.folder}", top=f"{TOP}\nscheduler: local_dir")
+    assert "the workspace `src` is not used: local_dir runs in the image" in scenario.plan(file)

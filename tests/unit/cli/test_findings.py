@@ -1,0 +1,241 @@
+"""The formats of diagnostics: text, JSON, SARIF, GitHub; and what `--strict` makes of warnings."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from launcher.cli.render.findings import FORMATS, counts, envelope, exit_code, findings, in_short
+from launcher.cli.render.findings_schema import findings_schema
+from launcher.cli.render.sarif import sarif_log
+from launcher.jobfile import Diagnostic, Related, Span
+
+WARNS = "version: 1\nname: job\nroles:\n  main:\n    image: x:latest\n    entrypoint: 'true'\n"
+WRONG = "version: 1\nname: job\nroles:\n  main:\n    entrypoint: 'true'\n    num_replica: 2\n"
+
+
+def diagnostic(line=1, severity="error", **fields):
+    span = Span(line=line, column=3, end_line=line, end_column=7)
+    told = {"file": "jobs/a b.yaml", "span": span, "code": "wrong-type", "message": "m"}
+    return Diagnostic(severity=severity, **{**told, **fields})
+
+
+# --strict
+
+
+def test_a_warning_changes_the_exit_code_only_under_strict(scenario):
+    file = scenario.write("job.launcher.yaml", WARNS)
+    assert scenario.launcher("validate", file).err == "valid: 1 job; 1 warning\n"
+    assert scenario.launcher("validate", file, "--strict", code=6).err == "1 warning\n"
+    for format in FORMATS:
+        scenario.launcher("validate", file, "--strict", "--format", format, code=6)
+        scenario.launcher("validate", file, "--format", format)
+
+
+@pytest.mark.parametrize("command", [["plan"], ["apply", "--yes"], ["run"]], ids=" ".join)
+def test_under_strict_nothing_is_done_with_a_warning(scenario, command):
+    file = scenario.write("job.launcher.yaml", WARNS)
+    done = scenario.launcher(*command, file, "--strict", code=6)
+    assert done.err.endswith("error: 1 warning in 1 file, which --strict does not let pass\n")
+    assert done.err.count("--> ") == 1
+    assert not scenario.home.exists()
+
+
+def test_strict_does_not_mind_a_clean_file(scenario):
+    scenario.launcher("validate", scenario.job("true"), "--strict")
+    scenario.launcher("plan", scenario.job("true"), "--strict")
+
+
+def test_exit_codes_and_counts():
+    warning, error = diagnostic(severity="warning"), diagnostic()
+    assert [exit_code([]), exit_code([warning]), exit_code([error])] == [0, 0, 6]
+    assert [exit_code(found, strict=True) for found in ([], [warning], [error])] == [0, 6, 6]
+    assert counts([error, warning, warning]) == "1 error, 2 warnings"
+    assert in_short([error, error, warning]) == "2 problems in 1 file"
+
+
+# JSON
+
+
+def test_the_envelope_has_a_version_and_counts():
+    found = [diagnostic(), diagnostic(severity="warning")]
+    assert envelope(found, 2) == {
+        "version": "launcher.diagnostics/v1",
+        "jobs": 2,
+        "errors": 1,
+        "warnings": 1,
+        "diagnostics": [entry.to_json() for entry in found],
+    }
+
+
+def test_a_plan_of_wrong_files_as_json_is_their_diagnostics(scenario):
+    file = scenario.write("job.launcher.yaml", WRONG)
+    done = scenario.launcher("plan", file, "--format", "json", code=6)
+    assert [entry["code"] for entry in json.loads(done.out)["diagnostics"]] == ["unknown-field"]
+    assert done.err == "error: 1 problem in 1 file\n"
+    scenario.write("job.launcher.yaml", WARNS)
+    assert (
+        json.loads(scenario.launcher("plan", file, "--format", "json").out)["version"] == "launcher.plan/v1"
+    )
+
+
+PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "diagnostics-v1.schema.json"
+
+
+def test_the_published_schema_is_the_generated_one_and_describes_what_is_printed(scenario):
+    assert PUBLISHED.read_text() == json.dumps(findings_schema(), indent=2) + "\n"
+    assert PUBLISHED.read_text() == scenario.launcher("schema", "diagnostics").out
+    check = Draft202012Validator(findings_schema()).validate
+    scenario.write("a.launcher.yaml", WRONG)
+    scenario.write("b.launcher.yaml", WRONG)
+    check(json.loads(scenario.launcher("validate", ".", "nowhere", "--format", "json", code=6).out))
+    check(envelope([diagnostic(hint="h", label="l")], 0))
+
+
+# SARIF
+
+
+def closed(required, **properties):
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
+
+
+TEXT = closed("text", text={"type": "string", "minLength": 1}, markdown={"type": "string"})
+LINE = {"type": "integer", "minimum": 1}
+PLACE = closed(
+    "artifactLocation",
+    artifactLocation=closed(
+        "uri",
+        uri={"type": "string", "pattern": r"^[A-Za-z0-9._~/:%-]+$"},
+        uriBaseId={"const": "%SRCROOT%"},
+    ),
+    region=closed("startLine", startLine=LINE, startColumn=LINE, endLine=LINE, endColumn=LINE),
+)
+RULE = closed(
+    "id shortDescription",
+    id={"type": "string", "pattern": "^[a-z-]+$"},
+    shortDescription=TEXT,
+    fullDescription=TEXT,
+    help=TEXT,
+    defaultConfiguration=closed("level", level={"enum": ["error", "warning"]}),
+)
+RESULT = closed(
+    "ruleId ruleIndex level message locations",
+    ruleId={"type": "string"},
+    ruleIndex={"type": "integer", "minimum": 0},
+    level={"enum": ["error", "warning"]},
+    message=TEXT,
+    locations={"type": "array", "items": closed("physicalLocation", physicalLocation=PLACE)},
+    relatedLocations={
+        "type": "array",
+        "items": closed("id physicalLocation message", id=LINE, physicalLocation=PLACE, message=TEXT),
+    },
+)
+SARIF = closed(
+    "$schema version runs",
+    **{"$schema": {"type": "string", "format": "uri"}},
+    version={"const": "2.1.0"},
+    runs={
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 1,
+        "items": closed(
+            "tool results",
+            tool=closed(
+                "driver",
+                driver=closed(
+                    "name",
+                    name={"const": "launcher"},
+                    version={"type": "string"},
+                    rules={"type": "array", "items": RULE, "uniqueItems": True},
+                ),
+            ),
+            columnKind={"const": "unicodeCodePoints"},
+            originalUriBaseIds={"type": "object"},
+            results={"type": "array", "items": RESULT},
+        ),
+    },
+)
+"""The part of SARIF 2.1.0 that we write, as the standard has it (sections 3.13 to 3.52)."""
+
+
+def check(log):
+    Draft202012Validator(SARIF).validate(log)
+    [run] = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [rules[result["ruleIndex"]] for result in run["results"]] == [
+        result["ruleId"] for result in run["results"]
+    ]
+    return run["results"]
+
+
+def test_sarif_of_wrong_files(scenario):
+    scenario.write("jobs/a b.launcher.yaml", WRONG)
+    scenario.write("jobs/c.launcher.yaml", WARNS)
+    done = scenario.launcher("validate", "jobs", "--format", "sarif", code=6)
+    assert done.err == ""
+    results = check(json.loads(done.out))
+    assert [(result["ruleId"], result["level"]) for result in results] == [
+        ("unknown-field", "error"),
+        ("unpinned-image", "warning"),
+    ]
+    assert results[0]["message"]["text"].startswith(
+        "`num_replica` is not a field of role `main`\ndid you mean `num_replicas`?\n"
+    )
+    assert results[0]["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "jobs/a%20b.launcher.yaml", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 6, "startColumn": 5, "endLine": 6, "endColumn": 16},
+    }
+
+
+def test_sarif_without_problems_is_a_log_without_results(scenario):
+    done = scenario.launcher("plan", scenario.job("true"), "--format", "sarif")
+    assert check(json.loads(done.out)) == []
+    assert "Plan: 1 to create" in done.err
+
+
+def test_sarif_has_the_second_places_and_uris_outside_the_root(tmp_path):
+    span = Span(line=1, column=1, end_line=1, end_column=2)
+    other = Related(file=str(tmp_path / "b.yaml"), span=span, message="the other one is here")
+    found = [
+        diagnostic(file=str(tmp_path / "in" / "é.yaml"), related=(other,)),
+        diagnostic(span=None, code="unknown-variable", file="3 files"),
+        diagnostic(span=None, code="no-such-file", file="x"),
+    ]
+    first, second, third = check(sarif_log(found, root=str(tmp_path / "in")))
+    assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "%C3%A9.yaml"
+    related = first["relatedLocations"][0]["physicalLocation"]["artifactLocation"]
+    assert related == {"uri": f"file://{tmp_path}/b.yaml"}
+    assert second["locations"] == []
+    assert "region" not in third["locations"][0]["physicalLocation"]
+
+
+# a secret never leaves through a frame
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_looks_like_a_secret_is_in_no_format(scenario, format):
+    file = scenario.write(
+        "job.launcher.yaml",
+        """
+        version: 1
+        name: job
+        roles:
+          main: {x: 1, entrypoint: "true", args: [--token=c4n4ry], env: {A_TOKEN: c4n4ry, PASSWD: "c4n4ry"}}
+        """,
+    )
+    done = scenario.launcher("validate", file, "--format", format, code=6)
+    assert "c4n4ry" not in done.out + done.err
+    assert re.search("unknown-field", done.out)
+
+
+def test_text_is_empty_where_nothing_is_wrong():
+    assert [findings([], format) for format in ("text", "github")] == ["", ""]

@@ -1,0 +1,116 @@
+"""Every code is explained, and what the explanation says is true: its examples are run."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.cli.console import Console
+from launcher.cli.main import main
+from launcher.jobfile.diagnostics import CODES, WARNINGS
+from launcher.jobfile.explain import EXPLANATIONS, Example, Explanation, Link
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS.values(), ids=list(EXPLANATIONS))
+def test_the_wrong_example_gives_exactly_the_code_and_the_right_one_is_clean(
+    explanation: Explanation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "x")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "x@example.org")
+    for example, codes in ((explanation.wrong, [explanation.code]), (explanation.right, [])):
+        folder = tmp_path / ("wrong" if codes else "right")
+        write(example, folder)
+        monkeypatch.chdir(folder)
+        code = main([*shlex.split(example.command), "--format", "json"])
+        document = json.loads(capsys.readouterr().out)
+        found = document.get("diagnostics", [])
+        assert [diagnostic["code"] for diagnostic in found] == codes, found
+        is_warning = explanation.code in WARNINGS
+        assert [diagnostic["severity"] for diagnostic in found] == [
+            "warning" if is_warning else "error"
+        ] * len(codes)
+        assert code == (6 if codes and not is_warning else 0)
+
+
+def write(example: Example, folder: Path) -> None:
+    folder.mkdir()
+    for name, content in example.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Link):
+            path.symlink_to(content)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for line in example.before:
+        subprocess.run(["sh", "-c", line], cwd=folder, check=True)
+
+
+def test_every_code_has_an_explanation_and_every_explanation_a_code() -> None:
+    assert EXPLANATIONS.keys() == CODES.keys()
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS.values(), ids=list(EXPLANATIONS))
+def test_an_explanation_is_sentences_and_examples_fit_a_terminal(explanation: Explanation) -> None:
+    assert re.fullmatch(r"[A-Z`].*[.]", explanation.why, re.DOTALL)
+    for example in (explanation.wrong, explanation.right):
+        assert max(map(len, str(example).splitlines())) <= 96
+        assert len(str(example).splitlines()) <= 24
+
+
+def test_explain_prints_the_page_of_a_code_however_it_is_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = []
+    for word in ("unknown-field", "error[unknown-field]", "[unknown-field]"):
+        assert main(["explain", word]) == 0
+        pages.append(capsys.readouterr().out)
+    assert len(set(pages)) == 1
+    lines = pages[0].splitlines()
+    assert lines[0] == "error[unknown-field]: a key that this mapping does not have"
+    assert "    num_replica: 2" in "\n".join(lines[lines.index("Wrong:") : lines.index("Right:")])
+    assert "    num_replicas: 2" in "\n".join(lines[lines.index("Right:") :])
+    assert main(["explain", "secret-literal"]) == 0
+    assert capsys.readouterr().out.startswith("warning[secret-literal]: ")
+
+
+def test_explain_without_a_code_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert listed[: len(CODES)] == sorted(CODES)
+    assert {"no_attempt", "already_succeeded"} <= set(listed)
+    assert main(["explain", "--json"]) == 0
+    assert [entry["code"] for entry in json.loads(capsys.readouterr().out)] == listed
+
+
+def test_a_reason_of_a_plan_is_explained_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "spec_changed"]) == 0
+    assert capsys.readouterr().out == (
+        "reason[spec_changed]: the document is not the one of the latest attempt\n"
+    )
+
+
+def test_an_unknown_code_gets_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "unknown-feild"]) == 64
+    assert "did you mean `unknown-field`?" in capsys.readouterr().err
+    assert main(["explain", "zzz"]) == 64
+    assert "`launcher explain` lists the codes" in capsys.readouterr().err
+
+
+def test_colour_is_for_terminals() -> None:
+    from launcher.cli.main import dispatch
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, coloured in ((Terminal(), True), (io.StringIO(), False)):
+        dispatch(["explain", "encoding"], Console(stream, io.StringIO(), {}))
+        assert ("\x1b[" in stream.getvalue()) is coloured

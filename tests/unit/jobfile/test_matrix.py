@@ -1,0 +1,175 @@
+"""The matrix: which combinations there are, what their jobs are called, and what their values become."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.jobfile.model_base import LABEL
+from launcher.jobfile.slugs import job_name, slug
+from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
+
+ROLE = "roles: {a: {entrypoint: x, args: [$<matrix.a>]}}\n"
+
+
+def jobs(folder: Path, matrix: str, role: str = ROLE, **options: str) -> list[str]:
+    return list(launches(folder, HEAD + role + f"matrix: {matrix}\n", **options))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "names"),
+    [
+        ("{a: [1, 2]}", ["job-1", "job-2"]),
+        ("{a: [0.1, 0.010, 1e-5]}", ["job-0p1", "job-0p01", "job-1em05"]),
+        ("{a: [-1, true, bf16]}", ["job-m1", "job-true", "job-bf16"]),
+        ("{b: [1, 2], a: [x, y]}", ["job-x-1", "job-x-2", "job-y-1", "job-y-2"]),
+        ("{a: {range: [0, 3]}}", ["job-0", "job-1", "job-2"]),
+        ("{a: {range: [10, 0, -4]}}", ["job-10", "job-6", "job-2"]),
+        ("{a: [1, 2], b: [3, 4], exclude: [{a: 1, b: 4}]}", ["job-1-3", "job-2-3", "job-2-4"]),
+        ("{a: [1, 2], b: [3, 4], exclude: [{a: 1}, {b: 4}]}", ["job-2-3"]),
+        ("{a: [1], b: [3], include: [{b: 9, a: 5}, {a: 1, b: 3}]}", ["job-1-3", "job-5-9"]),
+        ("{x-note: 3, a: [1]}", ["job-1"]),
+        ("{a: [1], include: [{a: 2}], exclude: [{a: 1}]}", ["job-2"]),
+    ],
+)
+def test_there_is_a_job_for_each_combination(tmp_path: Path, matrix: str, names: list[str]) -> None:
+    assert jobs(tmp_path, matrix) == names
+
+
+def test_a_name_tells_values_apart_that_look_alike(tmp_path: Path) -> None:
+    names = jobs(tmp_path, "{a: [1, '1', true, 'true', a b, a-b, A_B, ab, 0p1, 0.1, '']}")
+    assert len(set(names)) == 11
+    assert {"job-1", "job-true", "job-ab", "job-0p1"} <= set(names)
+
+
+def test_a_job_keeps_its_name_whatever_values_join_it(tmp_path: Path) -> None:
+    few = set(jobs(tmp_path, "{a: [0.1, x-y], b: [1]}"))
+    assert few <= set(jobs(tmp_path, "{b: [3, 1], a: [xy, 0.1, x-y, x_y, 5]}"))
+
+
+@given(
+    st.text("abz09-", min_size=1, max_size=20), st.lists(st.text() | st.integers() | st.floats(), max_size=5)
+)
+def test_every_name_is_a_dns_label(name: str, values: list[object]) -> None:
+    full = job_name("a" + name.strip("-"), values)
+    assert re.fullmatch(LABEL[1:-1], full), full
+
+
+@given(st.lists(st.text(max_size=30) | st.integers() | st.booleans(), unique_by=lambda v: (type(v), v)))
+def test_no_two_values_share_a_slug(values: list[object]) -> None:
+    assert len({slug(value) for value in values}) == len(values)
+
+
+def test_long_names_are_cut_and_told_apart(tmp_path: Path) -> None:
+    axes = ", ".join(f"{axis}: [{'v' * 20}{axis}]" for axis in "bcd")
+    names = jobs(tmp_path, f"{{a: [1, 2], {axes}}}")
+    assert len(set(names)) == 2
+    assert all(len(name) == 63 for name in names)
+
+
+def test_the_order_of_axes_means_nothing_and_that_of_values_is_the_order_of_jobs(tmp_path: Path) -> None:
+    axes = ["a: [1, 2]", "b: [x, y]", "c: {range: [0, 2]}"]
+    expected = jobs(tmp_path, "{" + ", ".join(axes) + "}")
+    for _ in range(5):
+        random.shuffle(axes)
+        assert jobs(tmp_path, "{" + ", ".join(axes) + "}") == expected
+
+
+def test_the_job_has_the_name_of_its_combination(tmp_path: Path) -> None:
+    role = "roles: {a: {entrypoint: x, args: [$<job.name>]}}\n"
+    made = launches(tmp_path, HEAD + role + "matrix: {a: [1, 2]}\n")
+    assert [(name, one.app.name, one.app.roles[0].args) for name, one in made.items()] == [
+        ("job-1", "job-1", ["job-1"]),
+        ("job-2", "job-2", ["job-2"]),
+    ]
+
+
+def test_axes_take_references_and_targets_change_them(tmp_path: Path) -> None:
+    text = HEAD + ROLE + "vars: {n: {type: int, default: 2}, s: {type: str, default: q}}\n"
+    text += "matrix: {a: {range: [0, $<var.n>]}, b: [$<var.s>, $<target.name>], c: [1]}\n"
+    text += "targets: {dev: {matrix: {b: [z], c: null}}, one: {matrix: null, roles: {a: {args: []}}}}\n"
+    assert list(launches(tmp_path, text, variables={"n": 1})) == ["job-0-q-1", "job-0-default-1"]
+    assert list(launches(tmp_path, text, target="dev")) == ["job-0-z", "job-1-z"]
+    assert list(launches(tmp_path, text, target="one")) == ["job"]
+
+
+@pytest.mark.parametrize("name", ["j.launcher.yaml", "j.launcher.toml"])
+def test_yaml_and_toml_agree(tmp_path: Path, name: str) -> None:
+    toml = 'version = 1\nname = "job"\n[roles.a]\nentrypoint = "x"\nargs = ["$<matrix.a>"]\n'
+    toml += "[matrix]\na = [0.10, 2]\nb.range = [0, 2]\n[[matrix.exclude]]\na = 2\nb = 1\n"
+    yaml = HEAD + ROLE + "matrix: {a: [0.10, 2], b: {range: [0, 2]}, exclude: [{a: 2, b: 1}]}\n"
+    made = launches(tmp_path, toml if name.endswith("toml") else yaml, name=name)
+    assert {job: one.app.roles[0].args for job, one in made.items()} == {
+        "job-0p1-0": ["0.10"],
+        "job-0p1-1": ["0.10"],
+        "job-2-0": ["2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("matrix", "place"),
+    [
+        ("{}", "4:1 wrong-type"),
+        ("[1]", "4:1 wrong-type"),
+        ("{a: 1}", "4:10 wrong-type"),
+        ("{a: []}", "4:10 missing-field"),
+        ("{a: [[1]]}", "4:14 wrong-type"),
+        ("{a: [1, 1.0]}", "4:17 duplicate-key"),
+        ("{a: [1, null]}", "4:17 wrong-type"),
+        ("{a: {rnge: [1, 2]}}", "4:14 unknown-field"),
+        ("{a: {range: [1]}}", "4:14 wrong-type"),
+        ("{a: {range: [1, 2, 0]}}", "4:14 wrong-type"),
+        ("{a: {range: [1, x]}}", "4:14 wrong-type"),
+        ("{a: {range: [3, 3]}}", "4:14 out-of-range"),
+        ("{a: {range: [0, 257]}}", "4:1 too-large"),
+        ("{a: {range: [0, 1000000000000000000000000000]}}", "4:1 too-large"),
+        ("{a: {range: [0, 100]}, b: {range: [0, 3]}}", "4:1 too-large"),
+        ("{'1': [1], a: [1]}", "4:10 invalid-name"),
+        ("{a: [1], exclude: {a: 1}}", "4:18 wrong-type"),
+        ("{a: [1], exclude: [{b: 1}]}", "4:29 unknown-field"),
+        ("{a: [1], exclude: [{a: [1]}]}", "4:28 wrong-type"),
+        ("{a: [1], exclude: [{a: 1}]}", "4:1 constraint"),
+        ("{a: [1], b: [1], include: [{a: 3}]}", "4:36 missing-field"),
+        ("{a: [$<app_id>]}", "4:14 reference-phase"),
+        ("{a: [$<var.x>]}", "4:14 unknown-reference"),
+    ],
+)
+def test_a_wrong_matrix_is_one_problem_at_its_place(tmp_path: Path, matrix: str, place: str) -> None:
+    compiled = compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n")
+    assert places(compiled) == [place], lines(compiled)
+
+
+def test_an_axis_that_is_misspelt_is_shown_the_nearest(tmp_path: Path) -> None:
+    text = HEAD + ROLE + "matrix: {a: [1], rate: [2], exclude: [{rat: 2}]}\n"
+    assert labels(compile_text(tmp_path, text)) == ["did you mean `rate`?"]
+
+
+def test_256_jobs_are_the_most(tmp_path: Path) -> None:
+    assert len(jobs(tmp_path, "{a: {range: [0, 64]}, b: {range: [0, 4]}}")) == 256
+
+
+def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, HEAD + ROLE + "matrix: {a: [1], exclude: [{a: 2}]}\n")
+    assert lines(compiled) == ["4:28 constraint item 1 of `exclude` excludes nothing"]
+    assert (compiled.errors, len(compiled.launches)) == ((), 1)
+
+
+def test_what_one_value_makes_wrong_is_said_once_with_the_value(tmp_path: Path) -> None:
+    text = HEAD + "roles: {a: {entrypoint: x, num_replicas: $<matrix.n>}}\nmatrix: {n: [1, 0], m: [1, 2]}\n"
+    compiled = compile_text(tmp_path, text)
+    assert lines(compiled) == ["3:42 out-of-range `num_replicas` of role `a` is 0"]
+    assert [place.message for place in compiled.diagnostics[0].related] == ["`$<matrix.n>` is 0 here"]
+
+
+def test_two_files_may_not_make_one_job(tmp_path: Path) -> None:
+    from launcher.jobfile import Environment, compile_files
+
+    (tmp_path / "a.launcher.yaml").write_text(HEAD + ROLE + "matrix: {a: [1, 2]}\n")
+    (tmp_path / "b.launcher.yaml").write_text("version: 1\nname: job-2\nroles: {a: {entrypoint: x}}\n")
+    compiled = compile_files(["."], environment=Environment(cwd=str(tmp_path)))
+    assert [found.code for found in compiled.errors] == ["duplicate-job"]

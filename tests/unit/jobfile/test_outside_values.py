@@ -1,0 +1,251 @@
+"""What a job file takes from outside: values, launcher.toml, secrets, the workspace, watched files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import Secret, Trigger, digest, document
+from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, lines, places
+
+USE = HEAD + "vars: {n: {type: float, default: 1}, s: {type: str, from_env: S, default: d}}\n"
+USE += (
+    "roles: {main: {entrypoint: x, args: [$<var.n>, $<var.s>]}}\ntargets: {dev: {vars: {s: {default: t}}}}\n"
+)
+
+
+# Files of values
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("v.yaml", "n: 0.10\ns: no\n"),
+        ("v.json", '{"n": 0.10, "s": "no"}'),
+        ("v.toml", 'n = 0.10\ns = "no"\n'),
+    ],
+)
+def test_values_come_from_files_as_they_are_written(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert launch(tmp_path, USE, var_files=[name]).app.roles[0].args == ["0.10", "no"]
+
+
+def test_var_wins_over_files_later_files_win_and_all_win_over_the_file_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("n: 1\ns: a\n")
+    (tmp_path / "b.yaml").write_text("n: 2\n")
+
+    def args(*files: str, **variables: str) -> list[str]:
+        made = launch(tmp_path, USE, var_files=files, variables=variables, environ={"S": "env"}, target="dev")
+        return made.app.roles[0].args
+
+    assert args("a.yaml", "b.yaml") == ["2", "a"]
+    assert args("b.yaml", "a.yaml", n="3") == ["3", "a"]
+    assert args("b.yaml") == ["2", "t"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n: x\n", 'variable `n` is "x" from v.yaml:1, and must be a number'),
+        ("\ns: 3\n", "variable `s` is 3 from v.yaml:2, and must be text"),
+    ],
+)
+def test_a_wrong_value_points_at_the_definition_and_at_the_file(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    (tmp_path / "v.yaml").write_text(text)
+    compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
+    assert [found.message for found in compiled.diagnostics] == [expected]
+    assert [place.file for place in compiled.diagnostics[0].related] == ["v.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "label"),
+    [
+        ("n: 1\nm: [1]\n", "2:4 wrong-type", "write a text, a number or a truth value"),
+        ("n: 1\nss: x\n", "2:5 unknown-variable", "did you mean `s`?"),
+        ("n: 1\nn: 2\n", "2:1 duplicate-key", ""),
+        ("- n\n", "1:1 wrong-type", ""),
+        ("n: {\n", "1:5 yaml-syntax", ""),
+    ],
+)
+def test_a_wrong_file_of_values_is_shown_itself(tmp_path: Path, text: str, place: str, label: str) -> None:
+    (tmp_path / "v.yaml").write_text(text)
+    compiled = compile_text(tmp_path, USE, var_files=["v.yaml"])
+    assert places(compiled)[:1] == [place]
+    assert compiled.diagnostics[0].file == "v.yaml"
+    assert label in labels(compiled)[0]
+
+
+def test_a_file_of_values_that_is_not_there(tmp_path: Path) -> None:
+    assert places(compile_text(tmp_path, USE, var_files=["no.yaml"])) == ["no-such-file"]
+
+
+# launcher.toml
+
+
+def configured(folder: Path, config: str, text: str = HEAD + ROLES, **options: str) -> list[str]:
+    (folder / "launcher.toml").write_text(config)
+    return lines(compile_text(folder, text, **options))
+
+
+def test_a_project_sets_what_job_files_leave_out(tmp_path: Path) -> None:
+    (tmp_path / "launcher.toml").write_text(
+        'project = "vision"\ntarget = "dev"\n[schedulers.local_cwd]\ngrace_s = 3.0\nlog_dir = "l"\n'
+        '[lifecycle]\non_failed = "rerun"\nmax_attempts = 4\n'
+    )
+    text = HEAD + ROLES + "cfg: {log_dir: mine}\nlifecycle: {max_attempts: 2}\ntargets: {dev: {}}\n"
+    made = launch(tmp_path, text)
+    assert (made.key.project, made.key.target) == ("vision", "dev")
+    assert made.cfg == {"grace_s": 3.0, "log_dir": "mine"}
+    assert (made.lifecycle.on_failed, made.lifecycle.max_attempts) == ("rerun", 2)
+    assert launch(tmp_path, text, target="default").key.target == "default"
+
+
+def test_a_job_takes_a_projects_option_away_with_null(tmp_path: Path) -> None:
+    (tmp_path / "launcher.toml").write_text("[schedulers.local_cwd]\ngrace_s = 3.0\n")
+    assert launch(tmp_path, HEAD + ROLES + "cfg: {grace_s: null}\n").cfg == {}
+    assert launch(tmp_path, HEAD + ROLES + "scheduler: local_dir\n").cfg == {}
+
+
+def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) -> None:
+    (tmp_path / "launcher.toml").write_text('target = "dev"\n')
+    assert launch(tmp_path, HEAD + ROLES).key.target == "default"
+    compiled = compile_text(tmp_path, HEAD + ROLES + "targets: {dve: {}}\n")
+    assert places(compiled) == ["4:1 unknown-target"]
+    assert [place.file for place in compiled.diagnostics[0].related] == ["launcher.toml"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ('projct = "a"\n', "1:1 unknown-field `projct` is not a field of launcher.toml"),
+        ('project = "A B"\n', "1:11 invalid-name `A B` cannot name a project"),
+        ("target = 3\n", "1:10 wrong-type `target` must be text, not the number 3"),
+        ("schedulers = 3\n", "1:1 wrong-type `schedulers` must be a table, not the number 3"),
+        ("[schedulers.local_cwt]\n", "1:13 unknown-variant there is no scheduler `local_cwt`"),
+        (
+            "[schedulers.local_cwd]\ngrase_s = 3\n",
+            "2:1 unknown-option scheduler `local_cwd` has no option `grase_s`",
+        ),
+        (
+            '[schedulers.local_cwd]\ngrace_s = "x"\n',
+            '2:11 wrong-type option `grace_s` must be a number, not the text "x"',
+        ),
+        (
+            '[lifecycle]\non_failed = "retry"\n',
+            '2:13 unknown-variant `on_failed` in `lifecycle` cannot be "retry"',
+        ),
+        ("[lifecycle]\non_fail = 1\n", "2:1 unknown-field `on_fail` is not a field of `lifecycle`"),
+    ],
+)
+def test_what_is_wrong_in_launcher_toml_is_shown_there_once(
+    tmp_path: Path, config: str, expected: str
+) -> None:
+    (tmp_path / "b.launcher.yaml").write_text(HEAD.replace("job", "b") + ROLES)
+    assert configured(tmp_path, config) == [expected]
+
+
+def test_notes_in_launcher_toml_are_free(tmp_path: Path) -> None:
+    assert configured(tmp_path, "[x-note]\na = 1\n") == []
+    assert configured(tmp_path, "# nothing\n") == []
+
+
+# Secrets
+
+
+def test_a_secret_stays_a_reference(tmp_path: Path) -> None:
+    text = HEAD + "vars: {k: {type: str, default: KEY}}\nroles: {main: {entrypoint: x, env: {\n"
+    text += "A: {secret: 'env:API_$<var.k>'}, B: {secret: 'file:~/b'}, C: c}}}\n"
+    env = launch(tmp_path, text).app.roles[0].env
+    assert env == {"A": "env:API_KEY", "B": "file:~/b", "C": "c"}
+    assert [isinstance(env[name], Secret) for name in "ABC"] == [True, True, False]
+
+
+def test_a_target_may_put_a_literal_for_a_secret_and_back(tmp_path: Path) -> None:
+    text = HEAD + "roles: {main: {entrypoint: x, env: {A: {secret: 'env:A'}, B: b}}}\n"
+    text += "targets: {dev: {roles: {main: {env: {A: none, B: {secret: 'file:b'}}}}}}\n"
+    env = launch(tmp_path, text, target="dev").app.roles[0].env
+    assert (env["A"], isinstance(env["A"], Secret), isinstance(env["B"], Secret)) == ("none", False, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("{secret: KEY}", "3:49 invalid-value"),
+        ("{secret: 'env:1 2'}", "3:49 invalid-value"),
+        ("{secret: 'file:'}", "3:49 invalid-value"),
+        ("{secret: 3}", "3:49 wrong-type"),
+        ("{secert: 'env:A'}", "3:37 missing-field"),
+        ("{secret: $<app_id>}", "3:49 reference-phase"),
+        ("[1]", "3:40 wrong-type"),
+    ],
+)
+def test_a_wrong_secret_is_shown_at_its_place(tmp_path: Path, value: str, place: str) -> None:
+    text = HEAD + f"roles: {{main: {{entrypoint: x, env: {{A: {value}}}}}}}\n"
+    assert places(compile_text(tmp_path, text))[0] == place
+
+
+def test_a_literal_under_a_secrets_name_is_shown_the_reference(tmp_path: Path) -> None:
+    text = HEAD + "roles: {main: {entrypoint: x, env: {API_KEY: abc, HF_TOKEN: {secret: 'env:HF_TOKEN'}}}}\n"
+    compiled = compile_text(tmp_path, text)
+    assert places(compiled) == ["3:37 secret-literal"]
+    assert '{secret: "env:API_KEY"}' in compiled.diagnostics[0].hint
+
+
+# Workspace and watched files
+
+
+def test_a_workspace_is_in_the_digest_by_its_content(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("1")
+    text = HEAD + ROLES + "workspace: ./src\n"
+    first, again = launch(tmp_path, text), launch(tmp_path, text)
+    assert first == again
+    assert first.workspace is not None
+    assert (first.workspace.path, bool(first.workspace.digest)) == ("./src", True)
+    (tmp_path / "src" / "train.py").write_text("2")
+    assert digest(document(launch(tmp_path, text))) != digest(document(first))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("no", "the workspace `no` does not exist"), ("f", "the workspace `f` is no folder")]
+)
+@pytest.mark.parametrize("placeholders", [True, False])
+def test_a_workspace_is_a_folder(tmp_path: Path, path: str, said: str, placeholders: bool) -> None:
+    (tmp_path / "f").write_text("")
+    text = HEAD + ROLES + f"workspace: {path}\n"
+    assert lines(compile_text(tmp_path, text, placeholders=placeholders)) == [f"4:12 invalid-value {said}"]
+
+
+def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_text("1")
+    text = HEAD + ROLES + "lifecycle: {rerun_on: [{files: ['data/*.csv', 'more/**']}, every_apply]}\n"
+    first = launch(tmp_path, text)
+    assert first.lifecycle.rerun_on == (
+        Trigger("files", ("data/*.csv", "more/**")),
+        Trigger("every_apply"),
+    )
+    assert first.trigger_digest
+    (tmp_path / "data" / "a.csv").write_text("2")
+    second = launch(tmp_path, text)
+    assert second.trigger_digest != first.trigger_digest
+    assert digest(document(second)) == digest(document(first))
+
+
+@pytest.mark.parametrize(
+    ("item", "place"),
+    [
+        ("every_aply", "4:24 unknown-variant"),
+        ("{file: [a]}", "4:24 missing-field"),
+        ("{files: []}", "4:32 missing-field"),
+        ("{files: ['']}", "4:33 invalid-value"),
+        ("{files: a}", "4:32 wrong-type"),
+        ("3", "4:24 wrong-type"),
+    ],
+)
+def test_a_wrong_trigger_is_shown_at_its_place(tmp_path: Path, item: str, place: str) -> None:
+    compiled = compile_text(tmp_path, HEAD + ROLES + f"lifecycle: {{rerun_on: [{item}]}}\n")
+    assert places(compiled)[0] == place, lines(compiled)

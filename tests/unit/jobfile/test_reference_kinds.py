@@ -1,0 +1,211 @@
+"""Each kind of reference: its value, its type where it stands alone, its escape, what a wrong one says."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import Launch, bind
+from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
+
+TOP = (
+    "version: 1\nname: job\nproject: vision\n"
+    "vars: {n: {type: int, default: 02}, f: {type: float, default: 0.50}, b: {type: bool, default: true},\n"
+    "       s: {type: str, default: text}}\n"
+    "matrix: {i: [3], r: {range: [5, 6]}, x: [1.50], o: [false], t: [word]}\n"
+    "targets: {dev: {}}\n"
+)
+
+
+def git(folder: Path, *args: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    return subprocess.run(
+        ["git", *who, *args], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder with one commit; job files that are not added are no change of it."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / "tracked").write_text("1")
+    git(tmp_path, "add", "tracked")
+    git(tmp_path, "commit", "-qm", "first")
+    return tmp_path
+
+
+def job(folder: Path, role: str, rest: str = "") -> Launch:
+    made = launches(folder, TOP + f"roles: {{main: {{entrypoint: x, {role}}}}}\n{rest}", target="dev")
+    (only,) = made.values()
+    return only
+
+
+VALUES = {
+    "var.n": "02",
+    "var.f": "0.50",
+    "var.b": "true",
+    "var.s": "text",
+    "matrix.i": "3",
+    "matrix.r": "5",
+    "matrix.x": "1.50",
+    "matrix.o": "false",
+    "matrix.t": "word",
+    "job.name": "job-3-false-5-word-1p5",
+    "job.project": "vision",
+    "target.name": "dev",
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_inside_text_a_reference_reads_as_its_value_was_written(tmp_path: Path, name: str) -> None:
+    role = job(tmp_path, f"args: ['<$<{name}>>', $<{name}>], env: {{A: $<{name}>}}").app.roles[0]
+    assert role.args == [f"<{VALUES[name]}>", VALUES[name]]
+    assert role.env == {"A": VALUES[name]}
+
+
+def test_git_references_name_the_commit_and_branch(repository: Path) -> None:
+    sha = git(repository, "rev-parse", "HEAD")
+    role = job(repository, "args: [$<git.sha>, 'a-$<git.short_sha>', $<git.branch>]").app.roles[0]
+    assert role.args == [sha, f"a-{sha[:7]}", "main"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("var.n", 2), ("var.f", 0.5), ("var.b", True), ("var.s", "text")],
+        *[("matrix.i", 3), ("matrix.r", 5), ("matrix.x", 1.5), ("matrix.o", False), ("matrix.t", "word")],
+        *[("target.name", "dev"), ("job.project", "vision"), ("git.branch", "main")],
+    ],
+)
+def test_alone_a_reference_keeps_the_type_of_its_value(repository: Path, name: str, value: object) -> None:
+    made = job(repository, f"metadata: {{a: $<{name}>}}").app.roles[0].metadata["a"]
+    assert (made, type(made)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    "name", [*VALUES, "git.sha", "git.short_sha", "git.branch", "job.dir", "app_id", "no"]
+)
+def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -> None:
+    made = job(tmp_path, f"args: [$$<{name}>]", f"description: $$<{name}>\n")
+    assert made.description == f"$<{name}>"
+    assert bind(made.app, directory="/d", home="/h").roles[0].args == [f"$$<{name}>"]  # the run takes one off
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "label"),
+    [
+        ("var.m", "there is no variable `m`", ""),
+        ("var.nn", "there is no variable `nn`", "did you mean `$<var.n>`?"),
+        ("matrix.tt", "the matrix has no axis `tt`", "did you mean `$<matrix.t>`?"),
+        ("job.nam", "`$<job.nam>` names nothing", "did you mean `$<job.name>`?"),
+        ("target.nme", "`$<target.nme>` names nothing", "did you mean `$<target.name>`?"),
+        ("git.branhc", "`$<git.branhc>` names nothing", "did you mean `$<git.branch>`?"),
+        ("git.SHA", "`$<git.SHA>` names nothing", "did you mean `$<git.sha>`?"),
+    ],
+)
+def test_what_names_nothing_is_an_error_with_the_nearest(
+    tmp_path: Path, written: str, said: str, label: str
+) -> None:
+    text = TOP + f"roles: {{main: {{entrypoint: x, args: ['a $<{written}>']}}}}\n"
+    compiled = compile_text(tmp_path, text)
+    assert lines(compiled) == [f"8:41 unknown-reference {said}"]
+    assert label in labels(compiled)[0]
+
+
+def test_without_a_matrix_its_references_say_so(tmp_path: Path) -> None:
+    compiled = compile_text(tmp_path, HEAD + "roles: {main: {entrypoint: $<matrix.a>}}\n")
+    assert lines(compiled) == ["3:28 unknown-reference the matrix has no axis `a`"]
+    assert compiled.diagnostics[0].hint.startswith("there is no matrix")
+
+
+# git
+
+
+SHA = HEAD + "roles: {main: {entrypoint: x, args: [$<git.sha>, $<git.short_sha>, $<git.branch>]}}\n"
+
+
+def test_a_dirty_tree_is_an_error_unless_it_is_allowed(repository: Path) -> None:
+    (repository / "tracked").write_text("2")
+    compiled = compile_text(repository, SHA)
+    assert places(compiled) == ["3:38 dirty-tree", "3:50 dirty-tree", "3:68 dirty-tree"]
+    assert "--allow-dirty" in compiled.diagnostics[0].hint
+    (made,) = launches(repository, SHA, allow_dirty=True).values()
+    sha = git(repository, "rev-parse", "HEAD")
+    assert made.app.roles[0].args == [f"{sha}-dirty", f"{sha[:7]}-dirty", "main"]
+
+
+def test_a_dirty_tree_means_nothing_to_a_file_without_git_references(repository: Path) -> None:
+    (repository / "tracked").write_text("2")
+    text = HEAD + "roles: {main: {entrypoint: x}}  # $<git.sha>\n"
+    assert compile_text(repository, text).diagnostics == ()
+
+
+def test_validate_accepts_a_dirty_tree_and_asks_nothing(repository: Path) -> None:
+    (repository / "tracked").write_text("2")
+    assert compile_text(repository, SHA, placeholders=True).diagnostics == ()
+
+
+@pytest.mark.parametrize("placeholders", [False, True])
+def test_without_a_repository_there_is_no_commit(tmp_path: Path, placeholders: bool) -> None:
+    compiled = compile_text(tmp_path, SHA, placeholders=placeholders)
+    assert lines(compiled) == [
+        "3:38 no-commit `$<git.sha>` has no value: the file is in no git repository",
+        "3:50 no-commit `$<git.short_sha>` has no value: the file is in no git repository",
+        "3:68 no-commit `$<git.branch>` has no value: the file is in no git repository",
+    ]
+
+
+def test_before_the_first_commit_and_off_every_branch(repository: Path, tmp_path: Path) -> None:
+    git(repository, "checkout", "-q", "--detach")
+    assert places(compile_text(repository, SHA)) == ["3:68 no-commit"]
+    (tmp_path / "new").mkdir()
+    git(tmp_path / "new", "init", "-q")
+    assert "the repository has no commit yet" in lines(compile_text(tmp_path / "new", SHA))[0]
+
+
+def test_a_commit_changes_the_digest_of_what_names_it(repository: Path) -> None:
+    from launcher.specs import digest, document
+
+    (before,) = launches(repository, SHA).values()
+    git(repository, "commit", "--allow-empty", "-qm", "second")
+    (after,) = launches(repository, SHA).values()
+    assert digest(document(before)) != digest(document(after))
+
+
+# Where they may stand
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "description: $<matrix.t>\n",
+        "project: $<matrix.t>\n",
+        "enabled: $<matrix.o>\n",
+        "timeout: $<matrix.i>\n",
+        "cfg: {grace_s: $<matrix.i>}\n",
+        "metadata: {a: $<matrix.t>}\n",
+        "lifecycle: {max_attempts: $<matrix.i>, rerun_on: [{files: ['$<matrix.t>/*']}]}\n",
+        "x-a: 1\n",
+    ],
+)
+def test_compile_references_may_stand_in_every_value(tmp_path: Path, text: str) -> None:
+    compiled = compile_text(
+        tmp_path, TOP.replace("project: vision\n", "") + text + "roles: {a: {entrypoint: $<matrix.t>}}\n"
+    )
+    assert compiled.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("workspace: $<app_id>\n", "3:12"),
+        ("matrix: {a: [$<app_id>]}\n", "3:14"),
+        ("lifecycle: {rerun_on: [{files: [$<app_id>]}]}\n", "3:33"),
+        ("vars: {v: {type: str, default: $<git.sha>}}\n", "3:32"),
+    ],
+)
+def test_run_macros_and_definitions_keep_to_their_places(tmp_path: Path, text: str, place: str) -> None:
+    compiled = compile_text(tmp_path, HEAD + text + "roles: {a: {entrypoint: x}}\n")
+    assert places(compiled) == [f"{place} reference-phase"]

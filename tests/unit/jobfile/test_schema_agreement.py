@@ -1,0 +1,118 @@
+"""Models and schema judge thousands of changed files alike, but for the rules that are listed here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from launcher.jobfile import job_schema
+from launcher.jobfile.source import Source
+from launcher.jobfile.yaml import parse_yaml
+from tests.unit.jobfile.mutations import Mutation, mutations
+from tests.unit.jobfile.test_schema import GOOD
+from tests.unit.jobfile.words import compile_text
+
+BEYOND: dict[str, str] = {
+    "which variables and axes there are": r"unknown-(reference|variable)|unset-variable|"
+    r"unknown-field the matrix has no axis",
+    "where references may stand": "reference-phase",
+    "which schedulers there are": r"unknown-variant there is no scheduler",
+    "which run options a scheduler has": r"unknown-option|wrong-type option `",
+    "which resources have names": "unknown-variant there is no named resource",
+    "which folders there are": "invalid-value the workspace",
+    "null takes away only what `defaults` or the job has": r"wrong-type .* has no value|"
+    r"unknown-field there is no .* here to remove",
+    "what `defaults` does not give must be in the role": r"missing-field role `.*` has no `entrypoint`",
+    "what a target takes away must not be needed": r"missing-field the job has no `roles`",
+    "what may not be empty": r"missing-field .* (is empty|has no values)",
+    "what may not stand twice": "duplicate-key",
+    "how fields must agree": "constraint",
+    "how many jobs a matrix makes": r"too-large|out-of-range axis|wrong-type `range` takes",
+}
+"""What a schema of plain keywords cannot say: the rule, and its diagnostics as `code message`."""
+
+THROUGH_VARIABLES = r"out-of-range|unknown-variant .* cannot be"
+"""What is found where a variable is used, when its default was changed."""
+
+
+def _is_null_misspelt(mutation: Mutation) -> bool:
+    return mutation.what == "misspelt" and mutation.path[0] == "targets"
+
+
+def _is_overridden(mutation: Mutation) -> bool:
+    return mutation.path[:3] == ("defaults", "role", "env")
+
+
+STRICTER: dict[str, Callable[[Mutation], bool]] = {
+    "misspelt null": _is_null_misspelt,
+    "a default that no role takes": _is_overridden,
+}
+"""Where the schema finds fault with what means nothing in the end."""
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Mutation, bool, list[str]]]:
+    """For each mutation: whether the schema takes it, and what the models find, as `code message`."""
+    folder = tmp_path_factory.mktemp("mutations")
+    validator = Draft202012Validator(job_schema())
+    return [
+        (mutation, validator.is_valid(mutation.value), _found(folder, mutation.value))
+        for good in _good()
+        for mutation in mutations(good)
+    ]
+
+
+def _good() -> Iterator[Any]:
+    for text in GOOD:
+        yield parse_yaml(Source("f", "yaml", text)).value
+
+
+def _found(folder: Path, value: Any) -> list[str]:
+    errors = compile_text(folder, json.dumps(value)).errors  # JSON is YAML
+    return [f"{error.code} {error.message}" for error in errors]
+
+
+def _rules(mutation: Mutation, found: str) -> set[str]:
+    """The rules beyond the schema that a diagnostic may come from."""
+    rules = {why for why, pattern in BEYOND.items() if re.match(pattern, found)}
+    if mutation.path[0] == "vars" and re.match(THROUGH_VARIABLES, found):
+        rules.add("what variables stand for")
+    return rules
+
+
+def test_one_verdict_but_for_the_rules_beyond_the_schema(
+    verdicts: list[tuple[Mutation, bool, list[str]]],
+) -> None:
+    assert len(verdicts) > 3000
+    unexplained = [
+        (mutation.path, mutation.what, valid, found)
+        for mutation, valid, found in verdicts
+        if (valid and not all(_rules(mutation, line) for line in found))
+        or (not valid and not found and not any(rule(mutation) for rule in STRICTER.values()))
+    ]
+    assert unexplained == []
+
+
+def test_every_rule_in_the_lists_is_one(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
+    beyond = {
+        rule
+        for mutation, valid, found in verdicts
+        if valid
+        for line in found
+        for rule in _rules(mutation, line)
+    }
+    assert beyond == {*BEYOND, "what variables stand for"}
+    looser = [mutation for mutation, valid, found in verdicts if not valid and not found]
+    assert {why for why, rule in STRICTER.items() for mutation in looser if rule(mutation)} == {*STRICTER}
+
+
+def test_both_kinds_of_verdict_are_common(verdicts: list[tuple[Mutation, bool, list[str]]]) -> None:
+    """Otherwise agreement would mean little."""
+    assert sum(1 for _, valid, found in verdicts if valid and not found) > 400
+    assert sum(1 for _, valid, found in verdicts if not valid and found) > 1000

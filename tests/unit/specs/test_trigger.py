@@ -1,0 +1,39 @@
+"""Trigger digests: what changed is known per glob."""
+
+from __future__ import annotations
+
+from launcher.specs.trigger import adopted, changed_globs, combine
+
+A1, A2 = combine({"a": "11"}), combine({"a": "22"})
+BOTH1, BOTH2 = combine({"a": "11", "b": "33"}), combine({"b": "44", "a": "11"})
+
+
+def test_no_globs_have_no_digest():
+    assert combine({}) == ""
+
+
+def test_order_means_nothing():
+    assert combine({"a": "1", "b": "2"}) == combine({"b": "2", "a": "1"})
+
+
+def test_a_glob_whose_files_changed_is_named():
+    assert changed_globs(A1, A2, ["a"]) == ["a"]
+    assert changed_globs(BOTH1, BOTH2, ["b", "a", "b"]) == ["b"]
+    assert changed_globs(A1, A1, ["a"]) == []
+
+
+def test_a_glob_that_one_side_does_not_know_has_not_changed():
+    assert changed_globs(A1, BOTH1, ["a", "b"]) == []
+    assert changed_globs(BOTH2, A1, ["a"]) == []
+    assert changed_globs("", A1, ["a"]) == changed_globs(A1, "", ["a"]) == []
+
+
+def test_what_a_later_version_wrote_says_nothing():
+    assert changed_globs("tr2:whatever", A1, ["a"]) == []
+
+
+def test_new_globs_are_watched_from_now_on_and_old_ones_go_on():
+    assert adopted("", A1) == A1
+    assert adopted(A1, combine({"a": "22", "b": "33"})) == BOTH1
+    assert adopted(BOTH1, A2) == A1
+    assert adopted(A1, "") == ""

@@ -1,0 +1,111 @@
+"""A ledger of an earlier version: brought up to date with every row, by whoever writes first."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import StateError
+from launcher.state import ledger as module
+from launcher.state.ledger import Ledger
+from launcher.state.rows import COLUMNS, VERSION, from_attempt
+from tests.unit.state.attempts import attempt, key
+
+FIRST = """
+PRAGMA journal_mode=WAL;
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY,
+    project TEXT NOT NULL, target TEXT NOT NULL, job TEXT NOT NULL, number INTEGER NOT NULL,
+    app_id TEXT NOT NULL, scheduler TEXT NOT NULL, digest TEXT NOT NULL,
+    origin TEXT NOT NULL, path TEXT NOT NULL, git_commit TEXT NOT NULL, actor TEXT NOT NULL,
+    action TEXT NOT NULL, plan_digest TEXT NOT NULL, plan_id TEXT NOT NULL, created_at REAL NOT NULL,
+    state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
+    exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
+    UNIQUE (job, project, target, number)
+);
+CREATE INDEX attempts_by_app ON attempts (app_id);
+CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
+CREATE INDEX attempts_live ON attempts (app_id) WHERE state IN ('reserved', 'created', 'running');
+PRAGMA user_version=1;
+"""
+ATTEMPTS = [attempt(state="succeeded", ended_at=2.0), attempt(number=2, state="running", started_at=3.0)]
+
+
+@pytest.fixture(autouse=True)
+def first_version(launcher_home: Path) -> Path:
+    """A ledger as version 1 wrote it, with two attempts."""
+    launcher_home.mkdir(mode=0o700)
+    path = launcher_home / "ledger.db"
+    names = [name for name in COLUMNS if name != "trigger_digest"]
+    with sqlite3.connect(path) as made:
+        made.executescript(FIRST)
+        for each in ATTEMPTS:
+            row = dict(zip(COLUMNS, from_attempt(each), strict=True))
+            holes = ", ".join("?" * len(names))
+            made.execute(
+                f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names]
+            )
+    made.close()
+    return path
+
+
+def version(path: Path) -> int:
+    with sqlite3.connect(path) as opened:
+        (found,) = opened.execute("PRAGMA user_version").fetchone()
+    opened.close()
+    return int(found)
+
+
+def test_every_attempt_is_kept(first_version: Path):
+    with Ledger.open() as ledger:
+        assert ledger.attempts(key()) == ATTEMPTS[::-1]
+        assert [entry.number for entry in ledger.live()] == [2]
+    assert version(first_version) == VERSION
+
+
+def test_it_takes_attempts_of_the_present(first_version: Path):
+    new = attempt(number=3, trigger_digest="tr1:a.b")
+    with Ledger.open() as ledger:
+        ledger.record(new)
+    with Ledger.open() as ledger:
+        assert ledger.latest() == {key(): new}
+
+
+def test_who_only_reads_sees_everything_and_writes_nothing(first_version: Path):
+    before = first_version.read_bytes()
+    with Ledger.open(readonly=True) as ledger:
+        assert ledger.attempts(key()) == ATTEMPTS[::-1]
+        with pytest.raises(StateError):
+            ledger.record(attempt(number=3))
+    assert first_version.read_bytes() == before
+    assert version(first_version) == 1
+
+
+def test_many_at_once_do_it_once():
+    def read(_: int) -> int:
+        with Ledger.open() as ledger:
+            return len(ledger.attempts(key()))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(read, range(16))) == {2}
+
+
+def test_a_version_that_nobody_can_bring_up_to_date_is_left_alone(
+    first_version: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "UPGRADES", {})
+    before = first_version.read_bytes()
+    with pytest.raises(StateError, match="is of schema 1, which this version cannot bring up to date"):
+        Ledger.open()
+    assert first_version.read_bytes() == before
+
+
+def test_files_are_watched_from_now_on():
+    with Ledger.open() as ledger:
+        app_id = ATTEMPTS[0].app_id
+        assert ledger.watch(app_id, "tr1:a.b") is True
+        assert ledger.watch(app_id, "tr1:a.b") is False
+        assert ledger.by_app_id(app_id).trigger_digest == "tr1:a.b"

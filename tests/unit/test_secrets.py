@@ -1,0 +1,78 @@
+"""Reading secrets: the value, or an error that names the reference and never the value."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SecretError
+from launcher.secrets import missing, resolve
+
+CANARY = "canary-3f81c2"
+
+
+def test_a_variable_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("API_KEY", f" {CANARY}\n")
+    assert resolve("env:API_KEY") == f" {CANARY}\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("v", "v"), ("v\n", "v"), ("v\r\n", "v"), ("v\n\n", "v\n"), (" a\nb", " a\nb")]
+)
+def test_a_file_without_its_last_line_end(tmp_path: Path, written: str, value: str):
+    file = tmp_path / "key"
+    file.write_bytes(written.encode())
+    assert resolve(f"file:{file}") == value
+
+
+def test_a_file_below_home(tmp_path: Path):
+    Path(os.environ["HOME"], ".key").write_text(CANARY)
+    assert resolve("file:~/.key") == CANARY
+
+
+def failure(reference: str) -> str:
+    with pytest.raises(SecretError) as failed:
+        resolve(reference)
+    assert CANARY not in repr(failed.value) + str(failed.value.hint)
+    assert failed.value.__cause__ is None or CANARY not in repr(failed.value.__cause__)
+    return str(failed.value)
+
+
+def test_what_is_not_there(tmp_path: Path):
+    assert failure("env:NOT_THERE") == "the environment has no NOT_THERE"
+    assert failure(f"file:{tmp_path}/no") == f"cannot read {tmp_path}/no: No such file or directory"
+
+
+def test_an_empty_one_counts_as_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("EMPTY", "")
+    (tmp_path / "key").write_text("\n")
+    assert (failure("env:EMPTY"), failure(f"file:{tmp_path}/key")) == (
+        "EMPTY is empty",
+        f"{tmp_path}/key is empty",
+    )
+
+
+def test_what_could_be_read_only_once_or_never_ends(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    assert failure(f"file:{tmp_path}/pipe") == f"{tmp_path}/pipe is not a file"
+    assert failure(f"file:{tmp_path}") == f"{tmp_path} is not a file"
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (CANARY.encode() + b"\xff", "is not UTF-8 text"),
+        (CANARY.encode() + b"\0", "holds a NUL character, which no environment variable can"),
+        (CANARY.encode() * 20_000, "is larger than"),
+    ],
+)
+def test_what_no_variable_can_hold(tmp_path: Path, data: bytes, why: str):
+    (tmp_path / "key").write_bytes(data)
+    assert why in failure(f"file:{tmp_path}/key")
+
+
+def test_the_missing_ones_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("THERE", "x")
+    assert missing(["env:THERE", "env:GONE", "env:GONE"]) == {"env:GONE": "the environment has no GONE"}

@@ -1,0 +1,155 @@
+"""The digest of a workspace: what changes it, and what does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.workspace import WorkspaceError, content_digest
+from launcher.workspace.context import entries
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "ws"
+    (made / "sub").mkdir(parents=True)
+    (made / "train.py").write_text("print(1)\n")
+    (made / "sub" / "data.bin").write_bytes(b"\0\1\2")
+    (made / "link").symlink_to("train.py")
+    return made
+
+
+def digest(folder: Path) -> str:
+    return content_digest(str(folder))
+
+
+def test_it_names_its_algorithm_and_never_changes(folder: Path):
+    """A change here would re-run every job with a workspace."""
+    assert digest(folder) == "ws1:sha256:26cc0b5b2f455e539b4b4d17660aadb144097d16f8af2c3d23987e9f353c59b6"
+
+
+def test_the_same_contents_elsewhere_have_the_same_digest(folder: Path, tmp_path: Path):
+    other = tmp_path / "another checkout"
+    shutil.copytree(folder, other, symlinks=True)
+    os.utime(other / "train.py", (0, 0))
+    (other / "train.py").chmod(0o600)
+    (other / "empty" / "folders").mkdir(parents=True)
+    assert digest(other) == digest(folder)
+
+
+def write(folder: Path) -> None:
+    (folder / "train.py").write_text("print(2)\n")
+
+
+def add(folder: Path) -> None:
+    (folder / "sub" / "new").touch()
+
+
+def remove(folder: Path) -> None:
+    (folder / "sub" / "data.bin").unlink()
+
+
+def rename(folder: Path) -> None:
+    (folder / "train.py").rename(folder / "main.py")
+
+
+def allow(folder: Path) -> None:
+    (folder / "train.py").chmod(0o755)
+
+
+def relink(folder: Path) -> None:
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("sub")
+
+
+def harden(folder: Path) -> None:
+    (folder / "link").unlink()
+    (folder / "link").write_text("train.py")
+
+
+@pytest.mark.parametrize("change", [write, add, remove, rename, allow, relink, harden])
+def test_whatever_a_run_could_notice_changes_it(folder: Path, change):
+    before = digest(folder)
+    change(folder)
+    assert digest(folder) != before
+
+
+def test_what_is_ignored_does_not_count(folder: Path):
+    before = digest(folder)
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    (folder / "sub" / "__pycache__").mkdir()
+    (folder / "sub" / "__pycache__" / "data.pyc").touch()
+    (folder / ".launcherignore").write_text("outputs\n")
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "model.pt").touch()
+    assert digest(folder) == before
+
+
+def test_pipes_and_sockets_do_not_count(folder: Path):
+    before = digest(folder)
+    os.mkfifo(folder / "pipe")
+    assert digest(folder) == before
+
+
+def test_our_own_records_inside_do_not_count(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    before = digest(folder)
+    monkeypatch.setenv("LAUNCHER_HOME", str(folder / ".state"))
+    (folder / ".state").mkdir()
+    (folder / ".state" / "ledger.db").touch()
+    assert digest(folder) == before
+
+
+def test_links_are_not_followed(folder: Path, tmp_path: Path):
+    (tmp_path / "outside").mkdir()
+    (folder / "away").symlink_to(tmp_path / "outside")
+    (folder / "nowhere").symlink_to("not/there")
+    (folder / "circle").symlink_to(".")
+    before = digest(folder)
+    (tmp_path / "outside" / "new").touch()
+    assert digest(folder) == before
+
+
+def test_files_come_in_the_order_of_their_bytes(folder: Path):
+    for name in ("é", "Z", "a", "sub.x"):
+        (folder / name).touch()
+    paths = [entry.path for entry in entries(str(folder))]
+    assert paths == ["Z", "a", "link", "sub.x", "sub/data.bin", "train.py", "é"]
+
+
+def test_names_that_are_no_text_count(folder: Path):
+    before = digest(folder)
+    Path(os.fsdecode(os.fsencode(str(folder)) + b"/\xff")).touch()
+    assert digest(folder) != before
+
+
+def test_a_large_workspace_is_hashed_like_a_small_one(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    one_by_one = digest(folder)
+    monkeypatch.setattr("launcher.workspace.context._MANY_BYTES", 0)
+    assert digest(folder) == one_by_one
+
+
+def test_a_thousand_files_take_no_time(tmp_path: Path):
+    for number in range(1000):
+        (tmp_path / f"{number}.py").write_text(f"print({number})\n")
+    start = time.perf_counter()
+    digest(tmp_path)
+    assert time.perf_counter() - start < 1.0, "some 30 ms on a quiet machine"
+
+
+def test_what_is_no_folder_is_an_error(folder: Path):
+    for path, why in [("no", "No such file or directory"), ("train.py", "Not a directory")]:
+        with pytest.raises(WorkspaceError, match=why):
+            digest(folder / path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file_is_an_error_with_a_way_out(folder: Path):
+    (folder / "train.py").chmod(0)
+    with pytest.raises(WorkspaceError) as failed:
+        digest(folder)
+    assert ".launcherignore" in (failed.value.hint or "")

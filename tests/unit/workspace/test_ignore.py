@@ -1,0 +1,97 @@
+"""Ignore files: Docker's rules, case by case, and folders that need no look inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.workspace.ignore import ALWAYS, BadPatternError, Ignore, WorkspaceError, read_ignore
+
+CASES = [
+    # pattern(s), ignored, not ignored
+    ("*.pyc", "a.pyc", "d/a.pyc"),
+    ("**/*.pyc", "a.pyc d/a.pyc d/e/a.pyc", "a.pyx"),
+    ("**/d", "d d/x a/d/x", "ad"),
+    ("build", "build build/x/y", "builds a/build"),
+    ("build/", "build build/x", ""),
+    ("/build", "build", "a/build"),
+    ("build/**", "build/a build/a/b", "build"),
+    ("a/**/b", "a/b a/x/b a/x/y/b", "ab a/xb"),
+    ("**b", "b ab x/ab", "ba"),
+    ("*/temp*", "some/temporary.txt", "temp a/b/temp"),
+    ("a?c", "abc", "a/c ac"),
+    ("a/../b", "b", "a"),
+    ("./b//c/.", "b/c", "b"),
+    ("  b  ", "b", ""),
+    ("# b", "", "b # b"),
+    (r"\#b", "#b", "b"),
+    (r"a\*", "a*", "ab"),
+    ("[a-c]x", "ax cx", "dx"),
+    ("[^a-c]x", "dx", "ax"),
+    ("[!a]x", "!x ax", "bx"),
+    (r"[\]\-[]", "] - [", "x"),
+    ("a.c+", "a.c+", "abc a.cc"),
+    (".", "", "a a/b"),
+    ("", "", "a"),
+    ("a\n!a/b", "a/c a", "a/b a/b/c"),
+    ("*\n!keep", "x x/y", "keep keep/y"),
+    ("*.md\n!README*.md\nREADME-secret.md", "a.md README-secret.md", "README.md"),
+    ("*.md\nREADME-secret.md\n!README*.md", "a.md", "README-secret.md"),
+    ("!a\na", "a", "b"),
+]
+
+
+@pytest.mark.parametrize(("lines", "ignored", "kept"), CASES, ids=[repr(case[0]) for case in CASES])
+def test_patterns_mean_what_they_mean_to_docker(lines: str, ignored: str, kept: str):
+    ignore = Ignore(lines.split("\n"))
+    sep = "|" if lines == "# b" else " "
+    assert [path for path in ignored.split() if not ignore.ignores(path)] == []
+    assert [path for path in kept.split(sep) if ignore.ignores(path)] == []
+
+
+@pytest.mark.parametrize("pattern", ["!", "[a", "[]", "a\\", "[b-a]", "[a-]"])
+def test_a_pattern_that_docker_refuses_is_refused(pattern: str):
+    with pytest.raises(BadPatternError):
+        Ignore([pattern])
+
+
+def test_a_folder_is_looked_into_only_where_something_may_be_taken_back():
+    ignore = Ignore(["a", "!a/b/c", "!**/keep", "z"])
+    assert [ignore.ignores_all_below(folder) for folder in ("a", "z", "q")] == [False, False, False]
+    ignore = Ignore(["a", "!a/b/c", "!x*", "z"])
+    assert [folder for folder in ("a", "a/b", "a/d", "z", "q") if ignore.ignores_all_below(folder)] == [
+        "a/d",
+        "z",
+    ]
+
+
+def test_version_control_caches_and_job_files_are_always_left_out():
+    ignore = Ignore(ALWAYS)
+    assert all(map(ignore.ignores, ["a/b.launcher.yaml", "c.launcher.toml", "launcher.toml"]))
+    assert all(
+        map(ignore.ignores, [".git/HEAD", "sub/.git", ".hg/x", "a/__pycache__/b.pyc", ".launcherignore"])
+    )
+    assert not any(map(ignore.ignores, [".github/x", ".gitignore", "a.git", ".dockerignore"]))
+
+
+def test_launcherignore_has_the_last_word(tmp_path: Path):
+    (tmp_path / ".dockerignore").write_text("*.csv\nlogs\n")
+    (tmp_path / ".launcherignore").write_text("\ufeff!keep.csv\r\n# more\r\ntmp\r\n")
+    ignore = read_ignore(str(tmp_path))
+    assert [p for p in ("a.csv", "keep.csv", "logs/x", "tmp/x", "more") if ignore.ignores(p)] == [
+        "a.csv",
+        "logs/x",
+        "tmp/x",
+    ]
+
+
+def test_gitignore_means_nothing_here(tmp_path: Path):
+    (tmp_path / ".gitignore").write_text("data\n")
+    assert not read_ignore(str(tmp_path)).ignores("data")
+
+
+def test_a_bad_line_is_named(tmp_path: Path):
+    (tmp_path / ".launcherignore").write_text("fine\n[oops\n")
+    with pytest.raises(WorkspaceError, match=r"\.launcherignore:2: `\[oops`"):
+        read_ignore(str(tmp_path))
