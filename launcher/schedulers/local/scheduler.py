@@ -188,6 +188,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             return None
         return attemptfile.attempt_of(record, view)
 
+    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
+        self.wait_view(app_id, timeout_s)
+        return self.attempt(app_id)
+
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.local.observe import reap
 
