@@ -256,9 +256,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         """`wait`, answered with the record."""
         from launcher.schedulers.local.follow import wait_for_end
 
-        if _is_id(app_id):
-            wait_for_end(self._app_dir(app_id), timeout_s)
-        return self.view(app_id)
+        if not _is_id(app_id):
+            return None
+        view = wait_for_end(self._app_dir(app_id), timeout_s)
+        return self.view(app_id) if view is not None and view.state == "lost" else view
 
     # Cancellation
 
