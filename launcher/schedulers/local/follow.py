@@ -75,7 +75,7 @@ class AppWatch:
 
 
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:
-    """What the record says when the app has ended, nobody looks after it (any more), or `timeout_s` has passed.
+    """What the record says when the app has ended, nobody looks after it, or `timeout_s` has passed.
 
     Woken by the end of the supervisor, not by the last line of its record: that comes a little earlier, but
     to give an inotify descriptor back takes the kernel some 20 ms, at the end of a process as well.
