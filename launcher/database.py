@@ -14,7 +14,9 @@ _NETWORK = frozenset(
 )
 
 
-def connect(path: str, schema: str, version: int, *, readonly: bool) -> sqlite3.Connection:
+def connect(
+    path: str, schema: str, version: int, *, readonly: bool, durable: bool = True
+) -> sqlite3.Connection:
     """Open `path`, making it with `schema` when it is new.
 
     Read-only, a file that is not there is an empty database, and nothing of ours is ever written. The
@@ -23,12 +25,14 @@ def connect(path: str, schema: str, version: int, *, readonly: bool) -> sqlite3.
 
     Args:
         version: of `schema`; kept in the file as its user_version.
+        durable: every write is on disk when it returns. Without, a power cut may take back the last ones,
+            though never a part of one.
 
     Raises StateError when the file cannot be used: unwritable, full, damaged, on a network file system, or
     written by a newer version.
     """
     try:
-        connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version)
+        connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version, durable)
         found = _version(connection)
     except sqlite3.Error as error:
         raise explain(error, path) from error
@@ -61,7 +65,7 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
     )
 
 
-def _for_writing(path: str, schema: str, version: int) -> sqlite3.Connection:
+def _for_writing(path: str, schema: str, version: int, durable: bool) -> sqlite3.Connection:
     folder = paths.ensure(os.path.dirname(path))
     _refuse_network(folder)
     try:
@@ -71,7 +75,7 @@ def _for_writing(path: str, schema: str, version: int) -> sqlite3.Connection:
         raise paths.unusable(error, path) from error
     connection = _open(path)
     try:
-        connection.execute("PRAGMA synchronous=FULL")  # WAL alone may lose the last commits at a power cut
+        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         if _version(connection) == 0:
             _create(connection, folder, schema, version)
     except BaseException:

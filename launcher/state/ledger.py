@@ -97,10 +97,7 @@ class Ledger:
         Raises StateError when it cannot be used: see `database.connect`.
         """
         path = paths.ledger()
-        connection = database.connect(path, SCHEMA, VERSION, readonly=readonly)
-        if not durable:
-            connection.execute("PRAGMA synchronous=NORMAL")
-        return cls(path, connection)
+        return cls(path, database.connect(path, SCHEMA, VERSION, readonly=readonly, durable=durable))
 
     def close(self) -> None:
         self._connection.close()

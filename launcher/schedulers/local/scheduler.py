@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import allocate_lock
 
 from launcher import paths
 from launcher.schedulers.api import Reservation, StagedScheduler
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.client import Supervisor
-    from launcher.schedulers.local.index import Row
+    from launcher.schedulers.local.index import Index, Row
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
     from launcher.specs.app import AppDef, CfgVal
@@ -57,6 +59,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         super().__init__(backend, session_name)
         self._detach = detach
         self._supervisors: list[Supervisor] = []
+        self._index: Index | None = None
+        self._lock = allocate_lock()
 
     # Folders
 
@@ -94,7 +98,6 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         """
         from launcher.schedulers.ids import make_unique, normalise
         from launcher.schedulers.local import attemptfile, submit
-        from launcher.schedulers.local.claim import claim
         from launcher.schedulers.local.request import bind_request
 
         app, cfg = dryrun_info._app, dryrun_info._cfg
@@ -102,7 +105,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             raise ValueError("want an info that submit_dryrun has made")
         app_id = make_unique(normalise(app.name, limit=48))
         record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
-        made = claim(self._state_dir, record, session=self.session_name, name=app.name)
+        made = self._claim(record, session=self.session_name, name=app.name)
         request = bind_request(dryrun_info.request, app_id)
         supervisor = self._keep(submit.create(self._state_dir, made, request, attached=not self._detach))
         submit.start(self._state_dir, supervisor)
@@ -116,6 +119,16 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         self._supervisors.append(supervisor)
         return supervisor
 
+    def _claim(self, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
+        from launcher.schedulers.local.claim import claim
+        from launcher.schedulers.local.index import Index
+
+        with self._lock:
+            if self._index is None:
+                # Kept open while we submit: SQLite tidies up, with three syncs, whenever the last one closes.
+                self._index = Index.open(self._state_dir)
+        return claim(self._state_dir, record, session=session, name=name, key=key)
+
     # Staged submission
 
     def fingerprint(self) -> str:
@@ -126,12 +139,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
     def reserve(self, attempt: Attempt) -> LocalReservation:
-        from launcher.schedulers.local.claim import claim
-
         record = attempt.to_json()
-        made = claim(
-            self._state_dir, record, session=attempt.key.session, name=attempt.key.job, key=attempt.key
-        )
+        made = self._claim(record, session=attempt.key.session, name=attempt.key.job, key=attempt.key)
         return LocalReservation(attempt, made)
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
@@ -275,6 +284,9 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def close(self) -> None:
         """Cancel what was started attached, and wait until it is gone."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
         for supervisor in self._supervisors:
             supervisor.close()
         for supervisor in self._supervisors:
