@@ -189,11 +189,6 @@ def _role(request: PopenRequest, name: str) -> dict[str, Any]:
     }
 
 
-def _exact(text: str) -> str:
-    """The same text as a plain str: marshal takes no subclasses, and an enum's members are some."""
-    return text[:]
-
-
 def _unstartable(error: OSError) -> SchedulerError:
     return SchedulerError(
         f"cannot start a supervisor: {error.strerror or error}",

@@ -56,10 +56,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     """
 
     def __init__(self, session_name: str, *, backend: str = CWD, detach: bool = False) -> None:
+        self._index: Index | None = None
         super().__init__(backend, session_name)
         self._detach = detach
         self._supervisors: list[Supervisor] = []
-        self._index: Index | None = None
         self._lock = allocate_lock()
 
     # Folders
@@ -284,15 +284,22 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def close(self) -> None:
         """Cancel what was started attached, and wait until it is gone."""
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+        self._let_go_of_index()
         for supervisor in self._supervisors:
             supervisor.close()
         for supervisor in self._supervisors:
             if supervisor.attached:
                 supervisor.reap(block=True)
         self._supervisors = [supervisor for supervisor in self._supervisors if not supervisor.reap()]
+
+    def _let_go_of_index(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __del__(self) -> None:
+        """Python warns of a database that nobody closed; a scheduler that nobody closed is no fault."""
+        self._let_go_of_index()
 
     # Logs
 
