@@ -19,7 +19,13 @@ _NETWORK = frozenset(
 
 
 def connect(
-    path: str, schema: str, version: int, upgrades: Mapping[int, str] | None = None, *, readonly: bool
+    path: str,
+    schema: str,
+    version: int,
+    upgrades: Mapping[int, str] | None = None,
+    *,
+    readonly: bool,
+    durable: bool = True,
 ) -> sqlite3.Connection:
     """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
@@ -30,12 +36,14 @@ def connect(
     Args:
         version: of `schema`; kept in the file as its user_version.
         upgrades: SQL statements from each earlier version to the one after it.
+        durable: every write is on disk when it returns. Without, a power cut may take back the last ones,
+            though never a part of one.
 
     Raises StateError when the file cannot be used: unwritable, full, damaged, on a network file system, or
     written by a newer version.
     """
     try:
-        connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version)
+        connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version, durable)
         connection = _upgraded(connection, path, version, upgrades or {}, readonly=readonly)
         found = _version(connection)
     except sqlite3.Error as error:
@@ -69,7 +77,7 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
     )
 
 
-def _for_writing(path: str, schema: str, version: int) -> sqlite3.Connection:
+def _for_writing(path: str, schema: str, version: int, durable: bool) -> sqlite3.Connection:
     folder = paths.ensure(os.path.dirname(path))
     _refuse_network(folder)
     try:
@@ -79,7 +87,7 @@ def _for_writing(path: str, schema: str, version: int) -> sqlite3.Connection:
         raise paths.unusable(error, path) from error
     connection = _open(path)
     try:
-        connection.execute("PRAGMA synchronous=FULL")  # WAL alone may lose the last commits at a power cut
+        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         if _version(connection) == 0:
             _create(connection, folder, schema, version)
     except BaseException:

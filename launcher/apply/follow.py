@@ -10,14 +10,17 @@ from typing import Any
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.schedulers.api import StagedScheduler
-from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.launch import JobKey
 from launcher.state.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.responses import DescribeAppResponse
 
 OnLog = Callable[[JobKey, str, int, bytes], None]
 """Called with job, role, replica and a chunk of its output, cut anywhere; from one thread per app."""
 
-OnProgress = Callable[[JobKey, DescribeAppResponse], None]
+OnProgress = Callable[[JobKey, "DescribeAppResponse"], None]
 
 _STACK_BYTES = 256 * 1024
 _PROGRESS_S = 0.25
@@ -54,9 +57,7 @@ def follow(
 
 
 def _until_end(outcome: Outcome, engines: Engines, ledger: Ledger, events: Events) -> Outcome:
-    scheduler = _scheduler(outcome, engines)
-    scheduler.wait(outcome.app_id)
-    attempt = scheduler.attempt(outcome.app_id)
+    attempt = _scheduler(outcome, engines).ended_attempt(outcome.app_id)
     if attempt is None:
         return replace(outcome, state="lost", message="its records were removed while it was followed")
     ledger.record(attempt)

@@ -8,7 +8,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
     from typing import Any
 
     from launcher.schedulers.local.appview import AppView
@@ -201,9 +200,10 @@ def refresh(item: Item, view: AppView) -> None:
 
 
 class EndRecorder:
-    """Writes into the ledger how apps ended, at the price of one statement. A context manager.
+    """Writes into the ledger how apps ended, at the price of one statement.
 
-    `settle` does that and more; this is for whoever is in a hurry and has the app's record at hand.
+    `settle` does that and more; this is for whoever is in a hurry and has the app's record at hand: it is
+    not closed (the process ends anyway), and what a power cut takes back is settled again.
     Where the state folder cannot be written nothing is recorded: looking must still work.
     """
 
@@ -212,18 +212,9 @@ class EndRecorder:
         from launcher.state.ledger import Ledger
 
         try:
-            self._ledger: Ledger | None = Ledger.open()
+            self._ledger: Ledger | None = Ledger.open(durable=False)
         except StateError:
             self._ledger = None
-
-    def __enter__(self) -> EndRecorder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ledger is not None:
-            self._ledger.close()
 
     def record(self, app_id: str, view: AppView) -> None:
         """`view` is of an app that has ended. An end that is known already stays as it is."""

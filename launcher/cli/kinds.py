@@ -82,6 +82,16 @@ def _is_number(text: str) -> bool:
     return text.isascii() and whole.isdigit() and (not part or part.isdigit())
 
 
+def _with_colon(stamp: str) -> str:
+    """A zone as Python 3.10 reads it: with a colon, which is not how we print it, and never as Z."""
+    zone = stamp[-5:]
+    return (
+        f"{stamp[:-2]}:{zone[3:]}"
+        if zone[:1] in ("+", "-") and zone[1:].isdigit() and "T" in stamp
+        else stamp
+    )
+
+
 def moment(text: str) -> float:
     """Seconds since the epoch, from a duration (so long ago), a local date and time, or `@SECONDS`.
 
@@ -92,7 +102,7 @@ def moment(text: str) -> float:
     ago = _seconds(text)
     if ago is not None:
         return time.time() - ago
-    stamp = text[:-1] + "+00:00" if text.endswith("Z") else text  # Python 3.10 does not know Z
+    stamp = _with_colon(text[:-1] + "+0000" if text.endswith("Z") else text)
     if ":" in text and "-" not in text:
         stamp = f"{time.strftime('%Y-%m-%d')}T{stamp}"
     try:

@@ -33,6 +33,13 @@ def main(argv: Sequence[str]) -> int:
         code = report(error, console)
     except OutputClosed:
         code = CLOSED
+    except FileNotFoundError as error:
+        if error.filename is not None:
+            raise
+        gone = LauncherError(  # os.getcwd() is the one call that fails without naming a file
+            "the current directory does not exist any more", hint="change to one that does, and try again"
+        )
+        code = report(gone, console)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Terminated:

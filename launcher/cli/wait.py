@@ -63,14 +63,14 @@ def wait_for(app: App, timeout_s: float | None) -> str:
     if app.scheduler not in LOCAL:
         answer = scheduler.wait(app.app_id, timeout_s)
         return _recorded_state(app) if answer is None else str(answer.state).lower()
-    with EndRecorder() as recorder:  # opened before we wait: whoever waits for us does not wait for that
-        view = scheduler.wait_view(app.app_id, timeout_s)
-        if view is None:
-            return _recorded_state(app)
-        if view.state not in LIVE:
-            recorder.record(app.app_id, view)
-        state: str = view.state
-        return state
+    recorder = EndRecorder()  # opened before we wait: whoever waits for us does not wait for that
+    view = scheduler.wait_view(app.app_id, timeout_s)
+    if view is None:
+        return _recorded_state(app)
+    if view.state not in LIVE:
+        recorder.record(app.app_id, view)
+    state: str = view.state
+    return state
 
 
 def _recorded_state(app: App) -> str:

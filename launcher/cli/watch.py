@@ -69,7 +69,7 @@ class Watch:
         )
 
     def planned(self, plan: Plan, *, show: bool = True) -> None:
-        """The plan that is about to be carried out."""
+        """The plan that is about to be carried out. Raises OutputError when it cannot be shown."""
         if self._logs:
             replicas = list(_replicas(plan))
             fronts = prefixes([name for _, name in replicas], self._console.color)
@@ -80,7 +80,10 @@ class Watch:
         elif self._format == "text" and show:
             from launcher.cli.render.plan_text import plan_text
 
-            self._write(plan_text(plan, color=self._console.color) + "\n")
+            try:
+                self._console.print(plan_text(plan, color=self._console.color) + "\n", flush=True)
+            except OutputClosed:
+                pass  # nobody reads along, and --yes said that nobody needs to
 
     def finish(self, result: Result) -> int:
         """Show what came of it; the exit code."""

@@ -136,7 +136,7 @@ class Variants:
                 self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
 
     def _is_free(self, path: Path) -> bool:
-        """Whether names in the mapping at `path` are the file's own, and no defaults can have filled them in."""
+        """Whether the names in the mapping at `path` are the file's own, and defaults add none."""
         place = place_at(path)
         is_role_part = len(path) > 1 and path[0] == "roles" and "defaults" in (self.document.value or {})
         return place is not None and place.fields is None and not place.nulls and not is_role_part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import Any, Literal
 
 Edit = tuple[Literal["+", "-", "~"], int, int]
@@ -74,6 +73,8 @@ def _costs(old: Sequence[str], new: Sequence[str]) -> list[list[int]]:
 
 def _rough(old: Sequence[str], new: Sequence[str]) -> Iterator[Edit]:
     """An alignment that need not be the shortest, for lists of thousands of items."""
+    from difflib import SequenceMatcher
+
     for tag, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             continue

@@ -172,7 +172,7 @@ def _to_lifecycle(policies: Mapping[str, Any]) -> Lifecycle:
 def _seconds(moment: str) -> int | None:
     """Seconds since the epoch; None for what the calendar does not have."""
     try:
-        time = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")
+        time = datetime.fromisoformat(moment.removesuffix("Z"))
     except ValueError:
         return None
     return int(time.replace(tzinfo=timezone.utc).timestamp())

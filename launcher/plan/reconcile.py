@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 from launcher.errors import UsageError
 from launcher.plan.decide import Wish, decide, past_of
@@ -84,6 +83,8 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
 def _named(desired: Sequence[Launch], name: str) -> JobKey:
     named = {launch.key: launch for launch in desired if name in (launch.key.job, str(launch.key))}
     if not named:
+        from difflib import get_close_matches
+
         names = sorted({launch.key.job for launch in desired} | {str(launch.key) for launch in desired})
         near = get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the jobs here: {', '.join(names) or 'none'}"

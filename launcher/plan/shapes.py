@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 Fault = tuple[str, str]
@@ -159,6 +158,8 @@ class Record:
             if name in known:
                 yield from known[name].faults(item, place)
             else:
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, known, n=1)
                 yield place, "not a field here" + (f"; did you mean `{near[0]}`?" if near else "")
         for name in self.fields:

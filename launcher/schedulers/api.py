@@ -267,6 +267,11 @@ class StagedScheduler(Scheduler[T]):
     def attempt(self, app_id: str) -> Attempt | None:
         """One recorded attempt with its present state, None when it is unknown. Writes nothing."""
 
+    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
+        """Block until the attempt has ended; None when it is unknown. After `timeout_s`, as it is then."""
+        self.wait(app_id, timeout_s)
+        return self.attempt(app_id)
+
     @abstractmethod
     def reserve(self, attempt: Attempt) -> Reservation:
         """Take the attempt's app id, atomically.

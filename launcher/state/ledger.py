@@ -92,13 +92,18 @@ class Ledger:
         self._lock = allocate_lock()
 
     @classmethod
-    def open(cls, *, readonly: bool = False) -> Ledger:
+    def open(cls, *, readonly: bool = False, durable: bool = True) -> Ledger:
         """The ledger in LAUNCHER_HOME. Read-only, one that does not exist yet is empty and stays unmade.
+
+        Args:
+            durable: every write is on disk when its call returns. Without, a power cut may take back the
+                last ones: right for what an engine still knows and would be asked again.
 
         Raises StateError when it cannot be used: see `database.connect`.
         """
         path = paths.ledger()
-        return cls(path, database.connect(path, SCHEMA, VERSION, UPGRADES, readonly=readonly))
+        connection = database.connect(path, SCHEMA, VERSION, UPGRADES, readonly=readonly, durable=durable)
+        return cls(path, connection)
 
     def close(self) -> None:
         self._connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -225,3 +226,26 @@ def test_commands_without_any_state_answer_cleanly(scenario):
     assert scenario.launcher("list").code == 0
     assert scenario.launcher("list", "--json").out.strip() in ("[]", '{"apps": []}')
     assert not scenario.home.exists()
+
+
+def test_a_plan_that_cannot_be_shown_is_not_applied(scenario):
+    file = scenario.job("true")
+    with open("/dev/full", "w") as full:
+        done = scenario.spawn(
+            [sys.executable, "-m", "launcher", "apply", str(file), "--yes", "--wait"], stdout=full
+        )
+        _, err = done.communicate()
+    assert done.returncode == 1
+    assert "cannot write the output" in err
+    assert scenario.apps() == []
+
+
+@pytest.mark.parametrize("argv", [["plan"], ["validate"], ["apply", "--yes", "."]])
+def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
+    folder = scenario.folder / "gone"
+    folder.mkdir()
+    command = f"rmdir {folder}; exec {sys.executable} -m launcher {shlex.join(argv)}"
+    done = scenario.spawn(["sh", "-c", command], cwd=folder)
+    _, err = done.communicate()
+    assert done.returncode == 1, err
+    assert err.startswith("error: the current directory does not exist any more\nhint: ")

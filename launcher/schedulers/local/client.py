@@ -186,7 +186,7 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
         "retry_policy": policy,
         "replicas": [
             {
-                "argv": param.args,
+                "argv": [_exact(arg) for arg in param.args],
                 "env": {**unbuffered, **_environment(param, secrets)},
                 "cwd": param.cwd or "/",
                 "log_dir": folder,
@@ -200,7 +200,10 @@ def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, s
     """With values for references; a literal that reads like a reference is a literal."""
     from launcher.specs.secret import Secret
 
-    return {name: secrets[value] if isinstance(value, Secret) else value for name, value in param.env.items()}
+    return {
+        _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
+        for name, value in param.env.items()
+    }
 
 
 def _exact(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import PurePath
 
 from launcher.schedulers.local import attemptfile
 from launcher.schedulers.local.request import ERROR_FILE
@@ -33,6 +32,9 @@ _STATES = {
 _HOST = "localhost"
 
 
+_URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
+
+
 def app_state(state: str) -> AppState:
     """Our finer states in the eight that users know; a lost app has failed."""
     return _STATES.get(state, AppState.UNKNOWN)
@@ -50,7 +52,7 @@ def response(app_id: str, app_dir: str, view: AppView, record: Record | None) ->
         num_restarts=view.num_restarts,
         msg=_message(view) or NONE,
         structured_error_msg=_oldest(errors),
-        ui_url=PurePath(request["log_dir"]).as_uri() if request.get("log_dir") else None,
+        ui_url=_file_uri(request["log_dir"]) if request.get("log_dir") else None,
         metadata=app.metadata if app else {},
         roles_statuses=_roles(view, errors),
         roles=app.roles if app else [],
@@ -126,3 +128,8 @@ def _compact(text: str) -> str:
 def _oldest(errors: dict[tuple[str, int], tuple[float, str]]) -> str:
     """The first error is the cause; later ones are mostly its effects."""
     return min(errors.values())[1] if errors else NONE
+
+
+def _file_uri(path: str) -> str:
+    """`file:` URI of an absolute path. By hand: pathlib and urllib.parse cost more than the whole answer."""
+    return "file://" + "".join(chr(c) if c in _URI_SAFE else f"%{c:02X}" for c in os.fsencode(path))

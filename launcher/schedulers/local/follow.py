@@ -15,6 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from launcher.schedulers.local.appview import AppView
+
+_LIVE = frozenset({"reserved", "created", "running"})
+_SETTLE_S = 0.001
 _UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file
 
 
@@ -41,10 +45,12 @@ class AppWatch:
     def add(self, path: str) -> None:
         self._files.add(path)
 
-    def wait(self) -> set[str]:
-        """The files that changed; none of them when the app has ended or was started."""
+    def wait(self, timeout_s: float | None = None) -> set[str]:
+        """The files that changed; none of them when the app has ended or was started, or time is up."""
         fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
-        changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
+        if not fds:
+            timeout_s = _UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s)
+        changed = self._files.wait(timeout_s, *fds)
         if fds and kernel.wait_readable(fds, 0):
             self.ended = True
         elif not fds:
@@ -68,17 +74,24 @@ class AppWatch:
             self.ended = True
 
 
-def wait_for_end(app_dir: str, timeout_s: float | None = None) -> None:
-    """Until the app has ended or nobody looks after it (any more), or `timeout_s` has passed."""
+def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:
+    """What the record says when the app has ended, nobody looks after it, or `timeout_s` has passed.
+
+    Woken by the end of the supervisor, not by the last line of its record: that comes a little earlier, but
+    to give an inotify descriptor back takes the kernel some 20 ms, at the end of a process as well.
+    """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while (view := rundir.read_state(app_dir)) is not None and view.lock_held:
+    while (view := rundir.read_state(app_dir)) is not None and view.state in _LIVE and view.lock_held:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
-            return
-        if view.supervisor is not None and kernel.is_running(*view.supervisor[:2]):
+            break
+        if view.supervisor is None:
+            _wait_for_supervisor(app_dir, _UNOWNED_S if left is None else min(_UNOWNED_S, left))
+        elif kernel.is_running(*view.supervisor[:2]):
             kernel.wait_for_exit(*view.supervisor[:2], left)
         else:
-            _wait_for_supervisor(app_dir, _UNOWNED_S if left is None else min(_UNOWNED_S, left))
+            time.sleep(_SETTLE_S)  # it has just gone, and the lock goes with it
+    return view
 
 
 def _wait_for_supervisor(app_dir: str, timeout_s: float) -> None:

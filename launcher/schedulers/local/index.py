@@ -112,7 +112,8 @@ class Index:
             readonly: write nothing at all. What does not exist yet reads as empty.
         """
         path = os.path.join(folder, "index.db")
-        return cls(path, database.connect(path, _SCHEMA, VERSION, readonly=readonly))
+        # Not durable: what a power cut takes from here, the apps' folders still say, and it ends all apps.
+        return cls(path, database.connect(path, _SCHEMA, VERSION, readonly=readonly, durable=False))
 
     def close(self) -> None:
         self._db.close()
@@ -176,7 +177,7 @@ class Index:
         key: JobKey | None = None,
         number: int | None = None,
     ) -> None:
-        """Make a live row unless there is one. Committed to disk when this returns."""
+        """Make a live row unless there is one."""
         project, target, job = key or (None, None, None)
         self._write(
             "INSERT OR IGNORE INTO apps"

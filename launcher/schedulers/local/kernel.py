@@ -57,7 +57,7 @@ def boot_id() -> str:
 
 def process(pid: int) -> Process | None:
     """What /proc says of a pid, zombies included; None where there is none."""
-    stat = _read(f"/proc/{pid}/stat")
+    stat = _read(f"/proc/{pid}/stat", 4096)
     return Process(pid, stat) if stat else None
 
 
@@ -123,16 +123,18 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _read(path: str) -> bytes:
-    """A small kernel file; b"" when it is not there (any more) or not ours."""
+def _read(path: str, size: int = 0) -> bytes:
+    """A kernel file; b"" when it is not there (any more) or not ours. `size` is larger than all of it."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return b""
     parts = []
     try:
-        while part := os.read(fd, 65536):
+        while part := os.read(fd, size or 65536):
             parts.append(part)
+            if size:
+                break
     except OSError:  # ESRCH: the process went between open and read
         pass
     finally:
@@ -276,6 +278,12 @@ def enlarge_pipe(fd: int, size: int) -> None:
             fcntl.fcntl(fd, F_SETPIPE_SZ, size)
         except OSError:
             pass
+
+
+def trim_memory() -> None:
+    """Give the system back what was freed: the message of a large app takes more than the app."""
+    if LINUX:
+        libc("malloc_trim", 0)
 
 
 def close_from(first: int) -> None:

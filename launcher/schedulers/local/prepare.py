@@ -46,7 +46,7 @@ class Preparation:
         self._make_folder(scratch)
         for replica in self._replicas:
             try:
-                self._spawner.check(replica.packed)
+                self._spawner.check(replica.packed, replica.role.common)
                 self._make_log_folder(replica.log.folder)
             except SpawnError as error:
                 error.role, error.k = replica.role.name, replica.k

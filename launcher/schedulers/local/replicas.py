@@ -14,7 +14,7 @@ from launcher.schedulers.local.logwriter import STDERR, STDOUT, ReplicaLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from launcher.schedulers.local.logwriter import LogWriter
     from launcher.schedulers.local.loop import Loop
@@ -33,12 +33,25 @@ IDLE, RUNNING, ENDING, ENDED = range(4)
 
 
 class Role:
-    """One role: its policy, its replicas, how many of them are not over, and how often it was restarted."""
+    """One role: its policy, its replicas, how many of them are not over, and how often it was restarted.
 
-    __slots__ = ("active", "max_retries", "name", "replicas", "restarting", "restarts", "retry_policy")
+    `common` is what most of its replicas have in their environments.
+    """
 
-    def __init__(self, name: str, max_retries: int, retry_policy: str) -> None:
+    __slots__ = (
+        "active",
+        "common",
+        "max_retries",
+        "name",
+        "replicas",
+        "restarting",
+        "restarts",
+        "retry_policy",
+    )
+
+    def __init__(self, name: str, max_retries: int, retry_policy: str, common: Mapping[str, str]) -> None:
         self.name = name
+        self.common = common
         self.max_retries = max_retries
         self.retry_policy = retry_policy
         self.replicas: list[Replica] = []
@@ -116,7 +129,7 @@ class Replicas:
 
     def start(self, replica: Replica) -> None:
         """Start a replica. Raises SpawnError."""
-        pid, out, err = self._spawner.spawn(replica.packed, replica.restarts)
+        pid, out, err = self._spawner.spawn(replica.packed, replica.role.common, replica.restarts)
         replica.begin(pid, out, err)
         self._by_pid[pid] = replica
         for kind, fd in ((STDOUT, out), (STDERR, err)):
@@ -186,10 +199,12 @@ class Replicas:
         then()
 
     def kill_all(self) -> None:
-        """KILL everything at once, without waiting: the last thing a failing supervisor does."""
+        """KILL everything, looking at nothing else: the last thing that a failing supervisor does."""
         for pid in self._by_pid:
             kernel.signal_group(pid, kernel.SIGKILL)
-        kernel.kill_descendants()
+        patience = time.monotonic() + LAST_RETRY_S
+        while kernel.kill_descendants() and time.monotonic() < patience:
+            time.sleep(FIRST_RETRY_S)
 
     def _leader_ended(self, replica: Replica, code: int) -> None:
         replica.state = ENDING

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import allocate_lock
 
 from launcher import paths
 from launcher.schedulers.api import Reservation, StagedScheduler
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.client import Supervisor
-    from launcher.schedulers.local.index import Row
+    from launcher.schedulers.local.index import Index, Row
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
     from launcher.specs.app import AppDef, CfgVal
@@ -54,9 +56,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     """
 
     def __init__(self, session_name: str, *, backend: str = CWD, detach: bool = False) -> None:
+        self._index: Index | None = None
         super().__init__(backend, session_name)
         self._detach = detach
         self._supervisors: list[Supervisor] = []
+        self._lock = allocate_lock()
 
     # Folders
 
@@ -94,7 +98,6 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         """
         from launcher.schedulers.ids import make_unique, normalise
         from launcher.schedulers.local import attemptfile, submit
-        from launcher.schedulers.local.claim import claim
         from launcher.schedulers.local.request import bind_request
 
         app, cfg = dryrun_info._app, dryrun_info._cfg
@@ -102,7 +105,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             raise ValueError("want an info that submit_dryrun has made")
         app_id = make_unique(normalise(app.name, limit=48))
         record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
-        made = claim(self._state_dir, record, session=self.session_name, name=app.name)
+        made = self._claim(record, session=self.session_name, name=app.name)
         request = bind_request(dryrun_info.request, app_id)
         supervisor = self._keep(submit.create(self._state_dir, made, request, attached=not self._detach))
         submit.start(self._state_dir, supervisor)
@@ -116,6 +119,16 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         self._supervisors.append(supervisor)
         return supervisor
 
+    def _claim(self, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
+        from launcher.schedulers.local.claim import claim
+        from launcher.schedulers.local.index import Index
+
+        with self._lock:
+            if self._index is None:
+                # Kept open while we submit: SQLite tidies up, with three syncs, whenever the last one closes.
+                self._index = Index.open(self._state_dir)
+        return claim(self._state_dir, record, session=session, name=name, key=key)
+
     # Staged submission
 
     def fingerprint(self) -> str:
@@ -126,12 +139,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
     def reserve(self, attempt: Attempt) -> LocalReservation:
-        from launcher.schedulers.local.claim import claim
-
         record = attempt.to_json()
-        made = claim(
-            self._state_dir, record, session=attempt.key.session, name=attempt.key.job, key=attempt.key
-        )
+        made = self._claim(record, session=attempt.key.session, name=attempt.key.job, key=attempt.key)
         return LocalReservation(attempt, made)
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
@@ -187,6 +196,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if record is None or view is None or not record.get("key"):
             return None
         return attemptfile.attempt_of(record, view)
+
+    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
+        self.wait_view(app_id, timeout_s)
+        return self.attempt(app_id)
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.local.observe import reap
@@ -252,9 +265,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         """`wait`, answered with the record."""
         from launcher.schedulers.local.follow import wait_for_end
 
-        if _is_id(app_id):
-            wait_for_end(self._app_dir(app_id), timeout_s)
-        return self.view(app_id)
+        if not _is_id(app_id):
+            return None
+        view = wait_for_end(self._app_dir(app_id), timeout_s)
+        return self.view(app_id) if view is not None and view.state == "lost" else view
 
     # Cancellation
 
@@ -270,12 +284,22 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def close(self) -> None:
         """Cancel what was started attached, and wait until it is gone."""
+        self._let_go_of_index()
         for supervisor in self._supervisors:
             supervisor.close()
         for supervisor in self._supervisors:
             if supervisor.attached:
                 supervisor.reap(block=True)
         self._supervisors = [supervisor for supervisor in self._supervisors if not supervisor.reap()]
+
+    def _let_go_of_index(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __del__(self) -> None:
+        """Python warns of a database that nobody closed; a scheduler that nobody closed is no fault."""
+        self._let_go_of_index()
 
     # Logs
 

@@ -27,9 +27,24 @@ class SpawnError(Exception):
         self.k: int | None = None
 
 
-def pack(replica: Mapping[str, Any]) -> bytes:
-    """What is needed to start a replica, in a tenth of the memory of the objects it is made of."""
-    return marshal.dumps((list(replica["argv"]), replica["env"], replica["cwd"]))
+def pack(replica: Mapping[str, Any], common: Mapping[str, str]) -> bytes:
+    """What is needed to start a replica, in a tenth of the memory of the objects that it is made of.
+
+    `common` is an environment from which its own differs in few places, say of the role's first replica.
+    """
+    env = replica["env"]
+    own = {name: value for name, value in env.items() if common.get(name) != value}
+    missing = [name for name in common if name not in env]
+    return marshal.dumps((list(replica["argv"]), own, missing, replica["cwd"]))
+
+
+def unpack(packed: bytes, common: Mapping[str, str]) -> tuple[list[str], dict[str, str], str]:
+    """Command, environment and working directory again."""
+    argv, own, missing, cwd = marshal.loads(packed)
+    env = {**common, **own}
+    for name in missing:
+        del env[name]
+    return argv, env, cwd
 
 
 class Spawner:
@@ -51,15 +66,15 @@ class Spawner:
         except (OSError, ValueError):  # macOS has a lower limit of its own
             self.max_files = self._soft
 
-    def check(self, packed: bytes) -> None:
+    def check(self, packed: bytes, common: Mapping[str, str]) -> None:
         """Raise SpawnError unless the working directory and the executable are there."""
-        argv, env, cwd = marshal.loads(packed)
+        argv, env, cwd = unpack(packed, common)
         self._find(argv, self._environment(env), cwd)
 
-    def spawn(self, packed: bytes, restart: int) -> tuple[int, int, int]:
+    def spawn(self, packed: bytes, common: Mapping[str, str], restart: int) -> tuple[int, int, int]:
         """Start a replica; its pid and the reading ends of its stdout and stderr. Raises SpawnError."""
-        argv, env, cwd = marshal.loads(packed)
-        env = self._environment(env)
+        argv, own, cwd = unpack(packed, common)
+        env = self._environment(own)
         env["LAUNCHER_RESTART"] = str(restart)
         path = self._find(argv, env, cwd)
         fds: list[int] = []

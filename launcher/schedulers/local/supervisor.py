@@ -47,7 +47,7 @@ class Supervisor:
         self._error: SpawnError | None = None  # why it is taken back
         self._said_started = False
         self._ended = False
-        self._lost_output = ""
+        self._said_lost = False
         self._app_dir = ""
         self._attached = False
         self._timeout_s: float | None = None
@@ -81,6 +81,8 @@ class Supervisor:
         self._close_control()
         if self._app is None:
             self._over = True
+        elif self._ended:  # cancelled in the same moment: that is on record
+            return
         elif not self._going:  # whoever submitted it is dead or thought better of it
             self._take_away()
         elif self._attached:
@@ -141,6 +143,7 @@ class Supervisor:
     def _all_started(self) -> None:
         self._preparation.keep()
         self._say_started()
+        kernel.trim_memory()
         if not self._attached:
             self._close_control()
         if self._timeout_s:
@@ -155,18 +158,15 @@ class Supervisor:
         if not outcome.state:
             self._take_away()
             return
-        texts = [outcome.message] if outcome.message else []
-        if self._lost_output:
-            texts.append(f"log output was lost: {self._lost_output}")
-        self._record.add("ended", state=outcome.state, message="; ".join(texts), code=outcome.code)
+        self._record.add("ended", state=outcome.state, message=outcome.message, code=outcome.code)
         self._ended = True
         self._leave()
 
     def _output_lost(self, log: ReplicaLog, error: OSError) -> None:
         """Said once; the replicas go on."""
-        if not self._lost_output:
-            self._lost_output = error.strerror or str(error)
-            self._record.add("warning", message=f"log output was lost: {log.folder}: {self._lost_output}")
+        if not self._said_lost:
+            self._said_lost = True
+            self._record.add("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
 
     # -- reasons to stop -----------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Supervisor:
 
     def _told_to_stop(self, signum: int) -> None:
         self._told_by = signum
-        if self._ended:
+        if self._ended or self._over:
             self._over = True  # the disk is full; whoever wants us gone knows better than we
         elif self._app and self._going:
             by = self._cancelled_by()
@@ -255,9 +255,11 @@ class Supervisor:
 
 
 def _role(given: Mapping[str, Any]) -> Role:
-    role = Role(given["name"], given["max_retries"], given["retry_policy"])
+    replicas = given["replicas"]
+    common = replicas[0]["env"] if replicas else {}
+    role = Role(given["name"], given["max_retries"], given["retry_policy"], common)
     role.replicas = [
-        Replica(role, k, pack(each), ReplicaLog(each["log_dir"])) for k, each in enumerate(given["replicas"])
+        Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]
     return role
 

@@ -42,6 +42,7 @@ def test_moments_are_local_unless_they_say_otherwise():
         == datetime(2025, 3, 1, 10, 30, 5, tzinfo=timezone.utc).timestamp()
     )
     assert moment("2025-03-01T12:30:05Z") == datetime(2025, 3, 1, 12, 30, 5, tzinfo=timezone.utc).timestamp()
+    assert moment("2025-03-01T14:30:05.500000+0200") == moment("2025-03-01T12:30:05Z") + 0.5
     assert moment("2025-03-01 12:30") == datetime(2025, 3, 1, 12, 30).timestamp()
     assert moment("2025-03-01") == datetime(2025, 3, 1).timestamp()
     assert moment("@1740832200") == 1740832200

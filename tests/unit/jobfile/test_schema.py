@@ -108,7 +108,7 @@ def test_beside_a_choice_of_tagged_mappings_stands_what_they_have_in_common() ->
 def scalars(model: dict[str, Any], place: Place) -> Iterator[tuple[str, dict[str, Any], Place]]:
     """The fields of a mapping that hold one value each."""
     for key, field in model["properties"].items():
-        kinds = field.get("type") or [part.get("type") for part in field.get("anyOf", ())]
+        kinds = field.get("type") or [part.get("type") for part in field.get("anyOf", ({},))]
         if {"object", "array", None}.isdisjoint([kinds] if isinstance(kinds, str) else kinds):
             yield key, field, (place.fields or {})[key]
 

@@ -116,3 +116,13 @@ def test_an_endless_series_of_failures_is_cancelled_like_anything_else(app: Driv
     app.until(lambda view: view.num_restarts > 20)
     app.cancel()
     assert app.ended().state == "cancelled"
+
+
+def test_replicas_of_a_role_keep_their_own_environments(app: Driven) -> None:
+    role = app.role(
+        "main", *[sh("echo $LAUNCHER_RESTART $A $B; exit $((1 - LAUNCHER_RESTART))")] * 3, retries=1
+    )
+    for k, own in enumerate(({"A": "a", "B": "b"}, {"A": "other"}, {"B": "b"})):
+        role["replicas"][k]["env"].update(own)
+    assert app.run(role).state == "succeeded"
+    assert [app.log("main", k).splitlines()[-1] for k in range(3)] == ["1 a b", "1 other", "1 b"]

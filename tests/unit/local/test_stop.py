@@ -117,6 +117,18 @@ def test_cancel_while_waiting_for_go_is_recorded_and_nothing_runs(app: Driven) -
     assert app.log() == ""
 
 
+@pytest.mark.parametrize("first", ["cancel", "hang up"])
+def test_cancel_and_hanging_up_in_the_same_moment_leave_one_clear_state(app: Driven, first: str) -> None:
+    app.create(app.role("main", sh("echo ran")))
+    os.kill(app.pid, signal.SIGSTOP)  # it finds both when it looks again
+    for step in (app.cancel, app.hang_up) if first == "cancel" else (app.hang_up, app.cancel):
+        step()
+    os.kill(app.pid, signal.SIGCONT)
+    assert app.exited() == 0
+    view = rundir.read_state(app.app_dir)
+    assert view is None or (view.state == "cancelled" and app.errors == "")
+
+
 @pytest.mark.parametrize("when", ["before create", "before go"])
 def test_an_intent_without_a_signal_is_seen_at_the_next_step(app: Driven, when: str) -> None:
     if when == "before create":
