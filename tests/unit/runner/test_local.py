@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import Enum
 from pathlib import Path
 
 from launcher.runner import Runner, get_runner
@@ -33,6 +34,17 @@ def test_an_app_runs_ends_and_leaves_its_lines():
         assert status.state == AppState.SUCCEEDED
         assert list(runner.log_lines(handle, "main")) == ["one\n", "two\n"]
         assert [listed.app_handle for listed in runner.list("local_cwd")] == [handle]
+
+
+def test_text_of_a_kind_of_its_own_is_text():
+    class Word(str, Enum):
+        ECHO = "echo"
+
+    role = Role(name="main", image="", entrypoint=Word.ECHO, args=[Word.ECHO], env={"WORD": Word.ECHO})
+    with get_runner() as runner:
+        handle = runner.run(AppDef(name="demo", roles=[role]), "local_cwd")
+        runner.wait(handle, timeout_s=30)
+        assert list(runner.log_lines(handle, "main")) == ["echo\n"]
 
 
 def test_a_failure_is_told_with_its_exit_code():
