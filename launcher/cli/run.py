@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from launcher.cli.apps import App
@@ -26,6 +27,7 @@ EXAMPLES = """\
 Exit code 5 when it did not succeed, 130 when it was interrupted."""
 
 NOT_SUCCEEDED = 5
+_SHOWN = 8  # names in a message
 
 
 def add_arguments(parser: Any) -> None:
@@ -33,6 +35,7 @@ def add_arguments(parser: Any) -> None:
 
     parser.add_argument("file", metavar="FILE", help="a job file")
     jobs.add_variables(parser)
+    parser.add_argument("--job", metavar="JOB", help="which one, where FILE has a matrix or is a directory")
     parser.add_argument(
         "-s", "--scheduler", metavar="SCHEDULER", help="run it there, instead of where the file says"
     )
@@ -50,15 +53,9 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli import jobs
-    from launcher.errors import UsageError
     from launcher.runner import get_runner
 
-    launches = jobs.launches([args.file], args, console)
-    if len(launches) != 1:
-        raise UsageError(
-            f"{args.file} holds {len(launches)} jobs, run takes one", hint="name one of its files"
-        )
-    [launch] = launches
+    launch = _one(jobs.launches([args.file], args, console), args)
     scheduler = args.scheduler or launch.scheduler
     with get_runner(launch.key.project, detach=args.detach) as runner:
         app, cfg = _bound(launch, scheduler, args.cfg, runner)
@@ -76,6 +73,24 @@ def run(args: Any, console: Console) -> int:
                 f"cancelling {app.name}"
             )  # closing the runner does it, and waits until nothing is left
             raise
+
+
+def _one(launches: Sequence[Launch], args: Any) -> Launch:
+    """The launch that is meant. Raises UsageError, with the nearest name or all of them."""
+    from launcher.cli.nearest import did_you_mean
+    from launcher.errors import UsageError
+
+    named = [launch for launch in launches if args.job in (None, launch.key.job)]
+    if len(named) == 1:
+        return named[0]
+    names = [launch.key.job for launch in launches]
+    some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    if args.job is not None and not named:
+        hint = did_you_mean(args.job, names) or f"its jobs: {some}"
+        raise UsageError(f"{args.file} has no job `{args.job}`", hint=hint)
+    raise UsageError(
+        f"{args.file} holds {len(launches)} jobs, run takes one", hint=f"choose by --job: {some}"
+    )
 
 
 def _run(info: Any, args: Any, runner: Runner, console: Console) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from launcher.jobfile.span import Span
 from launcher.specs.sensitive import is_sensitive
@@ -49,6 +50,8 @@ def code_frame(
     ]
 
 
+# A file of one long line may have a problem every few characters of it.
+@lru_cache(maxsize=4)
 def without_secrets(line: str) -> str:
     """A line of a job file with literals under sensitive-looking names starred out; its length stays.
 
@@ -71,8 +74,10 @@ def _window(line: str, span: Span) -> tuple[str, int, int]:
     cut = max(0, start - _LEAD) if len(line) > _WIDTH else 0
     head = "…" if cut else ""
     before = head + _shown(line[cut:start])
-    marked = _shown(line[start : max(start, end)])
-    rest = _shown(line[max(start, end) :])
+    end = max(start, end)
+    # No more than can be shown: a line may be as long as a file.
+    marked = _shown(line[start : min(end, start + _WIDTH + 1)])
+    rest = _shown(line[end : end + _WIDTH + 1])
     limit = max(1, _WIDTH - _columns(before))
     if len(marked) > limit:
         marked, rest = marked[: limit - 1] + "…", ""

@@ -37,9 +37,10 @@ Combination = Mapping[str, Cell]
 def combinations(matrix: Any, problems: Collector) -> Sequence[Combination]:
     """The combinations of a matrix whose references are resolved; of what is wrong nothing is left.
 
-    Without any the list is empty, and something was noted.
+    Where it is wrong the list is empty, and something was noted; without axes there is one combination of
+    nothing.
     """
-    if not isinstance(matrix, dict) or not matrix:
+    if not isinstance(matrix, dict):
         _wrong(
             _AT,
             f"`matrix` must be a mapping of axes, not {got(matrix)}",
@@ -47,6 +48,8 @@ def combinations(matrix: Any, problems: Collector) -> Sequence[Combination]:
             problems,
         )
         return []
+    if all(name.startswith("x-") for name in matrix):
+        return [{}]  # a target may take every axis away
     axes = {
         name: _axis(name, matrix[name], problems)
         for name in sorted(matrix)

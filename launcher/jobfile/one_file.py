@@ -22,6 +22,7 @@ from launcher.jobfile.places import JOB_FIELDS
 from launcher.jobfile.project import Home
 from launcher.jobfile.references import References
 from launcher.jobfile.source import Source
+from launcher.jobfile.span import Span
 from launcher.jobfile.trace import Trace
 from launcher.jobfile.variables import AnyVar, Inputs, Value, resolve_variables
 from launcher.jobfile.variants import Variant, Variants, chosen_target
@@ -73,6 +74,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
     problems = Collector(document, document.problems)
     if document.value is None or not _is_known_version(document.value, problems):
         return FileResult(problems=tuple(problems.found))
+    unread = {found.span for found in document.problems if found.code == "yaml-syntax"}
     variants = Variants(document, problems)
     target = chosen_target(work.target, variants.declared, work.home, problems)
     chosen = _compile_variant(variants.of(target), work, problems)
@@ -83,6 +85,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
             inputs = replace(work.inputs, placeholders=True)
             outcome = _compile_variant(variants.of(other), replace(work, inputs=inputs), problems)
             found += news(_said_of(outcome, document), found)
+    found = [each for each in found if each.code == "yaml-syntax" or not _begins_at(each, unread)]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
     if not has_errors:
         advise_variables(chosen.specs, document.value, problems := Collector(document))
@@ -100,6 +103,12 @@ def news(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagno
     """Those whose place has no problem of this kind yet: one mistake may show under many targets."""
     seen = {(found.span, found.code) for found in known}
     return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
+
+
+def _begins_at(found: Diagnostic, unread: Iterable[Span | None]) -> bool:
+    """Whether it is about a value that could not be read: what stands in for it cannot be judged."""
+    places = {(span.line, span.column) for span in unread if span}
+    return found.span is not None and (found.span.line, found.span.column) in places
 
 
 def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:

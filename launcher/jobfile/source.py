@@ -29,6 +29,7 @@ class Source:
     format: Format
     text: str
     _starts: list[int] = field(default_factory=list, repr=False, compare=False)
+    _lines: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset."""
@@ -49,8 +50,10 @@ class Source:
         starts = self._line_starts()
         if number > len(starts):
             return ""
-        end = starts[number] if number < len(starts) else len(self.text)
-        return self.text[starts[number - 1] : end].rstrip("\r\n")
+        if number not in self._lines:  # one text for all problems of a line: it may be as long as the file
+            end = starts[number] if number < len(starts) else len(self.text)
+            self._lines[number] = self.text[starts[number - 1] : end].rstrip("\r\n")
+        return self._lines[number]
 
     def diagnostic(
         self,

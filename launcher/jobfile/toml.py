@@ -167,12 +167,25 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
     if said.startswith("Illegal character") and text[at : at + 1] in ("\r", "\n"):
         message, label = "this quote is never closed", "close it"
         at = max(text.rfind('"', 0, at), text.rfind("'", text.rfind("\n", 0, at) + 1, at))
+    opened = _opened(text, at) if re.search("Unterminated string|Expected \"'''", said) else None
+    if opened is not None:
+        message, at = "this quote is never closed", opened
+    if said.startswith("Unescaped"):
+        at = max(0, text.rfind("\\", 0, at))
     if message.startswith("this begins neither") and text[at : at + 1].isalpha():
         label = "put keys with other letters than A to Z in quotes"
     if at >= len(text) and text:
         at = len(text.rstrip()) - 1 if text.strip() else 0
     hint = "" if label else f"the parser says: {said}"
     return source.diagnostic(at, at + 1, "toml-syntax", message, label=label, hint=hint)
+
+
+def _opened(text: str, at: int) -> int | None:
+    """Where the text in three quotes begins that goes on at `at`; None where there is none."""
+    for quotes in ('"' * 3, "'" * 3):
+        if text.count(quotes, 0, at) % 2:
+            return text.rfind(quotes, 0, at)
+    return None
 
 
 def _value_label(word: str) -> str:
