@@ -23,6 +23,7 @@ def world() -> Iterator[Path]:
     before, there = dict(os.environ), os.getcwd()
     for name in [name for name in os.environ if name.startswith("LAUNCHER_")]:
         del os.environ[name]
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users run compiled modules, from the second time on
     os.environ |= {"LAUNCHER_HOME": str(folder / "l"), "HOME": str(folder), "PYTHONPATH": str(ROOT)}
     os.chdir(folder)
     try:
