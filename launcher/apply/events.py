@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Lock
 from time import time
 from typing import Any, Literal
 
@@ -47,7 +47,7 @@ class Events:
 
     def __init__(self, on_event: OnEvent | None) -> None:
         self._on_event = on_event
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def tell(self, name: EventName, key: JobKey, **facts: Any) -> None:
         if self._on_event is not None:

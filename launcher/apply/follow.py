@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,8 @@ from launcher.state.ledger import Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from threading import Event
+
     from launcher.schedulers.responses import DescribeAppResponse
 
 OnLog = Callable[[JobKey, str, int, bytes], None]
@@ -76,6 +77,8 @@ def _in_threads(
 
     Daemons all: an interrupt of the main thread leaves them behind, and with it the process.
     """
+    import threading
+
     failures: list[BaseException] = []
     done = threading.Event()
 
@@ -118,9 +121,7 @@ def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
         on_log(outcome.key, role, k, data)
 
 
-def _report(
-    on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, done: threading.Event
-) -> None:
+def _report(on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, done: Event) -> None:
     """Look at the apps a few times a second, for somebody who watches a terminal; once more at the end."""
     last = False
     while not last:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import RLock
 
 from launcher.apply.events import event, of_job
 from launcher.cli.console import OutputClosed, OutputError
@@ -41,7 +41,7 @@ class Watch:
         self._format = format
         self._wait = wait
         self._logs = logs
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
         self._progress: Progress | None = None

@@ -102,16 +102,11 @@ def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
 
 def filled_in(role: Schema) -> Schema:
     """A role to which `defaults` may add: nothing has to be there, and `null` takes a default away."""
-    out = {key: value for key, value in role.items() if key != "required"}
-    out["properties"] = {key: nullable(value) for key, value in role["properties"].items()}
+    out = _overlay(role)
+    out["title"] = role["title"]
     for key, value in role["properties"].items():
         if "default" in value:
             out["properties"][key]["default"] = value["default"]
-    env = out["properties"]["env"]["patternProperties"]
-    out["properties"]["env"] = {
-        **out["properties"]["env"],
-        "patternProperties": {name: nullable(value) for name, value in env.items()},
-    }
     return out
 
 

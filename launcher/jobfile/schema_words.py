@@ -123,7 +123,7 @@ def dressed(job: Schema) -> Schema:
     """The schema of job files with names, texts of choices and patterns, and snippets. Edits `job`."""
     for name, model in job["$defs"].items():
         plain = name.removesuffix("Overlay")
-        model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]} in a target"
+        model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     for part in subschemas(job):
         if "enum" in part:
             part["enumDescriptions"] = [_CHOICES[value] for value in part["enum"]]
