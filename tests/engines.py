@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+EDITOR_TOOLS = ("yaml-language-server", "taplo", "tombi", "check-jsonschema")
+_SERVERS = Path(__file__).resolve().parent.parent / "build" / "editors" / "node_modules" / ".bin"
 
 
 def _command(name: str) -> Callable[[], str]:
     return lambda: "" if shutil.which(name) else f"there is no `{name}` command"
 
 
+def editor_tool(name: str) -> str:
+    """The path of a language server or checker, what `.ci/run` installs first; "" where it is missing."""
+    folders = [str(_SERVERS), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    return shutil.which(name, path=os.pathsep.join(folders)) or ""
+
+
+def _editors() -> str:
+    missing = [name for name in EDITOR_TOOLS if not editor_tool(name)]
+    if "yaml-language-server" not in missing and not shutil.which("node"):
+        missing.append("node")
+    return f"there is no {', no '.join(missing)}; .ci/run installs them" if missing else ""
+
+
 PROBES: dict[str, Callable[[], str]] = {
     "local": lambda: "" if hasattr(os, "pidfd_open") else "this system has no pidfd",
     "git": _command("git"),
+    "editors": _editors,
 }
 """Engine → "" when it can be used, else the reason why not."""
 

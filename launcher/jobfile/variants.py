@@ -112,7 +112,7 @@ class Variants:
                 self.problems.add((*path, key), "unknown-field", message, at="key", label="delete it here")
         value = self.document.value or {}
         self._check_removals(path, overlay, value, ())
-        if isinstance(overlay.get("defaults"), dict):
+        if overlay.get("defaults") is not None:
             self._check_defaults(overlay["defaults"], (*path, "defaults"))
         self._vars_checked(path, overlay.get("vars"), value.get("vars"))
 

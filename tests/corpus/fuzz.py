@@ -24,10 +24,58 @@ from tests.corpus.words import BAD, GOOD
 
 CODES = {0, 6}  # right, wrong: `validate` knows nothing else of a file that can be read
 SLOW_S = 10.0
-PIECES = [b"\t", b"\n", b"\r\n", b"  ", b"- ", b": ", b"[", b"]", b"{", b"}", b'"', b"'", b"&a ", b"*a", b"<<: *a"]
-PIECES += [b"!!str ", b"!x ", b"|", b">", b"#", b"%", b"@", b"?", b"$<var.epochs>", b"$<app_id>", b"$$<x>", b"${"]
-PIECES += [b"null", b"1e999", b'"\\0"', b"= ", b'"""', b"[[a]]\n", b"[a.b]\n", b"2020-01-01", b"9" * 5000, b"\x00"]
-PIECES += [b"\xff", b"\xc2\x85", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"---\n", b"...\n", b"{range: [0, 999999999]}"]
+PIECES = [
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b"  ",
+    b"- ",
+    b": ",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b'"',
+    b"'",
+    b"&a ",
+    b"*a",
+    b"<<: *a",
+]
+PIECES += [
+    b"!!str ",
+    b"!x ",
+    b"|",
+    b">",
+    b"#",
+    b"%",
+    b"@",
+    b"?",
+    b"$<var.epochs>",
+    b"$<app_id>",
+    b"$$<x>",
+    b"${",
+]
+PIECES += [
+    b"null",
+    b"1e999",
+    b'"\\0"',
+    b"= ",
+    b'"""',
+    b"[[a]]\n",
+    b"[a.b]\n",
+    b"2020-01-01",
+    b"9" * 5000,
+    b"\x00",
+]
+PIECES += [
+    b"\xff",
+    b"\xc2\x85",
+    b"\xe2\x80\xa8",
+    b"\xef\xbb\xbf",
+    b"---\n",
+    b"...\n",
+    b"{range: [0, 999999999]}",
+]
 PIECES += [b"[" * 200, b"{a: " * 70, b"- " * 100, b"$<" * 500, b"a." * 500 + b"= 1\n", b"targets: {a: {}}\n"]
 
 
@@ -90,6 +138,8 @@ def fuzz(seconds: float, seed: int, keep: Path | None) -> dict[str, object]:
     findings: list[str] = []
     count, slowest = 0, 0.0
     before = peak_mb()
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         for data, suffix, style in inputs(seed):
@@ -103,9 +153,10 @@ def fuzz(seconds: float, seed: int, keep: Path | None) -> dict[str, object]:
             if said:
                 findings.append(said)
                 if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
                     (keep / f"{count}.launcher.{suffix}").write_bytes(data)
                     (keep / f"{count}.txt").write_text(said)
+            if took > slowest and keep is not None:
+                (keep / f"slowest.launcher.{suffix}").write_bytes(data)
             count, slowest = count + 1, max(slowest, took)
             if time.monotonic() > end:
                 break

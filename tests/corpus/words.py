@@ -1,23 +1,33 @@
 """The files of the corpus, and the diagnostics that the wrong ones say they give.
 
 A wrong file begins with one line for each diagnostic, in order: `# expect: CODE LINE:COLUMN`, or `-` for the
-place where the whole file is meant. Where the text cannot hold a comment, they stand in FILE.expect beside it.
+place where the whole file is meant. Where the text cannot hold a comment, FILE.expect beside it has them.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from launcher.cli.run_options import RunOptions
 from launcher.jobfile import Compiled, Diagnostic, Environment, compile_files
+from launcher.jobfile.inputs import Folders
+from launcher.jobfile.one_file import compile_document
+from launcher.jobfile.one_job import Work
+from launcher.jobfile.parse import parse
+from launcher.jobfile.project import Homes
+from launcher.jobfile.source import Source
+from launcher.jobfile.variables import Inputs
+from launcher.specs import Launch
 
 FOLDER = Path(__file__).resolve().parent
 GOOD = sorted((FOLDER / "good").rglob("*.launcher.*"))
 BAD = sorted(path for path in (FOLDER / "bad").rglob("*.launcher.*") if path.suffix != ".expect")
 _EXPECT = re.compile(rb"^# expect: (\S+) (\S+)\r?$", re.MULTILINE)
-_SCHEDULERS = RunOptions()
+SCHEDULERS = RunOptions()
 
 
 class Found(NamedTuple):
@@ -30,13 +40,23 @@ class Found(NamedTuple):
 
 def name_of(path: Path) -> str:
     """What a file of the corpus is called: its path below the corpus."""
-    return path.relative_to(FOLDER).as_posix()
+    return os.path.relpath(path, FOLDER).replace(os.sep, "/")
 
 
 def compiled(path: Path, *, placeholders: bool = True) -> Compiled:
     """A file as `launcher validate` compiles it."""
-    environment = Environment(schedulers=_SCHEDULERS, cwd=str(FOLDER), environ={})
+    environment = Environment(schedulers=SCHEDULERS, cwd=str(FOLDER), environ={})
     return compile_files([name_of(path)], environment=environment, placeholders=placeholders)
+
+
+def jobs_of(path: Path, source: Source) -> Sequence[Launch]:
+    """The jobs of a text that must be right, as if it were the file at `path`."""
+    home = Homes(str(FOLDER), is_asked=False, schedulers=SCHEDULERS).of(str(path.parent))
+    inputs = Inputs({}, {}, placeholders=True)
+    work = Work(str(path), inputs, None, SCHEDULERS, home, Folders(False))
+    result = compile_document(parse(source), work)
+    assert not [each for each in result.problems if each.severity == "error"], result.problems
+    return result.launches
 
 
 def expected(path: Path) -> list[Found]:

@@ -74,36 +74,43 @@ class Server:
         self._say("exit", None)
         self._process.communicate(timeout=ANSWER_S)
 
-    def findings(self, text: str, name: str = "job.launcher.yaml") -> list[Finding]:
-        """What the server finds wrong with a text, in its order."""
-        uri = self._open(text, name)
-        while True:
-            told = self._wait(lambda message: message.get("method") == "textDocument/publishDiagnostics")
-            if told["params"]["uri"] == uri:
-                break
-        self._close(uri)
-        return sorted(_finding(text, found) for found in told["params"]["diagnostics"])
+    def findings(self, text: str) -> list[Finding]:
+        """What the server finds wrong with a text, from top to bottom."""
+        return self.findings_in([text])[0]
 
-    def complete(self, text: str, name: str = "job.launcher.yaml") -> dict[str, Item]:
+    def findings_in(self, texts: Sequence[str]) -> list[list[Finding]]:
+        """The findings in each of several texts, all open at once: the server waits before each of them."""
+        opened = {self._open(text): text for text in texts}
+        found: dict[str, list[Finding]] = {}
+        while len(found) < len(opened):
+            told = self._wait(lambda message: message.get("method") == "textDocument/publishDiagnostics")
+            uri, problems = told["params"]["uri"], told["params"]["diagnostics"]
+            if uri in opened:
+                found[uri] = sorted(_finding(opened[uri], problem) for problem in problems)
+        for uri in opened:
+            self._close(uri)
+        return [found[uri] for uri in opened]
+
+    def complete(self, text: str) -> dict[str, Item]:
         """What the server offers at the mark `|` in a text, by label."""
         text, position = _marked(text)
-        uri = self._open(text, name)
+        uri = self._open(text)
         got = self._ask("textDocument/completion", {"textDocument": {"uri": uri}, "position": position})
         self._close(uri)
         items = got["items"] if isinstance(got, dict) else got or []
         return {item["label"]: _item(item) for item in items}
 
-    def hover(self, text: str, name: str = "job.launcher.yaml") -> str:
+    def hover(self, text: str) -> str:
         """What the server says about the place of the mark `|` in a text, as Markdown."""
         text, position = _marked(text)
-        uri = self._open(text, name)
+        uri = self._open(text)
         got = self._ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": position})
         self._close(uri)
         return str(got["contents"]["value"]) if got else ""
 
-    def _open(self, text: str, name: str) -> str:
+    def _open(self, text: str) -> str:
         self._number += 1  # a name of its own: nothing said about another text can be taken for an answer
-        uri = (self.folder / f"{self._number}-{name}").as_uri()
+        uri = (self.folder / f"job-{self._number}.launcher.yaml").as_uri()
         document = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
         self._say("textDocument/didOpen", {"textDocument": document})
         return uri
@@ -162,7 +169,7 @@ def _marked(text: str) -> tuple[str, dict[str, int]]:
 
 def _finding(text: str, found: Mapping[str, Any]) -> Finding:
     start, end = found["range"]["start"], found["range"]["end"]
-    line = (text.split("\n") + [""])[start["line"]]
+    line = [*text.split("\n"), ""][start["line"]]
     last = end["character"] if end["line"] == start["line"] else len(line)
     return Finding(start["line"] + 1, line[start["character"] : last], found["message"])
 

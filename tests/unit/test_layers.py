@@ -10,7 +10,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "launcher").rglob("*.py"))
 
-RANK = {"errors": 0, "paths": 0, "command": 0, "git": 0, "database": 0, "actor": 0, "limits": 0, "secrets": 0, "specs": 1}
+RANK = {
+    "errors": 0,
+    "paths": 0,
+    "command": 0,
+    "git": 0,
+    "database": 0,
+    "actor": 0,
+    "limits": 0,
+    "secrets": 0,
+    "specs": 1,
+}
 RANK |= {"components": 2, "schedulers": 2, "plan": 2, "state": 2, "workspace": 2}
 RANK |= {"jobfile": 3, "runner": 3, "apply": 4, "cli": 5, "__main__": 6}
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace

@@ -89,6 +89,12 @@ def test_the_job_has_the_name_of_its_combination(tmp_path: Path) -> None:
     ]
 
 
+def test_without_axes_there_is_one_job(tmp_path: Path) -> None:
+    text = HEAD + "roles: {a: {entrypoint: x}}\nmatrix: {a: [1]}\ntargets: {one: {matrix: {a: null}}}\n"
+    assert list(launches(tmp_path, text)) == ["job-1"]
+    assert list(launches(tmp_path, text, target="one")) == ["job"]
+
+
 def test_axes_take_references_and_targets_change_them(tmp_path: Path) -> None:
     text = HEAD + ROLE + "vars: {n: {type: int, default: 2}, s: {type: str, default: q}}\n"
     text += "matrix: {a: {range: [0, $<var.n>]}, b: [$<var.s>, $<target.name>], c: [1]}\n"
@@ -114,7 +120,7 @@ def test_yaml_and_toml_agree(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("matrix", "place"),
     [
-        ("{}", "4:1 wrong-type"),
+        ("{exclude: [{a: 1}]}", "4:21 unknown-field"),
         ("[1]", "4:1 wrong-type"),
         ("{a: 1}", "4:10 wrong-type"),
         ("{a: []}", "4:10 missing-field"),

@@ -30,7 +30,8 @@ BEYOND: dict[str, str] = {
     r"unknown-field there is no .* here to remove",
     "what `defaults` does not give must be in the role": r"missing-field role `.*` has no `entrypoint`",
     "what a target takes away must not be needed": r"missing-field the job has no `roles`",
-    "what may not be empty": r"missing-field .* (is empty|has no values)",
+    "what may not be empty": r"[a-z-]+ .*( is empty| has no values|, not a mapping$)",
+    "which type a variable has whose default a target changes": "wrong-type `default` of variable",
     "what may not stand twice": "duplicate-key",
     "how fields must agree": "constraint",
     "how many jobs a matrix makes": r"too-large|out-of-range axis|wrong-type `range` takes",
@@ -42,7 +43,7 @@ THROUGH_VARIABLES = r"out-of-range|unknown-variant .* cannot be"
 
 
 def _is_overridden(mutation: Mutation) -> bool:
-    return mutation.path[:3] == ("defaults", "role", "env")
+    return mutation.path[:2] == ("defaults", "role")
 
 
 STRICTER: dict[str, Callable[[Mutation], bool]] = {

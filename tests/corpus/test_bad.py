@@ -1,0 +1,62 @@
+"""Each wrong file gives precisely the diagnostics that it says it gives."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.cli.main import main
+from launcher.jobfile import render
+from launcher.jobfile.diagnostics import CODES
+from tests.corpus.words import BAD, FOLDER, Found, compiled, expected, found, name_of
+
+# What no single file can show, or only with a repository around it: see tests/unit/jobfile.
+ELSEWHERE = {"dirty-tree", "no-commit", "duplicate-job", "no-job-files", "no-such-file", "unreadable"}
+ELSEWHERE |= {"unset-variable"}  # `validate` puts a placeholder there
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(BAD) >= 150
+
+
+@pytest.mark.parametrize("path", BAD, ids=name_of)
+def test_it_gives_precisely_what_it_says(path: Path) -> None:
+    result = compiled(path)
+    assert [found(each) for each in result.diagnostics] == expected(path), render(result.diagnostics)
+    assert result.launches or result.errors
+
+
+def test_every_code_is_shown() -> None:
+    shown = {each.code for path in BAD for each in expected(path)}
+    assert shown == CODES.keys() - ELSEWHERE
+
+
+def test_the_command_says_the_same_of_all_of_them_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(FOLDER)
+    assert main(["validate", "--format", "json", "bad"]) == 6
+    said = Counter(_in_short(each) for each in json.loads(capsys.readouterr().out)["diagnostics"])
+    assert said == Counter(each for path in BAD for each in expected(path))
+
+
+def _in_short(diagnostic: dict[str, Any]) -> Found:
+    span = diagnostic["span"]
+    at = f"{span['line']}:{span['column']}" if span else "-"
+    return Found(diagnostic["file"], diagnostic["code"], at)
+
+
+@pytest.mark.parametrize("path", BAD, ids=name_of)
+def test_only_errors_stop_a_file_and_strict_stops_warnings_too(path: Path) -> None:
+    assert main(["validate", str(path)]) == (6 if compiled(path).errors else 0)
+    assert main(["validate", "--strict", str(path)]) == 6
+
+
+def test_a_file_of_more_than_a_mebibyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.launcher.yaml"
+    path.write_text("version: 1\nname: large\nroles: {main: {entrypoint: a}}\n" + "#\n" * 2**19)
+    assert main(["validate", str(path)]) == 6

@@ -1,0 +1,271 @@
+"""The committed schema on the corpus, through jsonschema and through check-jsonschema: one verdict with the
+models, but for the rules that a schema cannot say, all of which are listed here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from launcher.jobfile.document import Document
+from launcher.jobfile.parse import parse
+from launcher.jobfile.source import Source, source_of
+from tests.corpus.words import BAD, FOLDER, GOOD, compiled, name_of
+
+SCHEMA = FOLDER.parents[1] / "schemas" / "job-v1.schema.json"
+VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))
+
+BEYOND: Mapping[str, tuple[str, ...]] = {
+    "what the text says that its values do not: a key twice, a tag, keys that are no text, `<<` of text": (
+        "toml/duplicate-key.launcher.toml",
+        "yaml/custom-tag.launcher.yaml",
+        "yaml/duplicate-key-quoted.launcher.yaml",
+        "yaml/duplicate-key.launcher.yaml",
+        "yaml/duplicate-merge.launcher.yaml",
+        "yaml/duplicate-role.launcher.yaml",
+        "yaml/duplicate-top-level.launcher.yaml",
+        "yaml/exclamation-read-as-tag.launcher.yaml",
+        "yaml/list-as-key.launcher.yaml",
+        "yaml/merge-of-list-of-text.launcher.yaml",
+        "yaml/merge-of-text.launcher.yaml",
+        "yaml/null-as-key.launcher.yaml",
+        "yaml/number-as-key.launcher.yaml",
+        "yaml/true-as-key.launcher.yaml",
+    ),
+    "what stands in another file, launcher.toml": (
+        "project/bad-name/job.launcher.yaml",
+        "project/lifecycle/job.launcher.yaml",
+        "project/number/job.launcher.yaml",
+        "project/option-type/job.launcher.yaml",
+        "project/syntax/job.launcher.yaml",
+        "project/unknown-field/job.launcher.yaml",
+        "project/unknown-option/job.launcher.yaml",
+        "project/unknown-scheduler/job.launcher.yaml",
+        "project/unknown-target/job.launcher.yaml",
+    ),
+    "what is on the disk: the workspace": (
+        "fields/workspace-is-a-file.launcher.yaml",
+        "fields/workspace-is-not-there.launcher.yaml",
+    ),
+    "which schedulers there are here, and their options": (
+        "fields/scheduler-option-list.launcher.yaml",
+        "fields/scheduler-option-type.launcher.yaml",
+        "fields/unknown-scheduler-option.launcher.yaml",
+        "fields/unknown-scheduler.launcher.yaml",
+        "targets/option-of-the-other-scheduler.launcher.yaml",
+        "targets/unknown-scheduler.launcher.yaml",
+    ),
+    "which named resources there are here": ("resources/unknown-name.launcher.yaml",),
+    "which names are declared: variables, axes, targets": (
+        "matrix/exclude-unknown-axis.launcher.yaml",
+        "matrix/in-toml.launcher.toml",
+        "names/target-default.launcher.yaml",
+        "references/forgotten-var-prefix.launcher.yaml",
+        "references/in-block-text.launcher.yaml",
+        "references/in-mount-text.launcher.yaml",
+        "references/misspelt-run-macro.launcher.yaml",
+        "references/no-matrix.launcher.yaml",
+        "references/no-vars-at-all.launcher.yaml",
+        "references/third-of-three-in-a-text.launcher.yaml",
+        "references/unknown-axis.launcher.yaml",
+        "references/unknown-git-fact.launcher.yaml",
+        "references/unknown-in-target-only.launcher.yaml",
+        "references/unknown-job-fact.launcher.yaml",
+        "references/unknown-variable.launcher.yaml",
+        "references/upper-case.launcher.yaml",
+        "targets/null-removes-nothing.launcher.yaml",
+        "targets/reference-nobody-knows.launcher.yaml",
+        "targets/unknown-variable.launcher.yaml",
+    ),
+    "where a reference may stand, and when its value is known": (
+        "phases/job-dir-in-timeout.launcher.yaml",
+        "phases/old-spelling-in-image.launcher.yaml",
+        "phases/run-macro-in-cfg.launcher.yaml",
+        "phases/run-macro-in-count.launcher.yaml",
+        "phases/run-macro-in-description.launcher.yaml",
+        "phases/run-macro-in-image.launcher.yaml",
+        "phases/run-macro-in-mount-destination.launcher.yaml",
+        "phases/run-macro-in-project.launcher.yaml",
+        "phases/run-macro-in-resource.launcher.yaml",
+        "phases/run-macro-in-retry-policy.launcher.yaml",
+        "phases/run-macro-in-timeout.launcher.yaml",
+        "phases/variable-from-variable.launcher.yaml",
+        "references/in-key.launcher.yaml",
+        "secrets/run-macro-inside.launcher.yaml",
+    ),
+    "what a reference stands for: its type, its range": (
+        "matrix/of-another-type.launcher.yaml",
+        "matrix/wrong-in-one-combination.launcher.yaml",
+        "references/typed-in-toml.launcher.toml",
+        "targets/default-of-other-type.launcher.yaml",
+        "targets/default-out-of-range.launcher.yaml",
+        "variables/in-text-of-a-count.launcher.yaml",
+        "variables/text-used-as-count.launcher.yaml",
+        "variables/too-large-where-used.launcher.yaml",
+        "variables/wrong-variant-where-used.launcher.yaml",
+    ),
+    "what two fields say together": (
+        "fields/two-timeouts.launcher.yaml",
+        "mounts/same-destination.launcher.yaml",
+        "ranges/min-over-default-num.launcher.yaml",
+        "ranges/min-over-num.launcher.yaml",
+        "resources/memory-twice.launcher.yaml",
+        "targets/only-in-sum-wrong.launcher.yaml",
+        "variables/choice-out-of-range.launcher.yaml",
+        "variables/default-below-min.launcher.yaml",
+        "variables/default-no-choice.launcher.yaml",
+        "variables/empty-range.launcher.yaml",
+    ),
+    "what targets and `defaults` leave of a role": (
+        "defaults/nothing-to-remove.launcher.yaml",
+        "fields/missing-entrypoint.launcher.yaml",
+        "targets/new-role-without-entrypoint.launcher.yaml",
+        "targets/removes-entrypoint.launcher.yaml",
+        "toml/role-without-entrypoint.launcher.toml",
+        "types/env-value-empty.launcher.yaml",
+        "types/replicas-null.launcher.yaml",
+    ),
+    "how many there must be: engines do not agree about minItems and minProperties": (
+        "fields/no-role.launcher.yaml",
+        "lifecycle/rerun-on-no-files.launcher.yaml",
+        "matrix/empty-axis.launcher.yaml",
+        "matrix/range-of-one.launcher.yaml",
+        "variables/empty-choices.launcher.yaml",
+    ),
+    "what the matrix makes": (
+        "matrix/a-billion.launcher.yaml",
+        "matrix/exclude-everything.launcher.yaml",
+        "matrix/exclude-nothing.launcher.yaml",
+        "matrix/include-half.launcher.yaml",
+        "matrix/range-backwards.launcher.yaml",
+        "matrix/too-many.launcher.yaml",
+        "matrix/value-twice.launcher.yaml",
+        "names/axis-with-space.launcher.yaml",
+    ),
+    "what a range counts": ("matrix/range-without-step.launcher.yaml",),
+    "what is inside a text: units in order, amounts, the parts of a mount, NUL": (
+        "encodings/nul-escape.launcher.yaml",
+        "lifecycle/timeout-wrong-order.launcher.yaml",
+        "mounts/home-of-another.launcher.yaml",
+        "mounts/text-two-mounts.launcher.yaml",
+        "mounts/text-unknown-option.launcher.yaml",
+        "ranges/timeout-of-a-century.launcher.yaml",
+        "ranges/timeout-zero-text.launcher.yaml",
+        "resources/memory-zero.launcher.yaml",
+    ),
+    "that 2.0 is no whole number, that NaN is none at all, that `null` is no value of free fields": (
+        "toml/not-a-number.launcher.toml",
+        "types/metadata-null.launcher.yaml",
+        "types/replicas-float.launcher.yaml",
+    ),
+    "what only `--strict` minds": (
+        "secrets/literal.launcher.yaml",
+        "secrets/unpinned-image.launcher.yaml",
+        "variables/unused.launcher.yaml",
+    ),
+    "that a name ends where it ends: `$` stands before a last line end too, for Python's `re`": (
+        "names/trailing-newline.launcher.yaml",
+    ),
+}
+
+# Files that check-jsonschema reads otherwise than we do: good ones that it refuses (a mark before TOML),
+# wrong ones that it takes (keys and tags that we do without), one that Python lets pass and it does not.
+OTHER_READING: Mapping[str, tuple[str, ...]] = {
+    "good": ("good/byte-order-mark-toml.launcher.toml",),
+    "takes": (
+        "bad/encodings/lone-surrogate.launcher.yaml",
+        "bad/yaml/directive.launcher.yaml",
+        "bad/yaml/int-tag.launcher.yaml",
+        "bad/yaml/list-as-key.launcher.yaml",
+        "bad/yaml/null-as-key.launcher.yaml",
+        "bad/yaml/number-as-key.launcher.yaml",
+        "bad/yaml/true-as-key.launcher.yaml",
+    ),
+    "refuses": ("bad/names/trailing-newline.launcher.yaml",),
+}
+
+
+def read(path: Path) -> Document | None:
+    """The file as we read it; None for what is no text or has no value at all."""
+    source = source_of(str(path), path.read_bytes())
+    document = parse(source) if isinstance(source, Source) else None
+    return document if document is not None and document.value is not None else None
+
+
+def is_valid(path: Path) -> bool | None:
+    """What the schema says of a file; None when there is nothing to say it of."""
+    document = read(path)
+    return VALIDATOR.is_valid(as_json(document.value)) if document is not None else None
+
+
+def as_json(value: Any) -> Any:
+    """Dates and times of TOML as the text that they are to every JSON tool."""
+    if isinstance(value, dict):
+        return {key: as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [as_json(inner) for inner in value]
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+@pytest.mark.parametrize("path", GOOD, ids=name_of)
+def test_every_good_file_is_valid(path: Path) -> None:
+    assert is_valid(path)
+
+
+def test_what_the_schema_lets_pass_is_listed_with_the_rule_that_it_cannot_say() -> None:
+    passed = {name_of(path) for path in BAD if is_valid(path)}
+    listed = [f"bad/{name}" for names in BEYOND.values() for name in names]
+    assert sorted(passed) == sorted(listed)
+
+
+def test_what_the_schema_refuses_the_models_refuse() -> None:
+    for path in BAD:
+        assert is_valid(path) is not False or compiled(path).errors
+
+
+@pytest.fixture(scope="module")
+def refused() -> set[str]:
+    """The files of the corpus that check-jsonschema refuses: wrong by the schema, or unreadable to it."""
+    paths = [path for path in (*GOOD, *BAD) if is_for_the_tool(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--schemafile",
+        str(SCHEMA),
+        "-o",
+        "json",
+        *map(str, paths),
+    ]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    named = {found["filename"] for kind in ("errors", "parse_errors") for found in said[kind]}
+    return {name_of(Path(name)) for name in named}
+
+
+def test_an_independent_tool_takes_every_good_file(refused: set[str]) -> None:
+    assert refused & {name_of(path) for path in GOOD} == set(OTHER_READING["good"])
+
+
+def test_an_independent_tool_agrees_about_every_wrong_file(refused: set[str]) -> None:
+    names = {name_of(path): path for path in BAD if is_for_the_tool(path)}
+    ours = {name for name, path in names.items() if is_valid(path) is not True or has_problems(path)}
+    theirs = refused & names.keys()
+    assert ours - theirs == set(OTHER_READING["takes"])
+    assert theirs - ours == set(OTHER_READING["refuses"])
+
+
+def is_for_the_tool(path: Path) -> bool:
+    """It knows no limits, and ends in a traceback at bytes that are no UTF-8."""
+    return path.parent.name != "limits" and isinstance(source_of(str(path), path.read_bytes()), Source)
+
+
+def has_problems(path: Path) -> bool:
+    """Whether the text itself is wrong: a key twice, a tag, bytes that are no text."""
+    document = read(path)
+    return document is not None and bool(document.problems)

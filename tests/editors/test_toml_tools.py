@@ -1,0 +1,124 @@
+"""taplo and tombi on TOML job files, which name their schema in the first line; check-jsonschema on all."""
+
+from __future__ import annotations
+
+import subprocess
+from codecs import BOM_UTF8
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import engines
+from tests.editors.conftest import ROOT
+from tests.unit.jobfile.test_compile import FULL, FULL_TOML
+
+SCHEMA = ROOT / "schemas" / "job-v1.schema.json"
+MODELINE = "#:schema ../../schemas/job-v1.schema.json\n"
+CORPUS = sorted((ROOT / "tests" / "corpus" / "good").rglob("*.launcher.toml"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.toml"))
+ALL_EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.*"))
+GOOD = MODELINE + 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\n'
+
+# What is added to a good file, and the place of what is wrong with it.
+WRONG = {
+    "num_replica = 2\n": "6:1",
+    "max_retries = -1\n": "6:15",
+    'num_replicas = "two"\n': "6:16",
+    'retry_policy = "never"\n': "6:16",
+    "port_map = { a = 70000 }\n": "6:18",
+    'resource = { memory = "4gigs" }\n': "6:23",
+}
+
+
+def run(tool: str, arguments: Sequence[str | Path]) -> tuple[int, str]:
+    """The exit code of a tool and all that it prints."""
+    engines.require("editors")
+    argv = [engines.editor_tool(tool), *map(str, arguments)]
+    got = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return got.returncode, got.stdout + got.stderr
+
+
+def taplo(path: Path) -> tuple[int, str]:
+    return run("taplo", ["check", "--colors", "never", "--schema", SCHEMA.as_uri(), path])
+
+
+def tombi(path: Path) -> tuple[int, str]:
+    return run("tombi", ["lint", "--offline", path])
+
+
+TOOLS = (taplo, tombi)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_nothing_is_wrong_with_an_example(tool, path):
+    assert path.read_text().startswith(MODELINE)
+    code, told = tool(path)
+    assert code == 0, told
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_nothing_is_wrong_with_the_whole_language(tool, project):
+    path = project / "examples" / "x" / "full.launcher.toml"
+    path.write_text(MODELINE + FULL_TOML)
+    code, told = tool(path)
+    assert code == 0, told
+
+
+def test_taplo_finds_nothing_wrong_in_the_corpus_of_good_files():
+    # A byte order mark is TOML, but taplo does not know it.
+    paths = [path for path in CORPUS if not path.read_bytes().startswith(BOM_UTF8)]
+    code, told = run("taplo", ["check", "--colors", "never", "--schema", SCHEMA.as_uri(), *paths])
+    assert code == 0, told
+
+
+def test_taplo_finds_the_schema_by_the_first_line(project):
+    path = project / "examples" / "x" / "bound.launcher.toml"
+    path.write_text(GOOD + "surplus = 1\n")
+    code, told = run("taplo", ["check", "--colors", "never", path])
+    assert code == 1
+    assert "surplus" in told
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("wrong", WRONG, ids=str.strip)
+def test_what_is_wrong_is_found_at_its_place(tool, wrong, project):
+    path = project / "examples" / "x" / "wrong.launcher.toml"
+    path.write_text(GOOD + wrong)
+    code, told = tool(path)
+    assert code == 1
+    assert f"wrong.launcher.toml:{WRONG[wrong]}" in told
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_references_are_left_alone(tool, project):
+    path = project / "examples" / "x" / "right.launcher.toml"
+    path.write_text(GOOD + 'num_replicas = "$<var.n>"\nretry_policy = "$<var.p>"\nargs = [1, "$<app_id>"]\n')
+    code, told = tool(path)
+    assert code == 0, told
+
+
+def check_jsonschema(path: Path) -> tuple[int, str]:
+    return run("check-jsonschema", ["--schemafile", SCHEMA, path])
+
+
+def test_another_judge_takes_every_example_and_the_whole_language(tmp_path):
+    full = tmp_path / "full.launcher.yaml"
+    full.write_text(FULL)
+    for path in (*ALL_EXAMPLES, full):
+        code, told = check_jsonschema(path)
+        assert code == 0, told
+
+
+def test_another_judge_finds_the_same_wrong(tmp_path):
+    path = tmp_path / "wrong.launcher.toml"
+    for wrong in WRONG:
+        path.write_text(GOOD + wrong)
+        code, told = check_jsonschema(path)
+        assert (code, "$.roles.main" in told) == (1, True), told
+
+
+def test_the_schema_itself_is_one():
+    code, told = run("check-jsonschema", ["--check-metaschema", SCHEMA])
+    assert code == 0, told

@@ -1,0 +1,190 @@
+"""yaml-language-server on job files: what it marks, what it offers, what it tells."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import ROOT
+from tests.editors.lsp import Server
+from tests.unit.jobfile.test_schema import BAD, GOOD
+from tests.unit.jobfile.words import compile_text
+
+MODELINE = "# yaml-language-server: $schema=../../schemas/job-v1.schema.json\n"
+HEAD = MODELINE + "version: 1\nname: a\n"
+ROLE = HEAD + "roles:\n  main:\n    entrypoint: x\n"
+CORPUS = sorted((ROOT / "tests" / "corpus" / "good").rglob("*.launcher.yaml"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.launcher.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_nothing_is_marked_in_an_example(server: Server, path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith(MODELINE)
+    assert server.findings(text) == []
+
+
+def test_nothing_is_marked_in_a_good_file(server: Server) -> None:
+    found = server.findings_in([MODELINE + text for text in GOOD])
+    assert {text: marks for text, marks in zip(GOOD, found, strict=True) if marks} == {}
+
+
+def test_nothing_is_marked_in_the_corpus_of_good_files(server: Server) -> None:
+    texts = {path.name: MODELINE + path.read_bytes().decode("utf-8-sig") for path in CORPUS}
+    found = zip(texts, server.findings_in([*texts.values()]), strict=True)
+    assert {name: marks for name, marks in found if marks} == {}
+
+
+def test_something_is_marked_in_each_bad_file(server: Server) -> None:
+    found = server.findings_in([MODELINE + text for text in BAD])
+    assert [text for text, marks in zip(BAD, found, strict=True) if not marks] == []
+
+
+# What is added to a good file → the marked texts, and the words about the first of them.
+WRONG = {
+    "    num_replica: 2\n": (["num_replica"], "Property num_replica is not allowed."),
+    "    num_replicas: 0\n": (["0"], "Value is below the minimum of 1."),
+    "    num_replicas: two\n": (["two"], "want an integer, or a reference such as $<var.NAME>"),
+    "    num_replicas: 1.5\n": (["1.5"], "Incorrect type. Expected one of integer, string, null."),
+    "    retry_policy: never\n": (
+        ["never"],
+        'Value is not accepted. Valid values: "application", "replica", "role".',
+    ),
+    "    args: text\n": (["text"], "Incorrect type. Expected one of array, null."),
+    "    env: {A: {secret: KEY}}\n": (
+        ["KEY"],
+        'want "env:NAME" or "file:PATH", or a reference such as $<var.NAME>',
+    ),
+    "    resource: {memory: 4gigs}\n": (
+        ["4gigs"],
+        'want an amount with its unit, such as "4GiB" or "512MiB", or a reference such as $<var.NAME>',
+    ),
+    "    port_map: {a: 70000}\n": (["70000"], "Value is above the maximum of 65535."),
+    "    mounts:\n      - {type: volume, src: a, dst: /a}\n      - {type: bind, src: a}\n": (
+        ["{"],
+        'Missing property "dst".',
+    ),
+    "timeout: soon\n": (
+        ["soon"],
+        'want a duration such as "2h", "90s" or "1h30m", or a reference such as $<var.NAME>',
+    ),
+    "enabled: yes\n": (["yes"], "want a boolean, or a reference such as $<var.NAME>"),
+    "lifecycle: {on_failed: retry}\n": (["retry"], 'Value is not accepted. Valid values: "hold", "rerun".'),
+    "vars: {n: {type: int, default: x}}\n": (["x"], 'Incorrect type. Expected "integer".'),
+    "targets: {dev: {roles: {main: {imgae: x}}}}\n": (["imgae"], "Property imgae is not allowed."),
+    "image: x\n": (["image"], "Property image is not allowed."),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str.strip)
+def test_what_is_wrong_is_marked_at_its_place_in_our_words(server: Server, wrong: str) -> None:
+    found = server.findings(ROLE + wrong)
+    marked, message = WRONG[wrong]
+    assert [finding.marked for finding in found] == marked
+    assert found[0].message == message
+    assert found[0].line == (ROLE + wrong).rstrip("\n").count("\n") + 1
+
+
+def test_the_server_and_launcher_mark_the_same_texts(server: Server, tmp_path: Path) -> None:
+    """Where a schema can say what is wrong, both do, on the same line."""
+    for wrong, found in zip(WRONG, server.findings_in([ROLE + wrong for wrong in WRONG]), strict=True):
+        lines = {finding.line for finding in found}
+        ours = {error.span.line for error in compile_text(tmp_path, ROLE + wrong).errors if error.span}
+        assert lines == ours, wrong
+
+
+def test_a_text_with_references_is_left_alone(server: Server) -> None:
+    text = ROLE + "    num_replicas: $<var.n>\n    retry_policy: $<var.p>\n    args: [$<app_id>, $HOME]\n"
+    text += "enabled: $<var.e>\ntimeout: $<var.t>\nvars: {n: {type: int}}\n"
+    assert server.findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (HEAD + "|", {"roles", "vars", "scheduler", "timeout", "lifecycle", "matrix", "targets"}),
+        (ROLE + "    |", {"image", "args", "env", "num_replicas", "mounts", "resource", "retry_policy"}),
+        (ROLE + "    resource:\n      |", {"cpu", "gpu", "memory", "memMB"}),
+        (ROLE + "lifecycle:\n  |", {"on_change", "on_failed", "max_attempts", "rerun_on"}),
+        (
+            ROLE + "vars:\n  n:\n    type: int\n    |",
+            {"default", "min", "max", "choices", "help", "from_env"},
+        ),
+        (ROLE + "targets:\n  dev:\n    |", {"scheduler", "cfg", "roles", "vars"}),
+        (ROLE + "matrix:\n  |", {"exclude", "include"}),
+    ],
+)
+def test_the_fields_of_a_mapping_are_offered(server: Server, text: str, fields: set[str]) -> None:
+    offered = server.complete(text)
+    assert fields <= offered.keys()
+    assert "name" not in offered  # it is there, or has no place there
+    for key in fields - {"default", "role"}:
+        assert f"```yaml\n{key}: " in offered[key].words or f"```yaml\n{key}:\n" in offered[key].words
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (ROLE + "    retry_policy: |", {"application", "replica", "role"}),
+        (ROLE + "    mounts:\n      - type: |", {"bind", "volume", "device"}),
+        (ROLE + "lifecycle:\n  on_change: |", {"replace", "hold"}),
+        (ROLE + "lifecycle:\n  on_failed: |", {"hold", "rerun"}),
+        (ROLE + "lifecycle:\n  rerun_on:\n    - |", {"every_apply"}),
+        (ROLE + "vars:\n  n:\n    type: |", {"int", "float", "str", "bool"}),
+    ],
+)
+def test_the_values_of_a_choice_are_offered_with_their_meaning(
+    server: Server, text: str, values: set[str]
+) -> None:
+    offered = server.complete(text)
+    assert values <= offered.keys()
+    assert all(offered[value].words.endswith(".") for value in values)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        (MODELINE + "|", "job"),
+        (HEAD + "roles:\n  |", "role"),
+        (HEAD + "roles:\n  main:\n    |", "role"),
+        (ROLE + "    mounts:\n      - |", "bind mount"),
+        (ROLE + "    mounts:\n      - |", "volume mount"),
+        (ROLE + "    mounts:\n      - |", "device mount"),
+        (ROLE + "    mounts:\n      |", "bind mount"),
+    ],
+)
+def test_a_snippet_makes_a_good_file(server: Server, tmp_path: Path, text: str, label: str) -> None:
+    whole = inserted(text, server.complete(text)[label].text)
+    assert server.findings(whole) == []
+    assert compile_text(tmp_path, whole).errors == ()
+
+
+def inserted(text: str, snippet: str) -> str:
+    """What an editor makes of a snippet taken at the mark: places filled as they come, lines indented."""
+    before, _, after = text.partition("|")
+    line = before.rpartition("\n")[2]
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    filled = re.sub(r"\$\{\d:([^}]*)\}", r"\1", snippet)
+    return before + filled.replace("\n", f"\n{indent}") + after + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (ROLE + "    num_rep|licas: 2\n", ["num\\_replicas", "How many replicas run.", "num_replicas: 2"]),
+        (
+            ROLE + "    retry_policy: repl|ica\n",
+            ["What restarts when a replica fails.", "`replica`: Only the replica that failed"],
+        ),
+        (ROLE + "    resource: {mem|ory: 4GiB}\n", ["Memory with its unit."]),
+        (ROLE + "time|out: 2h\n", ["The whole app fails past it."]),
+        (ROLE.replace("roles", "ro|les"), ["What runs, by name"]),
+        (ROLE.replace("main", "ma|in"), ["One kind of replica"]),
+    ],
+)
+def test_what_is_under_the_pointer_is_explained(server: Server, text: str, words: list[str]) -> None:
+    told = server.hover(text)
+    assert [word for word in words if word not in told] == []
+    assert "||" not in told  # what the server makes of alternatives that it cannot tell apart
