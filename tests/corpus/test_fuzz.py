@@ -31,7 +31,7 @@ MEASURED = """
 import json, sys
 from pathlib import Path
 from tests.corpus.fuzz import peak_mb, validated
-print(json.dumps({"said": validated(Path(sys.argv[1]), "text"), "peak_mb": peak_mb()}))
+print(json.dumps({"said": validated(Path(sys.argv[1]), sys.argv[2]), "peak_mb": peak_mb()}))
 """
 
 
@@ -44,11 +44,12 @@ def test_damaged_files_of_the_corpus(tmp_path: Path) -> None:
     assert figures["peak_mb"] < MOST_MB
 
 
+@pytest.mark.parametrize("style", ["text", "sarif"])
 @pytest.mark.parametrize("name", LONG_LINES)
-def test_files_of_one_long_line(tmp_path: Path, name: str) -> None:
+def test_files_of_one_long_line(tmp_path: Path, name: str, style: str) -> None:
     path = tmp_path / name
     path.write_bytes(LONG_LINES[name])
-    command = [sys.executable, "-c", MEASURED, str(path)]
+    command = [sys.executable, "-c", MEASURED, str(path), style]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     figures = json.loads(ended.stdout or "{}")
     assert figures.get("said") == "", ended.stderr

@@ -18,15 +18,11 @@ INVALID = 6
 def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: bool = False) -> str:
     """What is printed for the diagnostics, without a newline at the end; "" where there is nothing to say."""
     if format == "json":
-        from json import dumps
-
-        return dumps(envelope(found, jobs), indent=2, ensure_ascii=False)
+        return _json(envelope(found, jobs))
     if format == "sarif":
-        from json import dumps
-
         from launcher.cli.render.sarif import sarif_log
 
-        return dumps(sarif_log(found), indent=2, ensure_ascii=False)
+        return _json(sarif_log(found))
     if format == "github":
         from launcher.cli.render.github import report
 
@@ -34,6 +30,16 @@ def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: 
     from launcher.jobfile import render
 
     return render(found, color=color) + "\n" if found else ""
+
+
+def _json(value: object) -> str:
+    """Written piece by piece: `dumps` would keep all the pieces, which of thousands of findings are many."""
+    from io import StringIO
+    from json import dump
+
+    out = StringIO()
+    dump(value, out, indent=2, ensure_ascii=False)
+    return out.getvalue()
 
 
 def envelope(found: Sequence[Diagnostic], jobs: int) -> dict[str, object]:
