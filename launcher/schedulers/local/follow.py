@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.local.appview import AppView
 
-_LIVE = frozenset({"reserved", "created", "running"})
 _SETTLE_S = 0.001
 _UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file
 
@@ -78,10 +77,11 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None
     """What the record says when the app has ended, nobody looks after it, or `timeout_s` has passed.
 
     Woken by the end of the supervisor, not by the last line of its record: that comes a little earlier, but
-    to give an inotify descriptor back takes the kernel some 20 ms, at the end of a process as well.
+    to give an inotify descriptor back takes the kernel some 20 ms, at the end of a process as well. And so
+    nothing of the app is left when this returns, its supervisor included.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while (view := rundir.read_state(app_dir)) is not None and view.state in _LIVE and view.lock_held:
+    while (view := rundir.read_state(app_dir)) is not None and view.lock_held:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             break
