@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from launcher.plan.orphans import Scope
     from launcher.specs import Launch
 
-FAIL_ON = ("held", "orphan", "drift")
-
 
 def add_arguments(parser: Any) -> None:
     from launcher.cli.kinds import several_of
+    from launcher.plan.verdict import FAIL_ON
 
     group = parser.add_argument_group("What to decide")
     group.add_argument(
@@ -79,16 +78,8 @@ def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ..
     return tuple(found)
 
 
-def matched(plan: Plan, fail_on: tuple[str, ...]) -> list[str]:
+def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
     """What of `--fail-on` the plan shows, as phrases."""
-    found = {
-        "held": [str(step.key) for step in plan.steps if step.kind == "hold"],
-        "orphan": [str(orphan.key) for orphan in plan.orphans]
-        + [str(step.key) for step in plan.steps if any(reason.code == "orphan" for reason in step.reasons)],
-        "drift": [
-            str(step.key)
-            for step in plan.steps
-            if any(reason.code == "spec_changed" for reason in step.reasons)
-        ],
-    }
-    return [f"{word}: {', '.join(found[word])}" for word in FAIL_ON if word in fail_on and found[word]]
+    from launcher.plan.verdict import matches
+
+    return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]

@@ -26,7 +26,6 @@ EXAMPLES = """\
   launcher plan jobs/ --rerun train           what would run if train ran again?"""
 
 FORMATS = ("text", "json", "markdown", "sarif", "github")
-CHANGES, BLOCKED = 2, 3
 
 
 def add_arguments(parser: Any) -> None:
@@ -128,13 +127,11 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
 
 def _exit_code(plan: Plan, args: Any, console: Console) -> int:
     from launcher.cli.decisions import matched
+    from launcher.plan.verdict import plan_exit_code
 
-    found = matched(plan, args.fail_on)
-    for phrase in found:
+    for phrase in matched(plan, args.fail_on):
         console.warn(phrase)
-    if found:
-        return BLOCKED
-    return CHANGES if args.detailed_exitcode and not plan.is_empty else 0
+    return plan_exit_code(plan, detailed=args.detailed_exitcode, fail_on=args.fail_on)
 
 
 def _requests(plan: Plan) -> str:

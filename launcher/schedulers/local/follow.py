@@ -44,12 +44,10 @@ class AppWatch:
     def add(self, path: str) -> None:
         self._files.add(path)
 
-    def wait(self, timeout_s: float | None = None) -> set[str]:
-        """The files that changed; none of them when the app has ended or was started, or time is up."""
+    def wait(self) -> set[str]:
+        """The files that changed; none of them when the app has ended or was started."""
         fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
-        if not fds:
-            timeout_s = _UNOWNED_S if timeout_s is None else min(_UNOWNED_S, timeout_s)
-        changed = self._files.wait(timeout_s, *fds)
+        changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
         if fds and kernel.wait_readable(fds, 0):
             self.ended = True
         elif not fds:
