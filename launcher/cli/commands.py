@@ -18,7 +18,9 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "compile": "show what job files come to, and where each value is from",
             "plan": "show what apply would do, and why",
             "apply": "make it so: start, replace, re-run what the plan says",
-            "run": "run one job file attached to this terminal",
+            "run": "run one job file or component attached to this terminal",
+            "convert": "write the job file that does what a component does",
+            "configure": "write a launcher.toml with the run options of schedulers",
         },
     ),
     (
@@ -36,6 +38,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
         "Reference",
         {
             "explain": "what a code in a message means, with examples",
+            "components": "functions that make apps, and their arguments",
             "schedulers": "what apps can run on",
             "runopts": "the run options of a scheduler",
             "schema": "the JSON Schema of job files and of saved plans",

@@ -67,6 +67,8 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
 
     plain = Arguments()
     module.add_arguments(plain)
+    if hasattr(module, "divide"):
+        words, rest = module.divide(words, plain)
     args: Any = plain.parse(words)
     if args is None:
         from launcher.cli.help import HelpRequested, parser
@@ -76,6 +78,8 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
         except HelpRequested as request:
             console.print(request.text, end="")
             return 0
+    if hasattr(module, "divide"):
+        args.component_args = rest
     code: int = module.run(args, console)
     return code
 

@@ -1,4 +1,4 @@
-"""`launcher run`: one job file, attached to this terminal."""
+"""`launcher run`: one job file or component, attached to this terminal."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     from launcher.runner import Runner
     from launcher.specs import AppDef, Launch
 
-USAGE = "run FILE [OPTIONS]"
+USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
-Run one job file now, outside of plan and apply, and show what it prints. It is
-cancelled with this command: by Ctrl-C, by a closed terminal.
+Run one job file or component now, outside of plan and apply, and show what it
+prints. It is cancelled with this command: by Ctrl-C, by a closed terminal.
+
+A component is a name (`launcher components`) or file.py:function. All words
+behind it are its own; --help there shows its arguments.
 
 Every run is a fresh app: what ran before is neither looked at nor held."""
 EXAMPLES = """\
   launcher run jobs/train.launcher.yaml --var epochs=1
   launcher run train.launcher.yaml --dryrun        show the request, run nothing
   launcher run train.launcher.yaml --cfg grace_s=30
+  launcher run -s local_cwd utils.sh --num_replicas 2 -- echo hello
+  launcher run ./train.py:train --help
   launcher wait $(launcher run train.launcher.yaml --detach)
 
 Exit code 5 when it did not succeed, 130 when it was interrupted."""
@@ -33,7 +38,7 @@ _SHOWN = 8  # names in a message
 def add_arguments(parser: Any) -> None:
     from launcher.cli import jobs
 
-    parser.add_argument("file", metavar="FILE", help="a job file")
+    parser.add_argument("file", metavar="FILE", help="a job file, or a component")
     jobs.add_variables(parser)
     parser.add_argument("--job", metavar="JOB", help="which one, where FILE has a matrix or is a directory")
     parser.add_argument(
@@ -51,28 +56,51 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("-d", "--detach", action="store_true", help="print the handle and leave it to itself")
 
 
+def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
+    """The words of this command, and those of the component that it names; None when it is none."""
+    from launcher.cli.component_words import divide
+
+    return divide(words, declared)
+
+
 def run(args: Any, console: Console) -> int:
     from launcher.cli import jobs
     from launcher.runner import get_runner
 
+    if args.component_args is not None:
+        return _run_component(args, console)
     launch = _one(jobs.launches([args.file], args, console), args)
     scheduler = args.scheduler or launch.scheduler
     with get_runner(launch.key.project, detach=args.detach) as runner:
         app, cfg = _bound(launch, scheduler, args.cfg, runner)
-        info = runner.dryrun(app, scheduler, cfg)
-        if args.dryrun:
-            console.print(repr(info))
-            return 0
-        from launcher.cli.interrupts import Terminated, terminate_with_exception
+        return _attached(runner.dryrun(app, scheduler, cfg), app.name, args, runner, console)
 
-        terminate_with_exception()
-        try:
-            return _run(info, args, runner, console)
-        except (KeyboardInterrupt, Terminated):
-            console.note(
-                f"cancelling {app.name}"
-            )  # closing the runner does it, and waits until nothing is left
-            raise
+
+def _run_component(args: Any, console: Console) -> int:
+    from launcher.cli.component_words import made, refuse_options_of_files, scheduler_and_options
+    from launcher.runner import get_runner
+
+    refuse_options_of_files(args)
+    app = made(args.file, args.component_args, console)
+    if app is None:
+        return 0
+    with get_runner(detach=args.detach) as runner:
+        scheduler, cfg = scheduler_and_options(args, runner)
+        return _attached(runner.dryrun(app, scheduler, cfg), app.name, args, runner, console)
+
+
+def _attached(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
+    if args.dryrun:
+        console.print(repr(info))
+        return 0
+    from launcher.cli.interrupts import Terminated, terminate_with_exception
+
+    terminate_with_exception()
+    try:
+        return _run(info, args, runner, console)
+    except (KeyboardInterrupt, Terminated):
+        console.note(f"cancelling {name}")  # closing the runner does it, and waits until nothing is left
+        raise
 
 
 def _one(launches: Sequence[Launch], args: Any) -> Launch:

@@ -216,6 +216,17 @@ class JobFile(Model):
         examples=["."],
     )
     cfg: dict[str, Any] = Field({}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}])
+    component: str | None = Field(
+        None,
+        min_length=1,
+        description="Makes the roles, in place of `roles`: a name, or file.py:function beside the job file.",
+        examples=["dist.ddp"],
+    )
+    args: dict[str, Any] = Field(
+        {},
+        description="Arguments of the component by name, each of its type.",
+        examples=[{"script": "train.py", "j": "1x2"}],
+    )
     roles: dict[Label, RoleSpec] = Field(
         min_length=1,
         description="What runs, by name and in this order.",
@@ -251,3 +262,9 @@ class JobFile(Model):
         description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes.",
         examples=[{"dev": {"scheduler": "local_cwd"}}],
     )
+
+
+class ComponentJob(JobFile):
+    """One job whose roles a component makes."""
+
+    roles: dict[Label, RoleSpec] = Field({}, description="Made by the component.")

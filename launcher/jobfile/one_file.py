@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from launcher.jobfile.advice import advise, advise_variables, names_in
 from launcher.jobfile.collector import Collector
+from launcher.jobfile.component import check_defaults
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
 from launcher.jobfile.matrix import Combination, check_names, combinations
@@ -75,6 +76,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
     if document.value is None or not _is_known_version(document.value, problems):
         return FileResult(problems=tuple(problems.found))
     unread = {found.span for found in document.problems if found.code == "yaml-syntax"}
+    check_defaults(document.value, problems)
     variants = Variants(document, problems)
     target = chosen_target(work.target, variants.declared, work.home, problems)
     chosen = _compile_variant(variants.of(target), work, problems)

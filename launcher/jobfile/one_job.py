@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from launcher.jobfile.build import build_app, build_lifecycle, with_project
 from launcher.jobfile.collector import Collector
+from launcher.jobfile.component import build_component, check_shape
 from launcher.jobfile.inputs import Folders
 from launcher.jobfile.matrix import Combination, axis_values, named
-from launcher.jobfile.model import JobFile
+from launcher.jobfile.model import ComponentJob, JobFile
 from launcher.jobfile.model_base import VERSION
 from launcher.jobfile.names import show
 from launcher.jobfile.options import Schedulers, check_options
@@ -97,12 +98,14 @@ def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
     is checked too."""
     if problems.is_broken(("version",)):
         value = {**value, "version": VERSION}
+    check_shape(value, problems)
+    model = ComponentJob if "component" in value else JobFile
     try:
-        return JobFile.model_validate(value)
+        return model.model_validate(value)
     except ValidationError as error:
         wrong = report(error.errors(include_url=False), value, problems)
     try:
-        return JobFile.model_validate(sound_part(value, wrong))
+        return model.model_validate(sound_part(value, wrong))
     except ValidationError:
         return None
     finally:
@@ -112,11 +115,16 @@ def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
 def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collector) -> Launch:
     home = work.home
     defaults = home.config.options.get(job.scheduler, {})
+    app = (
+        build_app(job, name, problems)
+        if job.component is None
+        else build_component(job, name, work.directory, problems)
+    )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
     lifecycle = with_project(job.lifecycle, home.config.lifecycle)
     return Launch(
         key=JobKey(job.project or home.project, target, name),
-        app=build_app(job, name, problems),
+        app=app,
         scheduler=job.scheduler,
         cfg=cfg,
         timeout_s=job.timeout,

@@ -81,6 +81,8 @@ JOB_FIELDS: Mapping[str, Place] = {
     **_fields("version name", _NEVER),
     "vars": Place("never", each=VAR),
     "cfg": _open(_OPTION),
+    "component": _PLAIN,
+    "args": _open(Place("run", nulls=True)),
     "roles": Place(each=ROLE),
     "metadata": _open(Place("bound", as_written=True)),
     "lifecycle": LIFECYCLE,
@@ -113,7 +115,8 @@ def elsewhere(path: Path, key: str) -> Path | None:
     Names of roles and variables in the answer are "*".
     """
     for size in range(len(path) - 1, -1, -1):
-        if key in fields_at(path[:size]):
+        # `args` are a role's nearly always; a job has them beside a component.
+        if key in fields_at(path[:size]) and (size or key != "args"):
             return path[:size]
     place = place_at(path)
     return next(_inside(place, path, key), None) if place is not None else None

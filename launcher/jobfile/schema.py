@@ -41,6 +41,8 @@ def job_schema() -> Schema:
     job = _model(JobFile, made)
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
+    job["required"].remove("roles")
+    job["anyOf"] = [{"required": ["roles"]}, {"required": ["component"]}]
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
@@ -99,6 +101,8 @@ def _without_null(made: Schema) -> Schema:
 
 
 def _value(key: str, made: Schema) -> Schema:
+    if key == "args" and made.get("type") == "object":
+        return {"type": "object", "additionalProperties": True}  # a component's; each has its own
     if key in ("args", "env", "metadata"):
         return _as_written(key, made)
     if key == "entrypoint":

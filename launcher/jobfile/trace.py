@@ -64,7 +64,17 @@ class Trace:
             line, _ = self.document.source.position(start)
             notes = (f"target `{self.variant.target}`",) if layer == "target" else ()
             return Origin(self.document.source.file, line, layer, (*notes, *self._through(path)))
-        return self._project(path) or Origin("", 0, "default")
+        return self._component(path) or self._project(path) or Origin("", 0, "default")
+
+    def _component(self, path: Path) -> Origin | None:
+        """From a component: the argument of the field's name where one is given, else the component."""
+        value = self.document.value or {}
+        name = value.get("component")
+        if path[:1] != ("roles",) or name is None:
+            return None
+        named = ("args", *path[2:3])
+        at = self.origin(named if len(named) > 1 and _holds(value, named) else ("component",))
+        return at._replace(through=(f"component `{name}`", *at.through))
 
     def _through(self, path: Path) -> tuple[str, ...]:
         names = self.sources.get(path, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.runner.app import InvalidAppException
-from launcher.runner.runner import Runner, get_runner
+from launcher.runner.factory import get_runner
+from launcher.runner.runner import Runner
 
 __all__ = ["InvalidAppException", "Runner", "get_runner"]

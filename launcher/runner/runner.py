@@ -6,6 +6,7 @@ Nothing heavy is imported here: `launcher status` and its kin pass through.
 from __future__ import annotations
 
 import os
+from _collections_abc import Mapping
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
@@ -13,7 +14,7 @@ from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
     from types import TracebackType
     from typing import Any
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
     from launcher.specs.status import AppStatus
-
-DEFAULT_SESSION = "launcher"
 
 
 class Runner:
@@ -92,6 +91,46 @@ class Runner:
     ) -> str:
         """Submit `app` and return its handle. See `dryrun` for what is refused."""
         return self.schedule(self.dryrun(app, scheduler, cfg, workspace, parent_run_id))
+
+    def run_component(
+        self,
+        component: str,
+        component_args: Sequence[str] | Mapping[str, Any],
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | None = None,
+        workspace: object | None = None,
+        parent_run_id: str | None = None,
+    ) -> str:
+        """Submit the app that a component makes and return its handle. See `dryrun_component`."""
+        info = self.dryrun_component(component, component_args, scheduler, cfg, workspace, parent_run_id)
+        return self.schedule(info)
+
+    def dryrun_component(
+        self,
+        component: str,
+        component_args: Sequence[str] | Mapping[str, Any],
+        scheduler: str,
+        cfg: Mapping[str, CfgVal] | None = None,
+        workspace: object | None = None,
+        parent_run_id: str | None = None,
+    ) -> AppDryRunInfo[Any]:
+        """What `run_component` would send to the scheduler.
+
+        Args:
+            component: `utils.echo`, the name of one that a package registered, or `file.py:function`.
+            component_args: the words of a command line, or a value per parameter.
+
+        Raises ComponentNotFoundException, ComponentValidationException, ComponentArgumentException, what the
+        component itself raises, and what `dryrun` does.
+        """
+        from launcher.components import get_component, materialize_appdef
+
+        words, values = (
+            ([], component_args) if isinstance(component_args, Mapping) else (component_args, None)
+        )
+        defaults = self._component_defaults.get(component)
+        app = materialize_appdef(get_component(component).fn, words, defaults, values)
+        return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
 
     def dryrun(
         self,
@@ -255,32 +294,6 @@ class Runner:
         from launcher.specs.handle import make_app_handle
 
         return make_app_handle(scheduler, self._name, app_id)
-
-
-def get_runner(
-    name: str | None = None,
-    component_defaults: Mapping[str, Mapping[str, str]] | None = None,
-    *,
-    detach: bool = False,
-    **scheduler_params: Any,
-) -> Runner:
-    """A Runner on all schedulers there are, ours and those of installed packages.
-
-    ::
-
-        with get_runner() as runner:
-            handle = runner.run(app, "local_cwd")
-            print(runner.wait(handle))
-    """
-    from launcher.schedulers.registry import get_scheduler_factories
-
-    return Runner(
-        name or DEFAULT_SESSION,
-        get_scheduler_factories(),
-        component_defaults,
-        scheduler_params,
-        detach=detach,
-    )
 
 
 def _status(found: DescribeAppResponse | None) -> AppStatus | None:

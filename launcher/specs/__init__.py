@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
     from launcher.specs.attempt import ENDED_STATES, LIVE_STATES, PENDING_STATES, Attempt, AttemptState
     from launcher.specs.binding import bind, bind_cfg, bind_workspace
+    from launcher.specs.builders import materialize_appdef
     from launcher.specs.canonical import app_from_document, digest, document, renormalise
     from launcher.specs.check import Problem, check_app
     from launcher.specs.dryrun import AppDryRunInfo
@@ -124,6 +125,7 @@ __all__ = [
     "is_terminal",
     "macros",
     "make_app_handle",
+    "materialize_appdef",
     "named_resources",
     "parse_app_handle",
     "parse_mounts",
@@ -141,6 +143,7 @@ _NAMES_OF = {
     "appstate": "AppState ReplicaState is_started is_terminal",
     "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
     "binding": "bind bind_cfg bind_workspace",
+    "builders": "materialize_appdef",
     "canonical": "app_from_document digest document renormalise",
     "check": "Problem check_app",
     "dryrun": "AppDryRunInfo",

@@ -40,27 +40,29 @@ class runopt:
         if self.opt_type is None:
             raise ValueError("the option has no type")
         if self.opt_type is bool:
-            return _to_bool(value)
+            return to_bool(value)
         if self.is_type_list_of_str:
             return _split(value)
         if self.is_type_dict_of_str:
             return dict(_to_pair(entry) for entry in _split(value))
         if self.opt_type in (int, float):
-            return _to_number(value, self.opt_type)
+            return to_number(value, self.opt_type)
         if (get_origin(self.opt_type) or self.opt_type) in (list, dict, tuple, set):
             raise ValueError(f"{get_type_name(self.opt_type)} cannot be read from text")
         cast: CfgVal = self.opt_type(value)
         return cast
 
 
-def _to_bool(value: str) -> bool:
+def to_bool(value: str) -> bool:
+    """Read true, 1, yes, on or false, 0, no, off. Raises ValueError, with a message for the user."""
     try:
         return _BOOLEANS[value.strip().lower()]
     except KeyError:
         raise ValueError(f"want true or false, got `{value}`") from None
 
 
-def _to_number(value: str, tp: type[int] | type[float]) -> int | float:
+def to_number(value: str, tp: type[int] | type[float]) -> int | float:
+    """Read a finite number. Raises ValueError, with a message for the user."""
     try:
         number = tp(value)
     except ValueError:

@@ -29,6 +29,7 @@ __all__ = [
     "is_started",
     "is_terminal",
     "roll_up",
+    "root_cause",
 ]
 
 
@@ -154,6 +155,25 @@ def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
     return max(states, default=AppState.UNKNOWN)
 
 
+def root_cause(replicas: Iterable[ReplicaStatus]) -> ReplicaStatus | None:
+    """The replica whose error came first: later ones are mostly its effects. None when none left one."""
+    from launcher.specs.replica_error import read_error
+
+    found = [
+        (_first_known(error.time, replica.ended_at), replica.role, replica.id, replica)
+        for replica in replicas
+        if (error := read_error(replica.structured_error_msg)) is not None
+    ]
+    return min(found)[-1] if found else None
+
+
+def _first_known(*times: float | None) -> float:
+    for time in times:
+        if time is not None:
+            return time
+    return float("inf")
+
+
 def _parsed(structured_error_msg: str) -> object:
     """The error as data, or as the text it is when it is no JSON (half written, or of another program)."""
     if structured_error_msg == NONE:
@@ -180,29 +200,27 @@ def _format_replica(replica: ReplicaStatus) -> str:
 
 def _format_error(replica: ReplicaStatus) -> str:
     """What follows the state of a replica that left an error behind, however broken that is."""
-    error = _parsed(replica.structured_error_msg)
-    reply = error.get("message") if isinstance(error, dict) else None
-    if not isinstance(reply, dict):
-        reply = {"message": reply if isinstance(reply, str) else replica.structured_error_msg}
-    code = reply.get("errorCode") or replica.exit_code
-    lines = [f" (exitcode: {code or '<N/A>'})"]
-    when = _timestamp(reply.get("extraInfo"))
+    from launcher.specs.replica_error import ReplicaError, read_error
+
+    error = read_error(replica.structured_error_msg) or ReplicaError("")
+    lines = [f" (exitcode: {error.exit_code or replica.exit_code or '<N/A>'})"]
+    when = _local_time(error.time)
     if when:
         lines.append(f"timestamp: {when}")
     lines.append(f"hostname: {replica.hostname}")
-    lines.append(_format_error_message(str(reply.get("message", "")), "error_msg: "))
+    lines.append(_format_error_message(error.message, "error_msg: "))
     return "\n        ".join(lines)
 
 
-def _timestamp(extra_info: object) -> str:
-    """Local time of `{"timestamp": seconds}`; "" when there is none to be read."""
-    if not isinstance(extra_info, dict):
+def _local_time(seconds: float | None) -> str:
+    """Local time to the second; "" when there is none to be told."""
+    if seconds is None:
         return ""
     from datetime import datetime
 
     try:
-        return str(datetime.fromtimestamp(int(extra_info["timestamp"])))
-    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return str(datetime.fromtimestamp(int(seconds)))
+    except (ValueError, OverflowError, OSError):
         return ""
 
 

@@ -7,14 +7,31 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from launcher.workspace.api import WorkspaceMixin
     from launcher.workspace.context import WorkspaceError, content_digest
+    from launcher.workspace.directory import DirWorkspaceMixin, TmpDirWorkspaceMixin
     from launcher.workspace.ignore import Ignore, read_ignore
+    from launcher.workspace.projects import Workspace
     from launcher.workspace.triggers import trigger_digest
 
-__all__ = ["Ignore", "WorkspaceError", "content_digest", "read_ignore", "trigger_digest"]
+__all__ = [
+    "DirWorkspaceMixin",
+    "Ignore",
+    "TmpDirWorkspaceMixin",
+    "Workspace",
+    "WorkspaceError",
+    "WorkspaceMixin",
+    "content_digest",
+    "read_ignore",
+    "trigger_digest",
+]
 
 _HOMES = {
+    "DirWorkspaceMixin": "directory",
     "Ignore": "ignore",
+    "TmpDirWorkspaceMixin": "directory",
+    "Workspace": "projects",
+    "WorkspaceMixin": "api",
     "WorkspaceError": "context",
     "content_digest": "context",
     "read_ignore": "ignore",

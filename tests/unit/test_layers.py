@@ -20,9 +20,17 @@ RANK = {
     "limits": 0,
     "secrets": 0,
     "specs": 1,
+    "apps": 1,  # programs of their own, of the standard library alone
 }
 RANK |= {"components": 2, "schedulers": 2, "plan": 2, "state": 2, "workspace": 2}
 RANK |= {"jobfile": 3, "runner": 3, "apply": 4, "cli": 5, "__main__": 6}
+FACES = {
+    "launcher",  # above everything: it names the public things of all layers
+    "launcher.specs.builders",  # import paths that users know; nothing of ours imports them
+    "launcher.specs.finder",
+    "launcher.specs.file_linter",
+    "launcher.components.component_test_base",
+}
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace
 
 DOING_IO = {"subprocess", "sqlite3", "socket", "shutil", "tempfile", "pathlib", "ruamel", "tomli", "docker"}
@@ -32,6 +40,8 @@ FORBIDDEN = {
     "runner": {"launcher.jobfile", "launcher.plan", "launcher.state"},
     "jobfile": {"launcher.runner", "launcher.schedulers"},
     "state": {"launcher.schedulers", "launcher.plan"},
+    "components": {"launcher.schedulers", "launcher.runner"},
+    "apps": {"launcher"},
 }
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.responses", "launcher.schedulers.logs"}
 SHARED_BY_ENGINES |= {"launcher.schedulers.ids"}
@@ -63,16 +73,21 @@ def package_of(module: str) -> str:
 
 
 EDGES = sorted(
-    (module, target)
-    for module in MODULES
-    if module != "launcher"  # the facade, above everything: it names the public things of all layers
-    for target in set(imports(module))
+    (module, target) for module in MODULES if module not in FACES for target in set(imports(module))
 )
 OURS = [(a, b) for a, b in EDGES if b in MODULES and b != "launcher"]
 
 
 def test_every_package_has_a_rank():
     assert {package_of(module) for module in MODULES} - RANK.keys() == {""}
+
+
+def test_faces_are_for_users_alone():
+    named_by = {(a, b) for a, b in OURS if b in FACES}
+    assert named_by == {  # for type checkers only
+        ("launcher.specs", "launcher.specs.builders"),
+        ("launcher.components", "launcher.components.component_test_base"),
+    }
 
 
 def test_imports_point_down():

@@ -37,7 +37,7 @@ def job_fields(launch: Launch) -> dict[str, Any]:
         "scheduler": launch.scheduler,
         "cfg": dict(launch.cfg),
         "workspace": launch.workspace.path if launch.workspace else None,
-        "roles": {role.name: _role(role) for role in launch.app.roles},
+        "roles": {role.name: role_fields(role) for role in launch.app.roles},
         "metadata": dict(launch.app.metadata),
         "timeout": launch.timeout_s,
         "lifecycle": lifecycle,
@@ -77,7 +77,8 @@ def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
         yield path, value
 
 
-def _role(role: Any) -> dict[str, Any]:
+def role_fields(role: Any) -> dict[str, Any]:
+    """A role in the words of job files."""
     resource = role.resource
     amounts = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
     more = {"capabilities": resource.capabilities, "devices": resource.devices, "tags": resource.tags}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from launcher.errors import SchedulerError
+from launcher.errors import LauncherError, SchedulerError
 from launcher.runner import InvalidAppException, Runner, get_runner
 from launcher.schedulers.responses import ListAppResponse, Stream
 from launcher.specs import (
@@ -293,3 +293,24 @@ def test_options_come_from_text_and_later_ones_win(runner: Runner):
 
 def test_run_options_are_the_scheduler_s(runner: Runner):
     assert set(dict(runner.scheduler_run_opts("memory"))) == {"queue", "depth"}
+
+
+def test_a_component_is_run_with_words_or_values(runner: Runner, engines: list[MemoryScheduler]) -> None:
+    for given in (["--msg", "hi", "--num_replicas", "2"], {"msg": "hi", "num_replicas": 2}):
+        handle = runner.run_component("utils.echo", given, "memory")  # type: ignore[arg-type]
+        (role,) = runner.describe(handle).roles  # type: ignore[union-attr]
+        assert (role.entrypoint, role.args, role.num_replicas) == ("echo", ["hi"], 2)
+
+
+def test_defaults_of_components_fill_in_what_the_call_leaves_out(engines: list[MemoryScheduler]) -> None:
+    defaults = {"utils.echo": {"msg": "from the file", "num_replicas": "3"}}
+    factories = {"memory": lambda name, **params: MemoryScheduler(name, **params)}
+    with Runner("test", factories, component_defaults=defaults) as runner:
+        (role,) = runner.dryrun_component("utils.echo", ["--num_replicas=1"], "memory").request.roles
+    assert (role.args, role.num_replicas) == (["from the file"], 1)
+
+
+def test_a_component_that_is_not_there_gets_the_nearest_name(runner: Runner) -> None:
+    with pytest.raises(LauncherError) as error:
+        runner.run_component("utils.eco", [], "memory")
+    assert "`utils.echo`" in (error.value.hint or "")

@@ -1,0 +1,1 @@
+"""Programs that put models into service."""

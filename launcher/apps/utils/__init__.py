@@ -1,0 +1,1 @@
+"""Small programs: copy, booth, process_monitor."""

@@ -1,0 +1,86 @@
+"""`launcher components`: functions that make apps."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+
+USAGE = "components [NAME] [--source] [--json]"
+HELP = """\
+List the components: those that installed packages add under the entry-point
+group `launcher.components`, and those that come with launcher. With a NAME, or
+file.py:function, show one: what it does and its arguments."""
+EXAMPLES = """\
+  launcher components
+  launcher components dist.ddp
+  launcher components utils.echo --source > mine.py      begin with a copy"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="one component; all without it")
+    parser.add_argument("--source", action="store_true", help="print its source, with what it imports")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: Any, console: Console) -> int:
+    from json import dumps
+
+    from launcher.components import component_help, get_builtin_source, get_component, get_components
+    from launcher.errors import UsageError
+
+    if args.name is None:
+        if args.source:
+            raise UsageError("--source wants a NAME", hint="see `launcher components`")
+        found = get_components()
+        if args.json:
+            console.print(dumps([_listed(component) for component in found.values()], indent=2))
+            return 0
+        from launcher.cli.render.tables import table
+
+        rows: list[list[str | tuple[str, str]]]
+        rows = [[(name, "bold"), _first_line(found[name].description)] for name in found]
+        console.print(table(["NAME", "WHAT"], rows, color=console.color))
+        return 0
+    component = get_component(args.name)
+    if args.source:
+        console.print(get_builtin_source(args.name), end="")
+    elif args.json:
+        console.print(dumps({**_listed(component), "arguments": _arguments(component.fn)}, indent=2))
+    else:
+        from launcher.runner.config import component_defaults
+
+        text = component_help(args.name, component.fn, component_defaults().get(component.name))
+        console.print(text, end="")
+    return 0
+
+
+def _listed(component: Any) -> dict[str, Any]:
+    return {"name": component.name, "description": component.description, "file": component.path}
+
+
+def _arguments(function: Any) -> list[dict[str, Any]]:
+    from launcher.components.signature import parameters_of
+    from launcher.components.types import type_name
+
+    return [
+        {
+            "name": parameter.name,
+            "type": type_name(parameter.type),
+            "required": parameter.is_required,
+            **({} if parameter.is_required else {"default": _plain(parameter.default)}),
+            "help": parameter.text,
+        }
+        for parameter in parameters_of(function).values()
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON; of a class that JSON does not have, its text."""
+    return value if isinstance(value, str | int | float | list | dict) or value is None else str(value)
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0]

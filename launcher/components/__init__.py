@@ -1,0 +1,108 @@
+"""Components: functions that return an AppDef, found by name and called with typed arguments.
+
+::
+
+    component = get_component("utils.echo")           # or "path/to/file.py:function"
+    app = materialize_appdef(component.fn, ["--msg", "hi"])
+
+The names here are loaded on first use.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.components.call import (
+        ComponentArgs,
+        ComponentArgumentException,
+        ComponentResultException,
+        component_args_from_str,
+        materialize_appdef,
+        parse_args,
+    )
+    from launcher.components.component import (
+        Component,
+        ComponentNotFoundException,
+        ComponentValidationException,
+    )
+    from launcher.components.component_test_base import ComponentTestCase
+    from launcher.components.finder import (
+        CustomComponentsFinder,
+        ModuleComponentsFinder,
+        get_builtin_source,
+        get_component,
+        get_components,
+        module_relname,
+    )
+    from launcher.components.help import component_help, get_fn_docstring
+    from launcher.components.linter import (
+        ArgTypeValidator,
+        ComponentFnVisitor,
+        ComponentFunctionValidator,
+        DocstringValidator,
+        LinterMessage,
+        ReturnTypeValidator,
+        get_validators,
+        validate,
+    )
+    from launcher.components.names import StructuredJArgument, StructuredNameArgument
+    from launcher.components.source import read_conf_file
+
+_NAMES_OF = {
+    "call": "ComponentArgs ComponentArgumentException ComponentResultException component_args_from_str "
+    "materialize_appdef parse_args",
+    "component": "Component ComponentNotFoundException ComponentValidationException",
+    "component_test_base": "ComponentTestCase",
+    "finder": "CustomComponentsFinder ModuleComponentsFinder get_builtin_source get_component "
+    "get_components module_relname",
+    "help": "component_help get_fn_docstring",
+    "linter": "ArgTypeValidator ComponentFnVisitor ComponentFunctionValidator DocstringValidator "
+    "LinterMessage ReturnTypeValidator get_validators validate",
+    "names": "StructuredJArgument StructuredNameArgument",
+    "source": "read_conf_file",
+}
+_HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
+
+__all__ = [
+    "ArgTypeValidator",
+    "Component",
+    "ComponentArgs",
+    "ComponentArgumentException",
+    "ComponentFnVisitor",
+    "ComponentFunctionValidator",
+    "ComponentNotFoundException",
+    "ComponentResultException",
+    "ComponentTestCase",
+    "ComponentValidationException",
+    "CustomComponentsFinder",
+    "DocstringValidator",
+    "LinterMessage",
+    "ModuleComponentsFinder",
+    "ReturnTypeValidator",
+    "StructuredJArgument",
+    "StructuredNameArgument",
+    "component_args_from_str",
+    "component_help",
+    "get_builtin_source",
+    "get_component",
+    "get_components",
+    "get_fn_docstring",
+    "get_validators",
+    "materialize_appdef",
+    "module_relname",
+    "parse_args",
+    "read_conf_file",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,220 @@
+"""Call a component with arguments from a command line, a document and configuration: all typed and checked.
+
+What a command line says wins over a document (`config`), that over defaults from configuration files
+(`cmpnt_defaults`), and those over the defaults of the signature.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from launcher.components.signature import Parameter, Parameters, parameters_of
+from launcher.components.types import from_text, from_value, type_name
+from launcher.components.words import ArgumentProblem, assign
+from launcher.errors import LauncherError, UsageError
+from launcher.specs.app import AppDef
+from launcher.specs.text import did_you_mean
+
+Component = Callable[..., Any]
+
+
+class ComponentArgumentException(UsageError, ValueError):
+    """Arguments of a component are wrong; the message names each.
+
+    Attributes:
+        problems: all that was found.
+    """
+
+    def __init__(self, component: str, problems: Sequence[ArgumentProblem]) -> None:
+        hints = [problem.hint for problem in problems if problem.hint]
+        lines = [problem.message for problem in problems]
+        text = lines[0] if len(lines) == 1 else "\n  " + "\n  ".join(lines)
+        super().__init__(f"component `{component}`: {text}", hint=hints[0] if hints else None)
+        self.problems = tuple(problems)
+
+
+class ComponentResultException(LauncherError, TypeError):
+    """A component returned something else than an AppDef."""
+
+
+class ComponentArgs(NamedTuple):
+    """Arguments ready for the call: `fn(*positional_args.values(), *var_args, **kwargs)`."""
+
+    positional_args: dict[str, Any]
+    var_args: list[Any]
+    kwargs: dict[str, Any]
+
+
+class Arguments(NamedTuple):
+    """A value for every parameter, or what is wrong."""
+
+    values: dict[str, Any]
+    problems: list[ArgumentProblem]
+
+
+def materialize_appdef(
+    cmpnt_fn: Component,
+    cmpnt_args: Sequence[str],
+    cmpnt_defaults: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> AppDef:
+    """The app that a component makes of the words behind its name: `["--msg", "hi"]`.
+
+    Args:
+        cmpnt_defaults: parameter → text, from configuration files.
+        config: parameter → value, from a document; text may stand for any type.
+
+    Raises ComponentArgumentException, ComponentSignatureException; ComponentResultException, a TypeError,
+    for a result that is no AppDef; and what the component itself raises. `--help` prints the help and raises
+    SystemExit.
+    """
+    return call(cmpnt_fn, component_args_from_str(cmpnt_fn, cmpnt_args, cmpnt_defaults, config))
+
+
+def component_args_from_str(
+    cmpnt_fn: Component,
+    cmpnt_args: Sequence[str],
+    cmpnt_args_defaults: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> ComponentArgs:
+    """The words behind a component's name as arguments of the call. See `materialize_appdef`."""
+    parameters = parameters_of(cmpnt_fn)
+    return arranged(parameters, _parsed(cmpnt_fn, parameters, cmpnt_args, cmpnt_args_defaults, config))
+
+
+def parse_args(
+    cmpnt_fn: Component,
+    cmpnt_args: Sequence[str],
+    cmpnt_defaults: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Namespace:
+    """The words behind a component's name by parameter, each of its type. See `materialize_appdef`."""
+    return Namespace(**_parsed(cmpnt_fn, parameters_of(cmpnt_fn), cmpnt_args, cmpnt_defaults, config))
+
+
+def from_document(cmpnt_fn: Component, values: Mapping[str, Any]) -> Arguments:
+    """Arguments out of a document whose values have their types already: text is no number there."""
+    parameters = parameters_of(cmpnt_fn)
+    problems: list[ArgumentProblem] = []
+    taken = _from_values(parameters, values, problems, text=False)
+    return Arguments(_completed(parameters, taken, problems), problems)
+
+
+def call(cmpnt_fn: Component, arguments: ComponentArgs) -> AppDef:
+    """The app that a component makes. Raises ComponentResultException, and what the component raises."""
+    app = cmpnt_fn(*arguments.positional_args.values(), *arguments.var_args, **arguments.kwargs)
+    if not isinstance(app, AppDef):
+        name = getattr(cmpnt_fn, "__name__", "component")
+        raise ComponentResultException(
+            f"component `{name}` returned {type(app).__name__}, not an AppDef",
+            hint="AppDef is to be imported from launcher.specs",
+        )
+    return app
+
+
+def arranged(parameters: Parameters, values: Mapping[str, Any]) -> ComponentArgs:
+    """Values by parameter, in the form of a call."""
+    found = ComponentArgs({}, [], {})
+    for name, parameter in parameters.items():
+        if parameter.is_rest:
+            found.var_args.extend(values[name])
+        elif parameter.is_keyword_only:
+            found.kwargs[name] = values[name]
+        else:
+            found.positional_args[name] = values[name]
+    return found
+
+
+def _parsed(
+    function: Component,
+    parameters: Parameters,
+    words: Sequence[str],
+    defaults: Mapping[str, str] | None,
+    config: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    assigned = assign(words, parameters)
+    name = getattr(function, "__name__", "component")
+    if assigned.wants_help:
+        from launcher.components.help import component_help
+
+        print(component_help(name, function, defaults), end="")
+        raise SystemExit(0)
+    problems = assigned.problems
+    values = _from_values(parameters, config or {}, problems)
+    texts: dict[str, str | list[str]] = {**assigned.texts}
+    if assigned.rest is not None:
+        texts.update({p.name: assigned.rest for p in parameters.values() if p.is_rest})
+    for defaulted, text in (defaults or {}).items():
+        if defaulted not in texts and defaulted not in values:
+            texts[defaulted] = text
+    values.update(_from_texts(parameters, texts, problems))
+    completed = _completed(parameters, values, problems)
+    if problems:
+        raise ComponentArgumentException(name, problems)
+    return completed
+
+
+def _from_values(
+    parameters: Parameters, given: Mapping[str, Any], problems: list[ArgumentProblem], *, text: bool = True
+) -> dict[str, Any]:
+    def read(parameter: Parameter, value: Any) -> Any:
+        if not parameter.is_rest:
+            return from_value(value, parameter.type, text=text)
+        return from_value(value.split() if text and isinstance(value, str) else value, _rest_type(parameter))
+
+    return dict(_each(parameters, given, problems, read))
+
+
+def _from_texts(
+    parameters: Parameters, texts: Mapping[str, str | list[str]], problems: list[ArgumentProblem]
+) -> dict[str, Any]:
+    def read(parameter: Parameter, text: Any) -> Any:
+        if not parameter.is_rest:
+            return from_text(text, parameter.type)
+        words = text.split() if isinstance(text, str) else text
+        return [from_text(word, parameter.type) for word in words]
+
+    return dict(_each(parameters, texts, problems, read))
+
+
+def _each(
+    parameters: Parameters,
+    given: Mapping[str, Any],
+    problems: list[ArgumentProblem],
+    read: Callable[[Parameter, Any], Any],
+) -> Iterator[tuple[str, Any]]:
+    """Name and value of all that can be read. Of what cannot, the value is None, and a problem says why."""
+    for name, value in given.items():
+        if name not in parameters:
+            message, hint = f"there is no argument `{name}`", did_you_mean(name, parameters)
+            problems.append(ArgumentProblem(name, "unknown-field", message, hint))
+            continue
+        try:
+            yield name, read(parameters[name], value)
+        except ValueError as error:
+            hint = parameters[name].text or None
+            problems.append(ArgumentProblem(name, "wrong-type", f"`{name}`: {error}", hint))
+            yield name, None
+
+
+def _completed(
+    parameters: Parameters, values: Mapping[str, Any], problems: list[ArgumentProblem]
+) -> dict[str, Any]:
+    """A value for every parameter: what was given, else the default of the signature."""
+    named = {problem.name for problem in problems}
+    for name, parameter in parameters.items():
+        if parameter.is_required and name not in values and name not in named:
+            message = f"`{name}` ({type_name(parameter.type)}) is required and was not given"
+            problems.append(ArgumentProblem(name, "missing-field", message, parameter.text or None))
+    return {
+        name: values.get(name, None if parameter.is_required else parameter.default)
+        for name, parameter in parameters.items()
+    }
+
+
+def _rest_type(parameter: Parameter) -> Any:
+    from launcher.components.signature import EMPTY
+
+    return list[str] if parameter.type is EMPTY else list[parameter.type]  # type: ignore[name-defined]

@@ -1,0 +1,52 @@
+"""ComponentTestCase: a base for the tests of component files.
+
+It stands above everything here, since it runs what components make; nothing of ours imports it.
+"""
+
+from __future__ import annotations
+
+import os
+import unittest
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from launcher.components.call import materialize_appdef
+from launcher.components.finder import get_component
+from launcher.components.source import PACKAGE
+from launcher.specs.app import AppDef
+from launcher.specs.status import AppStatus
+
+
+class ComponentTestCase(unittest.TestCase):
+    """Checks components, and runs them. Tests run in the folder above our own components."""
+
+    def setUp(self) -> None:
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(PACKAGE)
+
+    def validate(self, module: ModuleType, function_name: str) -> None:
+        """Fails unless the function is a component that shows its help. Raises what `get_component` does."""
+        component = get_component(f"{os.path.abspath(str(module.__file__))}:{function_name}")
+        with self.assertRaises(SystemExit):  # noqa: PT027  # users run it under unittest
+            materialize_appdef(component.fn, ["--help"])
+
+    def run_component(
+        self,
+        component: Callable[..., AppDef],
+        args: Sequence[str],
+        scheduler_params: Mapping[str, Any] | None,
+        scheduler: str = "local_cwd",
+        interval: float = 0.1,
+        timeout: float = 1,
+    ) -> AppStatus | None:
+        """Run a component; its status when it has ended, or as it is after `timeout` seconds.
+
+        Args:
+            interval: kept for callers of old; nothing is asked again and again.
+        """
+        from launcher.runner import get_runner
+
+        with get_runner(**(scheduler_params or {})) as runner:
+            handle = runner.run(materialize_appdef(component, args), scheduler)
+            return runner.wait(handle, interval, timeout_s=timeout)

@@ -1,0 +1,240 @@
+"""Find components by name: those of installed packages, ours, and those of files.
+
+Files are read and parsed to know what is in them; a module is imported only when its component is called.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from types import ModuleType
+from typing import Any
+
+from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
+from launcher.components.linter import ComponentFunctionValidator, LinterMessage, lint
+from launcher.components.modules import defined_in, load_function, module_files, spec_of
+from launcher.components.source import ComponentFile, locate, read_component_file
+from launcher.errors import LauncherError
+from launcher.specs.text import did_you_mean
+
+GROUP = "launcher.components"
+BUILTIN = "launcher.components"
+"""The package of our own components."""
+
+HOMES = ("utils", "dist", "metrics", "serve")
+"""Its modules that hold components; the rest is what finds and calls them."""
+
+Validators = Sequence[ComponentFunctionValidator] | None
+
+
+class ModuleComponentsFinder:
+    """The components of a module or package and all below it.
+
+    Args:
+        module_or_name: the module, or its dotted name.
+        group: what their names begin with; "" for nothing.
+    """
+
+    def __init__(self, module_or_name: str | ModuleType, group: str) -> None:
+        self._module = module_or_name if isinstance(module_or_name, str) else module_or_name.__name__
+        self._group = group
+
+    def find(self, validators: Validators) -> list[Component]:
+        """All that return an AppDef, those with mistakes too. Raises ComponentNotFoundException."""
+        return [
+            _component(
+                self._name(module, function), parsed, function, _importing(module, function), validators
+            )
+            for module, path in self._files()
+            for parsed in [read_component_file(path)]
+            for function in _candidates(parsed)
+        ]
+
+    def find_one(self, name: str, validators: Validators = None) -> Component | None:
+        """The component of that full name; private functions and those with mistakes too."""
+        prefix = f"{self._group}." if self._group else ""
+        if not name.startswith(prefix):
+            return None
+        inside, _, function = name.removeprefix(prefix).rpartition(".")
+        module = f"{self._module}.{inside}" if inside else self._module
+        path = defined_in(module)
+        parsed = read_component_file(path) if path else None
+        if parsed is None or function not in parsed.functions:
+            return None
+        return _component(name, parsed, function, _importing(module, function), validators)
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        if spec_of(self._module) is None:
+            raise ComponentNotFoundException(f"there is no module `{self._module}` to look for components in")
+        return module_files(self._module)
+
+    def _name(self, module: str, function: str) -> str:
+        inside = module_relname(module, self._module)
+        return ".".join(part for part in (self._group, inside, function) if part)
+
+
+class CustomComponentsFinder:
+    """One component of one file.
+
+    Args:
+        folder: what a relative path is relative to; else the current directory.
+    """
+
+    def __init__(self, filepath: str, function: str, *, folder: str | None = None) -> None:
+        self._filepath = filepath
+        self._function = function
+        self._folder = folder
+
+    def find(self, validators: Validators = None) -> list[Component]:
+        """The component, with its mistakes. Raises ComponentNotFoundException."""
+        try:
+            parsed = read_component_file(locate(self._filepath, self._folder))
+        except FileNotFoundError:
+            hint = "the path is relative to the job file" if self._folder else None
+            raise ComponentNotFoundException(f"there is no file {self._filepath}", hint=hint) from None
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"cannot read {self._filepath}: {getattr(error, 'strerror', None) or error}"
+            raise ComponentNotFoundException(message) from error
+        if parsed.error is None and self._function not in parsed.functions:
+            hint = did_you_mean(self._function, _candidates(parsed) or parsed.functions)
+            raise ComponentNotFoundException(
+                f"{self._filepath} has no function `{self._function}`", hint=hint
+            )
+        name = f"{self._filepath}:{self._function}"
+        return [_component(name, parsed, self._function, _executing(parsed, self._function), validators)]
+
+
+def get_components(validators: Validators = None) -> dict[str, Component]:
+    """Every component without mistakes of installed packages and of ours, by name. Imports none of them."""
+    found: dict[str, Component] = {}
+    for finder in _finders():
+        for component in finder.find(validators):
+            if not component.validation_errors:
+                found.setdefault(component.name, component)
+    return found
+
+
+def get_component(name: str, *, folder: str | None = None) -> Component:
+    """The component of that name: `utils.echo`, one of an installed package, or `path/to/file.py:function`.
+
+    Args:
+        folder: what a relative path is relative to; else the current directory.
+
+    Raises ComponentNotFoundException, with the nearest name, and ComponentValidationException.
+    """
+    component = _from_file(name, folder) if ":" in name else _registered(name)
+    if component.validation_errors:
+        where = component.path
+        lines = [f"{where}:{found.line}: {found.description}" for found in component.validation_errors]
+        raise ComponentValidationException(
+            "\n".join(lines), hint=f"this keeps `{name}` from being a component"
+        )
+    return component
+
+
+def get_builtin_source(name: str) -> str:
+    """The source of a component with the imports it needs, to begin a component file with."""
+    component = get_component(name)
+    parsed = read_component_file(component.path)
+    function = parsed.functions[component.fn_name]
+    above = [ast.get_source_segment(parsed.text, node) or "" for node in parsed.imports]
+    source = ast.get_source_segment(parsed.text, function) or ""
+    return "\n".join(above) + "\n\n\n" + source + "\n"
+
+
+def module_relname(module: str | ModuleType, relative_to: str | ModuleType) -> str:
+    """`a.b.c` relative to `a` is `b.c`, and to itself "". Raises ValueError when it is not below it."""
+    name, base = (one if isinstance(one, str) else one.__name__ for one in (module, relative_to))
+    if name == base:
+        return ""
+    if not name.startswith(f"{base}."):
+        raise ValueError(f"module {name} is not below {base}")
+    return name.removeprefix(f"{base}.")
+
+
+def _finders() -> Iterator[ModuleComponentsFinder]:
+    """Of installed packages first: they win. An entry point whose name begins with `_` gives no prefix."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        yield ModuleComponentsFinder(point.value, "" if point.name.startswith("_") else point.name)
+    for home in HOMES:
+        yield ModuleComponentsFinder(f"{BUILTIN}.{home}", home)
+
+
+def _registered(name: str) -> Component:
+    short = name.removeprefix(f"{BUILTIN}.")
+    for finder in _finders():
+        found = finder.find_one(short)
+        if found is not None:
+            return found
+    if name.endswith(".py"):
+        hint: str | None = f"name the function in it as well: {name}:FUNCTION"
+    else:
+        try:
+            hint = did_you_mean(short, get_components())
+        except LauncherError as error:  # an installed package that is broken: perhaps it was meant
+            hint = str(error)
+    raise ComponentNotFoundException(f"there is no component `{name}`", hint=hint)
+
+
+def _from_file(name: str, folder: str | None) -> Component:
+    path, _, function = name.rpartition(":")
+    if not path or not function.isidentifier():
+        raise ComponentNotFoundException(f"`{name}` names no component", hint="path/to/file.py:FUNCTION")
+    return CustomComponentsFinder(path, function, folder=folder).find()[0]
+
+
+def _candidates(parsed: ComponentFile) -> list[str]:
+    """The functions that mean to be components: they are public and speak of an AppDef as their result."""
+    return [
+        name
+        for name, function in parsed.functions.items()
+        if not name.startswith("_")
+        and function.returns is not None
+        and "AppDef" in ast.dump(function.returns)
+    ]
+
+
+def _component(
+    name: str,
+    parsed: ComponentFile,
+    function: str,
+    load: Callable[[], Callable[..., Any]],
+    validators: Validators,
+) -> Component:
+    from launcher.components.docstring import parse_docstring
+
+    if parsed.error is not None:
+        error = parsed.error
+        wrong = [LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)]
+        return Component(name, "", function, load, wrong, parsed.path)
+    node = parsed.functions[function]
+    description, _ = parse_docstring(ast.get_docstring(node))
+    return Component(name, description, function, load, list(lint(node, validators)), parsed.path)
+
+
+def _importing(module: str, function: str) -> Callable[[], Callable[..., Any]]:
+    return lambda: load_function(module, function)
+
+
+def _executing(parsed: ComponentFile, function: str) -> Callable[[], Callable[..., Any]]:
+    def load() -> Callable[..., Any]:
+        digest = sha256(f"{parsed.path}\0{parsed.text}".encode()).hexdigest()[:16]
+        name = f"launcher_component_{digest}"
+        if name not in sys.modules:
+            module = ModuleType(name)
+            module.__file__ = parsed.path
+            # Dataclasses and typing look their module up by name, while it is being executed too.
+            sys.modules[name] = module
+            try:
+                exec(compile(parsed.text, parsed.path, "exec", dont_inherit=True), module.__dict__)
+            except BaseException:
+                del sys.modules[name]
+                raise
+        found: Callable[..., Any] = getattr(sys.modules[name], function)
+        return found
+
+    return load

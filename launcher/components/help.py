@@ -1,0 +1,77 @@
+"""A component's help: how it is called, what it does, and what each argument is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from textwrap import fill
+from typing import Any
+
+from launcher.components.docstring import parse_docstring
+from launcher.components.signature import Parameter, parameters_of
+from launcher.components.types import type_name
+
+_INDENT = " " * 6
+
+
+def get_fn_docstring(fn: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """(description, parameter → text). A parameter without a text has " "."""
+    description, texts = parse_docstring(fn.__doc__)
+    name = getattr(fn, "__name__", "component")
+    tip = f"{name} TIP: improve this help string: add a docstring\nin Google's style, with a section Args:"
+    names = list(parameters_of(fn))
+    return description or tip, {parameter: texts.get(parameter) or " " for parameter in names}
+
+
+def component_help(
+    name: str, function: Callable[..., object], defaults: Mapping[str, str] | None = None
+) -> str:
+    """The help of a component as text, each argument with its type and default, ends in a newline.
+
+    Args:
+        defaults: parameter → text from configuration; they stand in the place of the signature's.
+    """
+    description, _ = get_fn_docstring(function)
+    parameters = parameters_of(function).values()
+    lines = [f"usage: launcher run {name} {' '.join(map(_usage, parameters))}".rstrip(), "", description]
+    if parameters:
+        lines += ["", "arguments:"]
+    for parameter in parameters:
+        lines += _entry(parameter, (defaults or {}).get(parameter.name))
+    return "\n".join(lines) + "\n"
+
+
+def _usage(parameter: Parameter) -> str:
+    if parameter.is_rest:
+        return f"[{parameter.name.upper()} …]"
+    word = f"--{parameter.name} {parameter.name.upper()}"
+    return word if parameter.is_required else f"[{word}]"
+
+
+def _entry(parameter: Parameter, default: str | None) -> list[str]:
+    dashes = "" if parameter.is_rest else "-" if len(parameter.name) == 1 else "--"
+    both = f"-{parameter.name}, --{parameter.name}" if dashes == "-" else dashes + parameter.name
+    lines = [f"  {both} {type_name(parameter.type)}{_default(parameter, default)}"]
+    if parameter.text:
+        lines.append(fill(parameter.text, 100, initial_indent=_INDENT, subsequent_indent=_INDENT))
+    return lines
+
+
+def _default(parameter: Parameter, default: str | None) -> str:
+    if default is not None:
+        return f" (default: {default})"
+    if parameter.is_required:
+        return " (required)"
+    if parameter.is_rest or parameter.default is None:
+        return ""
+    return f" (default: {shown_default(parameter.default)})"
+
+
+def shown_default(value: Any) -> str:
+    """A default as it would be written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value)) or "''"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={inner}" for key, inner in value.items()) or "''"
+    return str(value) if value != "" else "''"

@@ -1,0 +1,13 @@
+"""The images that our components run in where none is named.
+
+Pinned texts, the same for every user: an image that followed the installed Python would change the digest
+of a committed job from one laptop to the next. On local schedulers they say nothing.
+"""
+
+from __future__ import annotations
+
+IMAGE = "python:3.12-slim"
+"""Has sh, echo, touch, cp and Python. Not launcher: `utils.copy` and `utils.booth` need an image with it."""
+
+TORCH_IMAGE = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
+"""Has torchrun."""

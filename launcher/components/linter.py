@@ -1,0 +1,199 @@
+"""Whether a function can be a component, judged from its source: nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from launcher.components.source import read_component_file
+
+_MAPPINGS = {"Dict", "dict"}
+_LISTS = {"List", "list"}
+_TUPLES = {"Tuple", "tuple"}
+
+
+@dataclass(frozen=True, slots=True)
+class LinterMessage:
+    """What is wrong with a component, and where: `line` counts from 1, `char` from 0."""
+
+    name: str
+    description: str
+    line: int
+    char: int
+    severity: str = "error"
+
+
+class ComponentFunctionValidator(ABC):
+    """One rule of components."""
+
+    @abstractmethod
+    def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
+        """What of the rule a function breaks; nothing when it is fine."""
+
+    def message(self, description: str, node: ast.AST) -> LinterMessage:
+        """A message at the place of `node`."""
+        line, char = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        return LinterMessage(type(self).__name__, description, line, char)
+
+
+class ArgTypeValidator(ComponentFunctionValidator):
+    """Every argument has a type that can be read from text."""
+
+    def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
+        found = []
+        for argument in _arguments(app_specs_func_def):
+            wrong = _wrong_type(argument)
+            if wrong:
+                where = f"for argument '{argument.arg}' in function '{app_specs_func_def.name}'"
+                found.append(self.message(f"{wrong} {where}", argument))
+        return found
+
+
+class ReturnTypeValidator(ComponentFunctionValidator):
+    """The function says that it returns an AppDef."""
+
+    def __init__(self, supported_return_type: str = "AppDef") -> None:
+        self._supported = supported_return_type
+
+    def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
+        name = f"Function: {app_specs_func_def.name}"
+        returns = _unquoted(app_specs_func_def.returns)
+        if not isinstance(returns, (ast.Name, ast.Attribute)):
+            text = f"{name} missing return annotation or has unknown annotations. "
+            return [self.message(f"{text}Supported return annotation: {self._supported}", app_specs_func_def)]
+        if _last_name(returns) != self._supported:
+            text = f"{name} has incorrect return annotation, supported annotation: {self._supported}"
+            return [self.message(text, app_specs_func_def)]
+        return []
+
+
+class DocstringValidator(ComponentFunctionValidator):
+    """The function and each of its arguments are described. Not asked for unless it is named."""
+
+    def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
+        from launcher.components.docstring import parse_docstring
+
+        name = app_specs_func_def.name
+        docstring = ast.get_docstring(app_specs_func_def)
+        if not docstring:
+            return [self.message(f"Function '{name}' has no docstring", app_specs_func_def)]
+        _, texts = parse_docstring(docstring)
+        return [
+            self.message(f"Argument '{argument.arg}' of function '{name}' is not described", argument)
+            for argument in _arguments(app_specs_func_def)
+            if not texts.get(argument.arg)
+        ]
+
+
+def get_validators() -> list[ComponentFunctionValidator]:
+    """The rules that every component is held to."""
+    return [ArgTypeValidator(), ReturnTypeValidator()]
+
+
+class ComponentFnVisitor(ast.NodeVisitor):
+    """Holds one function of a syntax tree to rules: visit the tree, then read `linter_errors`."""
+
+    def __init__(self, name: str, validators: Sequence[ComponentFunctionValidator] | None) -> None:
+        self.component_function_name = name
+        self.validators = get_validators() if validators is None else validators
+        self.linter_errors: list[LinterMessage] = []
+        self.visited_function = False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Functions inside functions are none of ours."""
+        if node.name == self.component_function_name:
+            self.visited_function = True
+            self.linter_errors = list(lint(node, self.validators))
+
+
+def lint(
+    function: ast.FunctionDef, validators: Sequence[ComponentFunctionValidator] | None = None
+) -> Iterator[LinterMessage]:
+    """What a function breaks of the rules, in their order."""
+    for validator in get_validators() if validators is None else validators:
+        yield from validator.validate(function)
+
+
+def validate(
+    path: str, function: str, validators: Sequence[ComponentFunctionValidator] | None = None
+) -> list[LinterMessage]:
+    """What keeps `function` of the file at `path` from being a component; nothing when it is one.
+
+    Args:
+        validators: rules to hold it to, none of them with `[]`; else `get_validators()`.
+
+    Raises OSError when the file cannot be read.
+    """
+    parsed = read_component_file(path)
+    if parsed.error is not None:
+        error = parsed.error
+        return [LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)]
+    found = parsed.functions.get(function)
+    if found is None:
+        return [LinterMessage("NotFound", f"Function {function} not found", 1, 0)]
+    return list(lint(found, validators))
+
+
+def _arguments(function: ast.FunctionDef) -> list[ast.arg]:
+    found = [*function.args.args, *function.args.kwonlyargs]
+    return [*found, function.args.vararg] if function.args.vararg else found
+
+
+def _wrong_type(argument: ast.arg) -> str | None:
+    """Why text cannot be read as the argument's type, without the name of the argument."""
+    if argument.annotation is None:
+        return "Missing type annotation"
+    node = _without_optional(_unquoted(argument.annotation))
+    if _is_primitive(node):
+        return None
+    if not isinstance(node, ast.Subscript):
+        return f"Unsupported argument type '{_text(node)}'"
+    container = _last_name(node.value)
+    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if container in _MAPPINGS:
+        for role, part in zip(("key", "value"), inner, strict=False):
+            if not _is_primitive(part):
+                return f"Non-primitive {role} type '{_text(part)}'"
+        return None
+    if container in _LISTS | _TUPLES:
+        for part in inner:
+            ends = isinstance(part, ast.Constant) and part.value is ...
+            if not _is_primitive(part) and not (ends and container in _TUPLES):
+                return f"Non-primitive element type '{_text(part)}'"
+        return None
+    return f"Unsupported container type '{container}'"
+
+
+def _without_optional(node: ast.expr | None) -> ast.expr | None:
+    """`Optional[T]`, `T | None` and `None | T` without the None, one level of it."""
+    if isinstance(node, ast.Subscript) and _last_name(node.value) == "Optional":
+        return _unquoted(node.slice)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(one, ast.Constant) and one.value is None:
+                return _unquoted(other)
+    return node
+
+
+def _is_primitive(node: ast.expr | None) -> bool:
+    return isinstance(_unquoted(node), (ast.Name, ast.Attribute))
+
+
+def _unquoted(node: ast.expr | None) -> ast.expr | None:
+    """What an annotation in quotes says."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return ast.parse(node.value, mode="eval").body
+        except SyntaxError:
+            return node
+    return node
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else _text(node)
+
+
+def _text(node: ast.expr | None) -> str:
+    return ast.unparse(node) if node is not None else ""

@@ -1,0 +1,56 @@
+"""Python modules: where their files are, without importing them; and a function out of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from typing import Any
+
+
+def spec_of(module: str) -> ModuleSpec | None:
+    """Where a module is; None when there is none. The packages above it are imported."""
+    try:
+        return find_spec(module)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def defined_in(module: str) -> str | None:
+    """The source file of a module; None for a namespace package, and when there is no source."""
+    spec = spec_of(module)
+    if spec is None or not spec.has_location or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return spec.origin
+
+
+def module_files(module: str) -> Iterator[tuple[str, str]]:
+    """(dotted name, file) of a module and all below it, in order of their names.
+
+    Folders below count when they have an `__init__.py`; the module itself may be a namespace package.
+    """
+    path = defined_in(module)
+    if path:
+        yield module, path
+    spec = spec_of(module)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        yield from _below(module, folder)
+
+
+def _below(package: str, folder: str) -> Iterator[tuple[str, str]]:
+    for entry in sorted(os.listdir(folder)):
+        path = os.path.join(folder, entry)
+        name = f"{package}.{entry.removesuffix('.py')}"
+        if entry.endswith(".py") and entry != "__init__.py":
+            yield name, path
+        elif os.path.isfile(os.path.join(path, "__init__.py")):
+            yield name, os.path.join(path, "__init__.py")
+            yield from _below(name, path)
+
+
+def load_function(module: str, function: str) -> Callable[..., Any]:
+    """Import a module and take a function out of it. Raises whatever the module raises."""
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found

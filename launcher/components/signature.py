@@ -1,0 +1,82 @@
+"""What a component takes: its parameters with their real types, defaults and descriptions."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from launcher.components.docstring import parse_docstring
+from launcher.errors import LauncherError
+
+EMPTY: Any = inspect.Parameter.empty
+"""No default."""
+
+
+class ComponentSignatureException(LauncherError, TypeError):
+    """A function takes what no component can: `**kwargs`, or a type that cannot be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter.
+
+    Attributes:
+        type: as it is at run time; of `*args: int` it is int, EMPTY when there is no annotation.
+        default: EMPTY when it must be given; of `*args` it is ().
+        is_rest: whether it is `*args`.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    text: str
+    is_keyword_only: bool = False
+    is_rest: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is EMPTY
+
+
+Parameters = dict[str, Parameter]
+
+
+def parameters_of(function: Callable[..., object]) -> Parameters:
+    """The parameters by name, in their order. Annotations written as text are looked up.
+
+    Raises ComponentSignatureException.
+    """
+    _, texts = parse_docstring(function.__doc__)
+    found: Parameters = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            message = f"component `{function.__name__}` takes `**{name}`, and nothing can be passed to it"
+            raise ComponentSignatureException(message, hint="declare each argument")
+        rest = parameter.kind is parameter.VAR_POSITIONAL
+        found[name] = Parameter(
+            name,
+            _type(function, name, parameter.annotation),
+            () if rest else parameter.default,
+            texts.get(name, ""),
+            is_keyword_only=parameter.kind is parameter.KEYWORD_ONLY,
+            is_rest=rest,
+        )
+    return found
+
+
+def _type(function: Callable[..., object], name: str, annotation: Any) -> Any:
+    if annotation is EMPTY:
+        return EMPTY
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        # One by one: an annotation that cannot be looked up spoils no other.
+        return typing.get_type_hints(SimpleNamespace(__annotations__={name: annotation}), names)[name]
+    except Exception as error:
+        raise ComponentSignatureException(
+            f"the type of `{name}` in component `{function.__name__}` cannot be found: {error}",
+            hint="import it at the top of the file, not under TYPE_CHECKING",
+        ) from error

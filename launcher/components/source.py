@@ -1,0 +1,66 @@
+"""Component files as text: each is read and parsed once, and never executed here."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentFile:
+    """A file as parsed.
+
+    Attributes:
+        functions: the functions at its top level, the last of a name, in the order of the file.
+        error: what is wrong with its syntax; then there are no functions.
+    """
+
+    path: str
+    text: str
+    functions: dict[str, ast.FunctionDef]
+    imports: tuple[ast.Import | ast.ImportFrom, ...] = ()
+    error: SyntaxError | None = None
+
+
+def locate(path: str, folder: str | None = None) -> str:
+    """The absolute path of a component file: below `folder`, else as it is, else in the installed package.
+
+    Raises FileNotFoundError.
+    """
+    expanded = os.path.expanduser(path)
+    for base in (folder or os.getcwd(), PACKAGE):
+        candidate = os.path.normpath(os.path.join(base, expanded))
+        if os.path.isfile(candidate):
+            return candidate
+    raise FileNotFoundError(path)
+
+
+def read_conf_file(path: str) -> str:
+    """The text of a file on disk, else of one of the installed package. Raises FileNotFoundError."""
+    with open(locate(path), encoding="utf-8-sig") as file:
+        return file.read()
+
+
+def read_component_file(path: str) -> ComponentFile:
+    """Parse a file, once as long as it does not change. Raises OSError, UnicodeDecodeError."""
+    status = os.stat(path)
+    return _read(os.path.abspath(path), status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache(maxsize=256)
+def _read(path: str, *_version: int) -> ComponentFile:
+    with open(path, encoding="utf-8-sig") as file:
+        text = file.read()
+    try:
+        tree = ast.parse(text, path)
+    except SyntaxError as error:
+        return ComponentFile(path, text, {}, (), error)
+    except ValueError as error:  # a null byte, before Python 3.12
+        return ComponentFile(path, text, {}, (), SyntaxError(str(error)))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    imports = tuple(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return ComponentFile(path, text, functions, imports)

@@ -1,0 +1,137 @@
+"""Values of a component's arguments: read from text, or taken from a document, by the argument's type."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, get_args, get_origin
+
+from launcher.components.signature import EMPTY
+from launcher.specs.option import get_type_name, to_bool, to_number
+from launcher.specs.text import to_dict
+
+_FREE = (EMPTY, Any, object)
+"""Anything goes, and text stays text."""
+
+
+def without_none(tp: Any) -> tuple[Any, bool]:
+    """(`T`, True) for `Optional[T]`, `T | None`, `None | T`; else (`tp`, False)."""
+    if get_origin(tp) in (typing.Union, types.UnionType):
+        parts = [part for part in get_args(tp) if part is not type(None)]
+        if len(parts) == 1 and len(get_args(tp)) == 2:
+            return parts[0], True
+    return tp, False
+
+
+def type_name(tp: Any) -> str:
+    """A type as the messages write it: `int`, `list[str]`, `str or none`."""
+    inner, optional = without_none(tp)
+    if optional:
+        return type_name(inner)
+    if tp is EMPTY:
+        return "text"
+    if get_origin(tp) in (list, dict, tuple):
+        parts = ", ".join("…" if part is ... else type_name(part) for part in get_args(tp))
+        return f"{get_origin(tp).__name__}[{parts}]"
+    return get_type_name(tp)
+
+
+def from_text(text: str, tp: Any) -> Any:
+    """Read text: "3" as an int, "a,b" as a list, "K=a,L=b" as a mapping, "yes" as a bool.
+
+    Text that is empty is None, where None is allowed and text is not meant; else an empty list or mapping.
+    Raises ValueError, with a message for the user.
+    """
+    inner, optional = without_none(tp)
+    if inner is str or inner in _FREE:
+        return text
+    if optional and not text.strip():
+        return None
+    origin = get_origin(inner) or inner
+    if origin is bool:
+        return to_bool(text)
+    if origin in (int, float):
+        return to_number(text, origin)
+    if origin in _CONTAINERS:
+        return _container_from_text(text, inner)
+    raise ValueError(f"{type_name(inner)} cannot be read from text")
+
+
+def _container_from_text(text: str, tp: Any) -> Any:
+    parts = get_args(tp) or (str, str)
+    if (get_origin(tp) or tp) is dict:
+        pairs = to_dict(text) if text.strip() else {}
+        return {from_text(key, parts[0]): from_text(value, parts[1]) for key, value in pairs.items()}
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if (get_origin(tp) or tp) is list:
+        return [from_text(word, parts[0]) for word in words]
+    return tuple(from_text(word, part) for word, part in _paired(words, tp))
+
+
+def from_value(value: Any, tp: Any, *, text: bool = True) -> Any:
+    """Take a value out of a document as `tp`: an int also for a float, a list also for a tuple.
+
+    Args:
+        text: whether text may stand for what is no text, as on the command line.
+
+    Raises ValueError, with a message for the user.
+    """
+    inner, optional = without_none(tp)
+    if inner in _FREE or (value is None and optional):
+        return value
+    origin = get_origin(inner) or inner
+    if isinstance(value, str) and text and origin is not str and origin in (bool, int, float, *_CONTAINERS):
+        return from_text(value, tp)
+    if origin is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if origin in _CONTAINERS:
+        return _container_from_value(value, inner, text)
+    wrong_bool = isinstance(value, bool) and origin is not bool
+    if isinstance(origin, type) and isinstance(value, origin) and not wrong_bool:
+        return value
+    raise ValueError(f"want {type_name(inner)}, got {_shown(value)}")
+
+
+def _container_from_value(value: Any, tp: Any, text: bool) -> Any:
+    origin, parts = get_origin(tp) or tp, get_args(tp)
+    if not isinstance(value, dict if origin is dict else (list, tuple)):
+        raise ValueError(f"want {type_name(tp)}, got {_shown(value)}")
+    if not parts:
+        return origin(value)
+
+    def take(item: Any, part: Any) -> Any:
+        return from_value(item, part, text=text)
+
+    if isinstance(value, dict):
+        return {take(key, parts[0]): take(item, parts[1]) for key, item in value.items()}
+    if origin is list:
+        return [take(item, parts[0]) for item in value]
+    return tuple(take(item, part) for item, part in _paired(list(value), tp))
+
+
+def _paired(items: list[Any], tp: Any) -> list[tuple[Any, Any]]:
+    """The items of a tuple with the type of each."""
+    parts = get_args(tp) or (str, ...)
+    if len(parts) == 2 and parts[1] is ...:
+        return [(item, parts[0]) for item in items]
+    if len(items) != len(parts):
+        raise ValueError(f"want {len(parts)} values, got {len(items)}")
+    return list(zip(items, parts, strict=True))
+
+
+def _shown(value: Any) -> str:
+    kinds: tuple[tuple[type, Callable[[Any], str]], ...] = (
+        (type(None), lambda _: "nothing"),
+        (bool, lambda v: str(v).lower()),
+        (str, lambda v: f"the text `{v}`"),
+        (list, lambda _: "a list"),
+        (dict, lambda _: "a mapping"),
+    )
+    for kind, show in kinds:
+        if isinstance(value, kind):
+            return show(value)
+    return repr(value)
+
+
+_CONTAINERS = (list, dict, tuple)

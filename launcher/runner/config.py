@@ -1,0 +1,245 @@
+"""Defaults from files: run options of schedulers, arguments of components, flags of commands.
+
+They stand in `launcher.toml`, in tables `[schedulers.NAME]`, `[components."NAME"]` and `[cli.COMMAND]`. The
+project's file (the nearest one from the current directory up to the top of the work tree) wins over the
+user's (`$XDG_CONFIG_HOME/launcher/launcher.toml`); LAUNCHER_CONFIG names one file to be read in their place.
+They serve `launcher run` and whoever calls this: the document of a job file never depends on the user's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from launcher.errors import LauncherError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, MutableMapping, Sequence
+    from typing import Any, TextIO
+
+    from launcher.specs.app import CfgVal
+    from launcher.specs.option import runopt
+    from launcher.specs.runopts import runopts
+
+CONFIG_FILE = "launcher.toml"
+ENV_CONFIG = "LAUNCHER_CONFIG"
+SECTIONS = ("schedulers", "components", "cli")
+
+Table = dict[str, "Any"]
+
+
+class ConfigError(LauncherError):
+    """A configuration file cannot be read, or holds what is not understood: file, line, nearest name."""
+
+
+def find_configs(dirs: Iterable[str] | None = None) -> list[str]:
+    """The configuration files there are, the one that wins first.
+
+    Args:
+        dirs: folders to look in, in this order; else the project's and the user's.
+
+    Raises ConfigError when LAUNCHER_CONFIG names a file that is not there.
+    """
+    given = os.environ.get(ENV_CONFIG)
+    if given:
+        if not os.path.isfile(given):
+            raise ConfigError(f"{ENV_CONFIG} names {given}, and there is no such file")
+        return [given]
+    if dirs is not None:
+        found: Iterable[str] = (os.path.join(folder, CONFIG_FILE) for folder in dirs)
+        return [path for path in found if os.path.isfile(path)]
+    return [path for path in (_of_project(), _of_user()) if path]
+
+
+def load(scheduler: str, f: TextIO, cfg: MutableMapping[str, CfgVal]) -> None:
+    """Add the options that a file has for `scheduler` to `cfg`; what `cfg` holds already stays.
+
+    Raises ConfigError for an option that the scheduler does not have, or of another type.
+    """
+    _add(scheduler, _Source(getattr(f, "name", CONFIG_FILE), f.read()), cfg)
+
+
+def apply(scheduler: str, cfg: MutableMapping[str, CfgVal], dirs: Iterable[str] | None = None) -> None:
+    """Add to `cfg` the options that the files have for `scheduler`. `cfg` wins, then the first file."""
+    for path in find_configs(dirs):
+        _add(scheduler, _read(path), cfg)
+
+
+def load_sections(prefix: str, dirs: Iterable[str] | None = None) -> dict[str, Table]:
+    """The tables below `prefix` (components, cli, schedulers), by name; per key the first file wins."""
+    merged: dict[str, Table] = {}
+    for path in find_configs(dirs):
+        for name, table in _read(path).tables(prefix).items():
+            merged[name] = {**table, **merged.get(name, {})}
+    return merged
+
+
+def get_configs(prefix: str, name: str, dirs: Iterable[str] | None = None) -> Table:
+    """One table, such as `get_configs("components", "dist.ddp")`; empty when there is none."""
+    return load_sections(prefix, dirs).get(name, {})
+
+
+def get_config(prefix: str, name: str, key: str, dirs: Iterable[str] | None = None) -> Any:
+    """One value, such as `get_config("cli", "run", "scheduler")`; None when there is none."""
+    return get_configs(prefix, name, dirs).get(key)
+
+
+def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
+    """The defaults of all components as texts, the way `get_runner(component_defaults=…)` takes them."""
+    tables = load_sections("components", dirs)
+    return {name: {key: _text(value) for key, value in table.items()} for name, table in tables.items()}
+
+
+def dump(
+    f: TextIO, schedulers: Sequence[str] | None = None, required_only: bool = False, *, session: str = ""
+) -> None:
+    """Write a table of run options per scheduler: defaults as comments, what is required to be filled in.
+
+    Reading the file back changes nothing until somebody edits it.
+    Raises UnknownSchedulerException before anything is written.
+    """
+    from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
+
+    names = list(get_scheduler_factories()) if schedulers is None else list(schedulers)
+    found = [(name, get_scheduler(name, session or "launcher").run_opts()) for name in names]
+    for number, (name, opts) in enumerate(found):
+        f.write("\n" if number else "")
+        f.write(f"[schedulers.{_key(name)}]\n")
+        f.writelines(_option_line(key, opt) for key, opt in opts if opt.is_required or not required_only)
+
+
+class _Source:
+    """A file as read: its name, its text, and what the text says."""
+
+    def __init__(self, name: str, text: str) -> None:
+        import tomli
+
+        self.name = name
+        self._lines = text.splitlines()
+        try:
+            self._value: Table = tomli.loads(text)
+        except tomli.TOMLDecodeError as error:
+            raise ConfigError(f"{name}: {error}") from error
+
+    def tables(self, section: str) -> dict[str, Table]:
+        """The tables of a section, by name. Raises ConfigError for anything else in their place."""
+        found = self._value.get(section, {})
+        if not isinstance(found, dict):
+            raise self.error((section,), f"`{section}` must hold tables", hint=f"write [{section}.NAME]")
+        for name, table in found.items():
+            if not isinstance(table, dict):
+                message = f"`{section}.{name}` must be a table"
+                raise self.error((section, name), message, hint=f"write [{section}.{_key(name)}]")
+        return found
+
+    def error(self, path: Sequence[str], message: str, *, hint: str | None = None) -> ConfigError:
+        """The error with file, line and column of what `path` names."""
+        line, column = self._place(path)
+        return ConfigError(f"{self.name}:{line}:{column}: {message}", hint=hint)
+
+    def _place(self, path: Sequence[str]) -> tuple[int, int]:
+        """Where the key stands: the first line with it behind the header of its table."""
+        *heads, last = path
+        header = re.compile(r"\s*\[" + r"\s*\.\s*".join(map(_spelt, heads or [last])) + r"\s*\]")
+        key = re.compile(rf"\s*(?={_spelt(last)}\s*[=.])")
+        inside = not heads
+        for number, line in enumerate(self._lines, 1):
+            if header.match(line):
+                inside = True
+                if not heads:
+                    return number, 1
+            elif inside and (found := key.match(line)):
+                return number, found.end() + 1
+        return 1, 1
+
+
+def _read(path: str) -> _Source:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    return _Source(path, text)
+
+
+def _add(scheduler: str, source: _Source, cfg: MutableMapping[str, CfgVal]) -> None:
+    table = source.tables("schedulers").get(scheduler)
+    if not table:
+        return
+    from launcher.schedulers.registry import get_scheduler
+
+    opts = get_scheduler(scheduler, "launcher").run_opts()
+    for key, value in table.items():
+        _check(source, scheduler, key, value, opts)
+        cfg.setdefault(key, value)
+
+
+def _check(source: _Source, scheduler: str, key: str, value: Any, opts: runopts) -> None:
+    from launcher.specs.option import get_type_name
+    from launcher.specs.text import did_you_mean
+
+    option, path = opts.get(key), ("schedulers", scheduler, key)
+    if option is None:
+        hint = did_you_mean(key, [name for name, _ in opts])
+        raise source.error(path, f"scheduler `{scheduler}` has no option `{key}`", hint=hint)
+    if not opts.is_type(value, option.opt_type):
+        want = get_type_name(option.opt_type)
+        raise source.error(path, f"`{key}` must be {want}, not {type(value).__name__}", hint=option.help)
+
+
+def _of_project() -> str | None:
+    """The nearest file from the current directory up to the top of the work tree, else of the file system."""
+    folder = os.getcwd()
+    while True:
+        path = os.path.join(folder, CONFIG_FILE)
+        if os.path.isfile(path):
+            return path
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = parent
+
+
+def _of_user() -> str | None:
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join("~", ".config")
+    path = os.path.join(os.path.expanduser(base), "launcher", CONFIG_FILE)
+    return path if os.path.isfile(path) else None
+
+
+def _option_line(key: str, opt: runopt) -> str:
+    help_text = " ".join(opt.help.split())
+    if opt.is_required:
+        return f'{key} = "FIXME"  # {help_text}\n'
+    if opt.default is None:
+        return f"# {key} =   # {help_text}\n"
+    return f"# {key} = {_literal(opt.default)}  # {help_text}\n"
+
+
+def _literal(value: Any) -> str:
+    """A value as TOML writes it: what options may hold, JSON spells the same but for tables."""
+    from json import dumps
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_literal(inner)}" for key, inner in value.items()) + "}"
+    return dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
+
+
+def _spelt(name: str) -> str:
+    """A key of a TOML text, bare or quoted."""
+    return rf"""["']?{re.escape(name)}["']?"""
+
+
+def _text(value: Any) -> str:
+    """A default as a component's argument is written on the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    if isinstance(value, dict):
+        return ",".join(f"{key}={_text(inner)}" for key, inner in value.items())
+    return str(value)

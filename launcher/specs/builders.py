@@ -1,0 +1,22 @@
+"""The import path under which component calls and mount texts are known; they live in launcher.components.
+
+Nothing of ours imports it: it is there for programs that come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from launcher.components.call import (
+    ComponentArgs,
+    component_args_from_str,
+    materialize_appdef,
+    parse_args,
+)
+from launcher.specs.mounts import parse_mounts
+
+__all__ = [
+    "ComponentArgs",
+    "component_args_from_str",
+    "materialize_appdef",
+    "parse_args",
+    "parse_mounts",
+]

@@ -1,0 +1,30 @@
+"""The import path under which the validator of components is known; it lives in launcher.components.
+
+Nothing of ours imports it: it is there for programs that come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from launcher.components.help import get_fn_docstring
+from launcher.components.linter import (
+    ArgTypeValidator,
+    ComponentFnVisitor,
+    ComponentFunctionValidator,
+    LinterMessage,
+    ReturnTypeValidator,
+    get_validators,
+    validate,
+)
+from launcher.components.source import read_conf_file
+
+__all__ = [
+    "ArgTypeValidator",
+    "ComponentFnVisitor",
+    "ComponentFunctionValidator",
+    "LinterMessage",
+    "ReturnTypeValidator",
+    "get_fn_docstring",
+    "get_validators",
+    "read_conf_file",
+    "validate",
+]

@@ -1,0 +1,34 @@
+"""The import path under which the finder of components is known; it lives in launcher.components.
+
+Nothing of ours imports it: it is there for programs that come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from launcher.components.component import (
+    Component,
+    ComponentNotFoundException,
+    ComponentValidationException,
+)
+from launcher.components.finder import (
+    CustomComponentsFinder,
+    ModuleComponentsFinder,
+    get_builtin_source,
+    get_component,
+    get_components,
+    module_relname,
+)
+
+_Component = Component
+
+__all__ = [
+    "Component",
+    "ComponentNotFoundException",
+    "ComponentValidationException",
+    "CustomComponentsFinder",
+    "ModuleComponentsFinder",
+    "get_builtin_source",
+    "get_component",
+    "get_components",
+    "module_relname",
+]

@@ -1,0 +1,55 @@
+"""What a scheduler offers that can bring local projects along with an app."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from launcher.workspace.projects import Workspace, merged
+
+if TYPE_CHECKING:
+    from launcher.specs.app import AppDef, CfgVal, Role
+    from launcher.specs.runopts import runopts
+
+__all__ = ["Workspace", "WorkspaceMixin"]
+
+T = TypeVar("T")
+
+
+class WorkspaceMixin(Generic[T]):
+    """What a scheduler offers that can bring a workspace along.
+
+    The role that `build_workspace_and_update_role` edits is a copy of ours: no caller's role is touched.
+    `T` is what `dryrun_push_images` hands to `push_images`.
+    """
+
+    def workspace_opts(self) -> runopts:
+        """The run options of the workspace."""
+        from launcher.specs.runopts import runopts
+
+        return runopts()
+
+    @abstractmethod
+    def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
+        """Bring one local folder along and set `role.image` to what holds it."""
+
+    def build_workspace_and_update_role2(
+        self, role: Role, workspace: Workspace | str, cfg: Mapping[str, CfgVal]
+    ) -> None:
+        """The same for any workspace: several projects are put into one folder first, and that folder goes
+        away again."""
+        given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
+        if given.is_unmapped_single_project():
+            self.build_workspace_and_update_role(role, str(given), cfg)
+            return
+        with merged(given) as folder:
+            self.build_workspace_and_update_role(role, folder, cfg)
+
+    def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> T:
+        """What `push_images` would push. Raises NotImplementedError where nothing can be pushed."""
+        raise NotImplementedError(f"{type(self).__name__} pushes no images")
+
+    def push_images(self, images_to_push: T) -> None:
+        """Push what `dryrun_push_images` found."""
+        raise NotImplementedError(f"{type(self).__name__} pushes no images")

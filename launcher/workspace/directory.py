@@ -1,0 +1,64 @@
+"""Directory workspaces: the projects of a workspace copied into a folder that roles run from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from launcher.specs.runopts import InvalidRunConfigException
+from launcher.workspace.api import WorkspaceMixin
+from launcher.workspace.ignore import WorkspaceError
+from launcher.workspace.projects import TMP_PREFIX, Workspace, copy_into
+
+if TYPE_CHECKING:
+    from launcher.specs.app import CfgVal, Role
+    from launcher.specs.runopts import runopts
+
+
+class DirWorkspaceMixin(WorkspaceMixin[None]):
+    """Copies the workspace into the folder that the option `job_dir` names; roles run from there."""
+
+    def workspace_opts(self) -> runopts:
+        from launcher.specs.runopts import runopts
+
+        opts = runopts()
+        opts.add("job_dir", str, "folder that the workspace is copied into; it must not be there yet")
+        return opts
+
+    def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
+        """Without `job_dir` nothing is copied and the role stays.
+
+        Raises InvalidRunConfigException for a folder that is there already.
+        """
+        job_dir = cfg.get("job_dir")
+        if job_dir is None:
+            return
+        folder = os.path.abspath(os.path.expanduser(str(job_dir)))
+        try:
+            os.mkdir(folder)
+        except OSError as error:
+            raise InvalidRunConfigException(
+                f"cannot make {folder}: {error.strerror or error}", "job_dir", cfg, hint="name a new folder"
+            ) from error
+        try:
+            copy_into(Workspace({workspace: ""}), folder)
+        except WorkspaceError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        role.image = folder
+
+
+class TmpDirWorkspaceMixin(WorkspaceMixin[None]):
+    """Copies the workspace into a new temporary folder, which is the caller's to remove."""
+
+    def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
+        folder = tempfile.mkdtemp(prefix=TMP_PREFIX)
+        try:
+            copy_into(Workspace({workspace: ""}), folder)
+        except WorkspaceError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        role.image = folder

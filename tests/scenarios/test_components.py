@@ -1,0 +1,205 @@
+"""Components on the command line and in job files: found, called, run, written down."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+FILES = Path(__file__).parent / "components"
+TRAINER = ["--image", "none", "--epochs", "3", "--resume", "yes", "--seed=6", "--env", "MODE=fast"]
+
+
+@pytest.fixture
+def files(scenario):
+    for path in FILES.glob("*.py"):
+        shutil.copy(path, scenario.folder)
+    return scenario
+
+
+def test_a_component_file_with_typed_arguments_runs(files):
+    done = files.launcher("run", "./trainer.py:trainer", *TRAINER)
+    app_id = done.err.split()[0].rpartition("/")[2]
+    assert done.out == f"{app_id} epochs=3 lr=0.1 resume=True seed=7 fast\n"
+
+
+def test_a_component_file_with_several_roles_runs(files):
+    done = files.launcher("run", "pipeline.py:pipeline", "--names", "a,b", "--readers=2", "--", "--x", "y z")
+    assert sorted(done.out.splitlines()) == [
+        "reader/0 | 0 --x y z",
+        "reader/1 | 1 --x y z",
+        "writer/0 | a",
+        "writer/0 | b",
+    ]
+
+
+def test_a_component_file_on_top_of_ours_runs(files):
+    assert (
+        files.launcher("run", "sweep.py:sweep", "--params", "lr=0.1,m=2", "--tags=a,b").out
+        == "lr=0.1 m=2.0\n"
+    )
+
+
+def test_one_of_ours_runs(scenario):
+    assert scenario.launcher("run", "utils.echo", "--msg", "hi").out == "hi\n"
+
+
+def test_options_of_run_stand_in_front_of_the_component(scenario):
+    done = scenario.launcher("run", "-s", "local_cwd", "--dryrun", "utils.echo", "--num_replicas=3")
+    assert "echo" in done.out
+    assert scenario.launcher("list").out == ""
+
+
+def test_a_component_that_fails_gives_5(scenario):
+    scenario.launcher("run", "utils.sh", "--", "false", code=5)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["utils.ecko"], 1, "did you mean `utils.echo`?"),
+        (["nowhere.py:f"], 1, "there is no file nowhere.py"),
+        (["utils.echo", "--mgs", "x"], 64, "component `utils.echo`: there is no argument `--mgs`"),
+        (["utils.echo", "--num_replicas", "many"], 64, "`num_replicas`: want a number (int), got `many`"),
+        (["utils.echo", "--msg=a", "--msg=b"], 64, "--msg is given twice"),
+        (["--var", "a=b", "utils.echo"], 64, "--var is for job files, and utils.echo is a component"),
+        (["dist.ddp"], 1, "component `dist.ddp` failed: exactly one of --script and -m must be given"),
+        (["broken.py:broken"], 1, "KeyError: 'x', line 3 of "),
+        (["broken.py:untyped"], 1, "Missing type annotation for argument 'a' in function 'untyped'"),
+    ],
+)
+def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, said):
+    text = "from launcher.specs import AppDef\ndef broken() -> AppDef:\n    return {}['x']\n"
+    (scenario.folder / "broken.py").write_text(f"{text}def untyped(a) -> AppDef: ...\n")
+    done = scenario.launcher("run", *words, code=code)
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_help_behind_a_component_is_its_own(files):
+    shown = files.launcher("run", "trainer.py:trainer", "--help").out
+    assert "On one replica." in shown
+    assert "--epochs int (default: 1)\n      passes over the data" in shown
+    assert "--image str (required)" in shown
+
+
+def test_defaults_come_from_configuration_and_the_command_line_wins(scenario):
+    (scenario.folder / "launcher.toml").write_text('[components."utils.echo"]\nmsg = "configured"\n')
+    assert scenario.launcher("run", "utils.echo").out == "configured\n"
+    assert scenario.launcher("run", "utils.echo", "--msg", "given").out == "given\n"
+
+
+def test_components_lists_all_and_shows_one(scenario):
+    names = [found["name"] for found in json.loads(scenario.launcher("components", "--json").out)]
+    assert {"utils.echo", "dist.ddp"} <= set(names)
+    [line] = [
+        line for line in scenario.launcher("components").out.splitlines() if line.startswith("utils.echo")
+    ]
+    assert line.split(None, 1)[1] == "Echos a message to stdout."
+    one = json.loads(scenario.launcher("components", "utils.touch", "--json").out)
+    assert one["arguments"][0] == {"name": "file", "type": "str", "required": True, "help": "file to create"}
+
+
+def test_the_source_of_one_is_a_component_file_to_begin_with(scenario):
+    (scenario.folder / "mine.py").write_text(scenario.launcher("components", "utils.echo", "--source").out)
+    assert scenario.launcher("run", "mine.py:echo", "--msg=mine").out == "mine\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["utils.sh", "--env", "A=1", "--num_replicas=2", "--", "echo", "$HOME ${app_id} 'x'", "1.0", "no"],
+        [
+            "dist.ddp",
+            "--script",
+            "a.py",
+            "-j",
+            "1:2x2",
+            "--debug",
+            "true",
+            "--mounts",
+            "type=volume,src=a,dst=/b",
+        ],
+        ["pipeline.py:pipeline", "--names=a,b", "--", "--x"],
+        ["trainer.py:trainer", *TRAINER],
+    ],
+    ids=lambda words: words[0],
+)
+def test_convert_writes_the_job_file_that_gives_the_same_app(files, words):
+    from launcher import load_job
+    from launcher.components import get_component, materialize_appdef
+
+    path = files.folder / "x.launcher.yaml"
+    path.write_text(files.launcher("convert", "--name", "converted", *words).out)
+    name, _, function = words[0].rpartition(":")
+    found = get_component(f"{files.folder / name}:{function}" if name else words[0])
+    app = materialize_appdef(found.fn, words[1:])
+    assert load_job(path).app.roles == app.roles
+    assert files.launcher("fmt", "--check", str(path)).code == 0
+
+
+def test_convert_refuses_what_no_job_file_can_say(scenario):
+    text = "from launcher.specs import AppDef, Role\n"
+    text += "def f() -> AppDef: return AppDef('f', [Role('A_b', '', entrypoint='true')])\n"
+    (scenario.folder / "c.py").write_text(text)
+    assert "write `component: c.py:f`" in scenario.launcher("convert", "c.py:f", code=1).err
+
+
+def test_configure_writes_a_file_and_leaves_one_that_is_there(scenario):
+    scenario.launcher("configure", "--all")
+    written = (scenario.folder / "launcher.toml").read_text()
+    assert "[schedulers.local_cwd]" in written
+    assert "is there already" in scenario.launcher("configure", "-s", "local_dir", code=1).err
+    assert (scenario.folder / "launcher.toml").read_text() == written
+
+
+def test_configure_with_a_wrong_name_writes_nothing(scenario):
+    assert "did you mean `local_cwd`?" in scenario.launcher("configure", "-s", "local_cvd", code=1).err
+    assert not (scenario.folder / "launcher.toml").exists()
+
+
+JOB = """\
+version: 1
+name: train
+vars: {epochs: {type: int, default: 3}}
+component: jobs/trainer.py:trainer
+args:
+  image: none
+  epochs: $<var.epochs>
+  resume: true
+  seed: 6
+  env: {MODE: slow}
+"""
+
+
+@pytest.fixture
+def job(files):
+    (files.folder / "jobs").mkdir()
+    shutil.copy(FILES / "trainer.py", files.folder / "jobs")
+    (files.folder / "train.launcher.yaml").write_text(JOB)
+    return files
+
+
+def test_a_job_file_with_a_component_is_applied_and_then_nothing_is_left_to_do(job):
+    job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
+    assert "Plan: no changes" in job.launcher("plan", "train.launcher.yaml").out
+
+
+def test_a_changed_component_file_is_a_changed_job(job):
+    job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
+    path = job.folder / "jobs" / "trainer.py"
+    path.write_text(path.read_text().replace("memMB=128", "memMB=256"))
+    assert "memory_bytes 134217728 → 268435456" in job.launcher("plan", "train.launcher.yaml").out
+
+
+def test_compile_names_the_argument_that_a_value_comes_from(job):
+    found = json.loads(job.launcher("compile", "train.launcher.yaml", "--json").out)
+    origins = found["jobs"][0]["origins"]
+    at = {"file": "train.launcher.yaml", "layer": "file"}
+    component = "component `jobs/trainer.py:trainer`"
+    assert origins["roles.trainer.env.MODE"] == {**at, "line": 10, "through": [component]}
+    assert origins["roles.trainer.image"] == {**at, "line": 6, "through": [component]}
+    assert origins["roles.trainer.entrypoint"] == {**at, "line": 4, "through": [component]}
+    assert origins["roles.trainer.args[0]"]["line"] == 4

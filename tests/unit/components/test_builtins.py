@@ -1,0 +1,187 @@
+"""What our own components make of their arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.components import get_component, get_components, materialize_appdef
+from launcher.components.names import (
+    StructuredJArgument,
+    StructuredNameArgument,
+    get_role_name,
+    parse_nnodes,
+)
+from launcher.specs import BindMount, Resource, check_app
+
+NEEDED = {
+    "utils.touch": ["--file=x"],
+    "utils.sh": ["true"],
+    "utils.python": ["-c", "pass"],
+    "utils.binary": ["--entrypoint", "/bin/true"],
+    "utils.copy": ["--src=a", "--dst=b"],
+    "utils.booth": ["--x1=1", "--x2=2"],
+    "dist.ddp": ["--script", "train.py"],
+    "dist.spmd": ["--script", "train.py"],
+    "metrics.tensorboard": ["--logdir", "/logs"],
+    "serve.torchserve": ["--model_path", "m.mar", "--management_api", "http://localhost:8081"],
+}
+
+
+def made(name, *words):
+    return materialize_appdef(get_component(name).fn, words)
+
+
+def role(name, *words):
+    [only] = made(name, *words).roles
+    return only
+
+
+@pytest.mark.parametrize("name", sorted(get_components()))
+def test_each_makes_an_app_that_can_run(name):
+    assert check_app(made(name, *NEEDED.get(name, []))) == []
+
+
+@pytest.mark.parametrize("name", sorted(get_components()))
+def test_each_describes_itself_and_its_arguments(name):
+    from launcher.components import DocstringValidator, validate
+
+    found = get_component(name)
+    assert validate(found.path, found.fn_name, [DocstringValidator()]) == []
+
+
+def test_echo():
+    found = role("utils.echo", "--msg", "hi", "--num_replicas", "2")
+    assert (found.entrypoint, found.args, found.num_replicas) == ("echo", ["hi"], 2)
+    assert found.resource == Resource(1, 0, 1024)
+
+
+def test_sh_hands_each_word_over_as_it_is():
+    found = role(
+        "utils.sh", "--env", "A=1,B=2", "--mounts", "type=bind,src=/a,dst=/b,readonly", "echo", "$HOME", "x y"
+    )
+    assert (found.entrypoint, found.args) == ("sh", ["-c", "echo '$HOME' 'x y'"])
+    assert (found.env, found.mounts) == ({"A": "1", "B": "2"}, [BindMount("/a", "/b", True)])
+
+
+def test_sh_with_a_program_of_its_own():
+    found = role("utils.sh", "--entrypoint", "/bin/tool", "x y", "--flag")
+    assert (found.entrypoint, found.args) == ("/bin/tool", ["x y", "--flag"])
+
+
+def test_a_named_resource_stands_for_its_parts():
+    assert role("utils.sh", "-h", "gpu.small", "--cpu", "3", "true").resource == Resource(8, 1, 32 * 1024)
+    assert role("utils.sh", "--gpu", "0", "--cpu", "0", "true").resource == Resource(0, 0, 1024)
+
+
+@pytest.mark.parametrize(
+    ("words", "args"),
+    [
+        (["-m", "pkg.main", "--", "--lr", "1"], ["-m", "pkg.main", "--lr", "1"]),
+        (["-c", "pass", "x"], ["-c", "pass", "x"]),
+        (["--script", "a.py"], ["a.py"]),
+    ],
+)
+def test_python_runs_a_module_a_text_or_a_script(words, args):
+    assert role("utils.python", *words).args == args
+
+
+@pytest.mark.parametrize("words", [[], ["-m", "a", "-c", "b"]])
+def test_python_runs_one_of_them(words):
+    with pytest.raises(ValueError, match="exactly one of"):
+        made("utils.python", *words)
+
+
+def test_ddp_on_one_node():
+    app = made("dist.ddp", "--script", "a/train.py", "-j", "1x4", "--", "--msg", "x y")
+    [found] = app.roles
+    assert (app.name, found.name, found.entrypoint, found.args[0]) == ("train", "train", "bash", "-c")
+    assert found.args[1] == (
+        "torchrun --rdzv_backend c10d --rdzv_endpoint localhost:0 --rdzv_id '${app_id}' --nnodes 1 "
+        "--nproc_per_node 4 --tee 3 --role '' a/train.py --msg 'x y'"
+    )
+    assert found.port_map == {"c10d": 29500}
+
+
+def test_ddp_on_several_nodes_meets_at_replica_0():
+    found = role("dist.ddp", "-m", "pkg.train", "-j", "1:2x3", "--rdzv_port", "5", "--rdzv_backend", "static")
+    assert (found.name, found.min_replicas, found.num_replicas) == ("train", 1, 2)
+    assert "--rdzv_endpoint $${${rank0_env}:=localhost}:5 " in found.args[1]
+    assert "--nnodes 1:2 --nproc_per_node 3 " in found.args[1]
+    assert found.args[1].endswith("--node_rank '${replica_id}' -m pkg.train")
+
+
+def test_ddp_leaves_the_callers_environment_alone():
+    from launcher.components.dist import ddp
+
+    given = {"A": "1"}
+    [found] = ddp(script="t.py", env=given, debug=True, name="exp/run").roles
+    assert given == {"A": "1"}
+    assert found.env["A"] == "1"
+    assert found.env["NCCL_DESYNC_DEBUG"] == "1"
+    assert found.env["LAUNCHER_TRACKING_EXPERIMENT_NAME"] == "exp"
+
+
+def test_spmd_starts_a_process_for_each_gpu():
+    found = role("dist.spmd", "-m", "x", "-h", "gpu.medium", "-j", "3")
+    assert "--nnodes 3 --nproc_per_node 2 " in found.args[1]
+    assert found.resource.gpu == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [("2", (1, 1, 2, "1")), ("1x2", (1, 1, 2, "1")), ("2x3", (2, 2, 3, "2")), ("1:2x3", (1, 2, 3, "1:2"))],
+)
+def test_nodes_and_processes(text, nodes):
+    assert parse_nnodes(text) == nodes
+
+
+@pytest.mark.parametrize("text", ["1x", "x2", ":3", ":2x1", "1x2:3", "4:2x1", "0x1", "1x0", "", "a"])
+def test_what_is_no_number_of_nodes(text):
+    with pytest.raises(ValueError, match="Given: "):
+        parse_nnodes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("e/r", "e/r"),
+        ("e/", "e/main"),
+        ("/r", "default-experiment/r"),
+        ("r", "default-experiment/r"),
+        ("/", "default-experiment/main"),
+        ("", "default-experiment/main"),
+        ("a/b/c", "a/b/c"),
+    ],
+)
+def test_names_of_experiment_and_run(text, shown):
+    found = StructuredNameArgument.parse_from(text, m="pkg.main")
+    assert str(found) == shown
+    assert found.experiment_name == shown.split("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "No main module or script specified"),
+        ({"m": "a", "script": "b"}, "Both main module and script set"),
+    ],
+)
+def test_a_name_needs_one_program(given, said):
+    with pytest.raises(ValueError, match=said):
+        StructuredNameArgument.parse_from("x", **given)
+
+
+def test_processes_follow_the_gpus():
+    assert str(StructuredJArgument.parse_from("gpu.medium", "2")) == "2x2"
+    with pytest.warns(UserWarning, match="3 processes per node, and gpu.medium has 2"):
+        assert str(StructuredJArgument.parse_from("gpu.medium", "2x3")) == "2x3"
+    with pytest.raises(ValueError, match="cannot be inferred from GPU count"):
+        StructuredJArgument.parse_from("cpu.small", "2")
+    with pytest.raises(ValueError, match="Invalid format"):
+        StructuredJArgument.parse_from("gpu.small", "1:2x3")
+
+
+def test_the_name_of_a_role():
+    assert [get_role_name("a/b.py", None), get_role_name(None, "a.b")] == ["b", "b"]
+    with pytest.raises(ValueError, match="must be given"):
+        get_role_name(None, None)

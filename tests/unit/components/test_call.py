@@ -1,0 +1,260 @@
+"""A component is called with arguments of the types its signature says, wherever they come from."""
+
+from __future__ import annotations
+
+import typing
+from typing import Dict, List, Optional, Tuple  # noqa: UP035  # the spellings of old are supported too
+
+import pytest
+
+from launcher.components import (
+    ComponentArgumentException,
+    ComponentResultException,
+    component_args_from_str,
+    materialize_appdef,
+    parse_args,
+)
+from launcher.components.signature import ComponentSignatureException
+from launcher.specs import AppDef
+
+
+def every(
+    text: str,
+    number: int = 1,
+    rate: float = 0.5,
+    flag: bool = False,
+    maybe_number: Optional[int] = None,  # noqa: UP045
+    maybe_rate: float | None = None,
+    maybe_text: str | None = None,
+    words: Optional[List[str]] = None,  # noqa: UP006, UP045
+    numbers: list[int] = [],  # noqa: B006
+    sizes: Dict[str, int] | None = None,  # noqa: UP006
+    pair: Tuple[str, int] = ("a", 1),  # noqa: UP006
+    many: tuple[float, ...] = (),
+) -> AppDef:
+    """All types."""
+    return AppDef("every", metadata={"text": text})
+
+
+def rest(first: str, *args: str, last: str = "z", x: int = 0) -> AppDef:
+    return AppDef("rest")
+
+
+def given(function, *words, defaults=None, config=None):
+    return vars(parse_args(function, words, defaults, config))
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "value"),
+    [
+        ("--number=3", "number", 3),
+        ("--number=-3", "number", -3),
+        ("--rate=1e-3", "rate", 0.001),
+        ("--rate=3", "rate", 3.0),
+        ("--maybe_number=3", "maybe_number", 3),
+        ("--maybe_number=", "maybe_number", None),
+        ("--maybe_rate=3", "maybe_rate", 3.0),
+        ("--maybe_text=3", "maybe_text", "3"),
+        ("--maybe_text=", "maybe_text", ""),
+        ("--words=a, b", "words", ["a", "b"]),
+        ("--words=", "words", None),
+        ("--numbers=1,2", "numbers", [1, 2]),
+        ("--numbers=", "numbers", []),
+        ("--sizes=a=1,b=2", "sizes", {"a": 1, "b": 2}),
+        ("--sizes=", "sizes", None),
+        ("--pair=b,2", "pair", ("b", 2)),
+        ("--many=1,2.5", "many", (1.0, 2.5)),
+    ],
+)
+def test_text_is_read_as_the_type_of_its_argument(word, name, value):
+    got = given(every, "--text", "t", word)[name]
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(("spelling", "value"), [("true", True), ("1", True), ("YES", True), ("on", True)])
+@pytest.mark.parametrize("prefix", ["--flag=", "--fl="])
+def test_true_has_several_spellings(prefix, spelling, value):
+    assert given(every, "--text=t", prefix + spelling)["flag"] is value
+
+
+@pytest.mark.parametrize("spelling", ["false", "0", "No", "off"])
+def test_false_has_several_spellings(spelling):
+    assert given(every, "--text=t", "--flag", spelling, defaults={"flag": "true"})["flag"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "`text` (str) is required"),
+        (["--text=t", "--flag=maybe"], "`flag`: want true or false, got `maybe`"),
+        (["--text=t", "--number=x"], "`number`: want a number (int), got `x`"),
+        (["--text=t", "--maybe_number=x"], "`maybe_number`: want a number (int), got `x`"),
+        (["--text=t", "--numbers=1,x"], "`numbers`: want a number (int), got `x`"),
+        (["--text=t", "--sizes=a"], "`sizes`: `a` has no `key=value` pair"),
+        (["--text=t", "--pair=a"], "`pair`: want 2 values, got 1"),
+        (["--text"], "`--text` needs a value"),
+        (["--text", "--number", "3"], "`--text` needs a value"),
+        (["--text=t", "--m=1"], "`--m` fits more than one argument"),
+        (["--text=t", "word"], "`word` belongs to no argument"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name(words, said):
+    with pytest.raises(ComponentArgumentException, match="component `every`") as caught:
+        parse_args(every, words)
+    assert said in str(caught.value)
+
+
+def test_an_unknown_argument_is_refused_with_the_nearest_one():
+    with pytest.raises(ComponentArgumentException) as caught:
+        parse_args(every, ["--text=t", "--nunber", "3"])
+    assert caught.value.hint == "did you mean `number`?"
+    assert "`--nunber`" in str(caught.value)
+
+
+def test_all_problems_are_named_at_once():
+    with pytest.raises(ComponentArgumentException) as caught:
+        parse_args(every, ["--number=x", "--rate=y"])
+    assert [problem.name for problem in caught.value.problems] == ["number", "rate", "text"]
+
+
+def test_dashes_stand_for_underscores():
+    assert given(every, "--text=t", "--maybe-number", "3")["maybe_number"] == 3
+
+
+def test_of_an_argument_given_twice_the_last_counts():
+    assert given(every, "--text=a", "--text=b")["text"] == "b"
+
+
+def test_the_first_bare_word_and_all_behind_it_are_for_the_rest():
+    assert given(rest, "--first", "a", "b", "--last", "c")["args"] == ["b", "--last", "c"]
+
+
+def test_two_dashes_begin_the_rest_and_are_no_part_of_it():
+    got = given(rest, "--first", "a", "--", "--last", "--", "c")
+    assert (got["args"], got["last"]) == (["--last", "--", "c"], "z")
+
+
+def test_an_argument_of_one_letter_takes_one_dash():
+    assert [
+        given(rest, "--first=a", *words)["x"] for words in (["-x", "-3"], ["-x=4"], ["--x=5"], ["-x6"])
+    ] == [
+        -3,
+        4,
+        5,
+        6,
+    ]
+
+
+def test_the_rest_has_the_type_of_its_annotation():
+    def numbers(*values: int) -> AppDef: ...
+
+    assert given(numbers, "1", "2")["values"] == [1, 2]
+
+
+def test_the_call_has_positions_rest_and_keywords():
+    got = component_args_from_str(rest, ["--first", "a", "-x", "3", "b", "c"])
+    assert got == ({"first": "a"}, ["b", "c"], {"last": "z", "x": 3})
+    assert got.kwargs == {"last": "z", "x": 3}
+
+
+def test_the_command_line_wins_over_a_document_that_over_configuration_that_over_the_signature():
+    defaults = {"number": "2", "rate": "2", "words": "2"}
+    got = given(every, "--text=t", "--number=4", defaults=defaults, config={"number": 3, "rate": 3})
+    assert (got["number"], got["rate"], got["words"], got["flag"]) == (4, 3.0, ["2"], False)
+
+
+def test_a_configured_default_of_the_rest_is_split_at_blanks():
+    assert given(rest, "--first=a", defaults={"args": "a b --c"})["args"] == ["a", "b", "--c"]
+    assert given(rest, "--first=a", "d", defaults={"args": "a b --c"})["args"] == ["d"]
+
+
+def test_a_document_gives_values_of_their_types():
+    config = {"text": "t", "maybe_number": 3, "rate": 1, "sizes": {"a": 1}, "pair": ["b", 2], "flag": True}
+    got = given(every, config=config)
+    assert (got["maybe_number"], got["rate"], got["sizes"], got["pair"]) == (3, 1.0, {"a": 1}, ("b", 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("number", 1.5, "want int, got 1.5"),
+        ("number", True, "want int, got true"),
+        ("flag", 1, "want bool, got 1"),
+        ("text", 3, "want str, got 3"),
+        ("words", [1], "want str, got 1"),
+        ("number", None, "want int, got nothing"),
+        ("nunber", 3, "there is no argument `nunber`"),
+    ],
+)
+def test_a_document_with_a_wrong_value_is_refused(name, value, said):
+    with pytest.raises(ComponentArgumentException) as caught:
+        parse_args(every, [], None, {"text": "t", name: value})
+    assert said in str(caught.value)
+
+
+def test_annotations_that_are_text_are_looked_up():
+    namespace: dict[str, typing.Any] = {}
+    source = "from __future__ import annotations\nfrom typing import Optional\n"
+    source += "def f(n: Optional[int] = None, *rest: float, flags: list[bool] = []) -> AppDef: ...\n"
+    exec(source, namespace)
+    got = given(namespace["f"], "--n", "3", "--flags", "yes,no", "1")
+    assert got == {"n": 3, "rest": [1.0], "flags": [True, False]}
+
+
+def test_a_type_that_cannot_be_looked_up_is_named():
+    def broken(x: "Nowhere") -> AppDef: ...  # type: ignore[name-defined] # noqa: F821, UP037
+
+    with pytest.raises(ComponentSignatureException, match="the type of `x` in component `broken`"):
+        parse_args(broken, [])
+
+
+def test_keywords_of_any_name_are_refused():
+    def loose(**more: str) -> AppDef: ...
+
+    with pytest.raises(TypeError, match="takes `\\*\\*more`"):
+        parse_args(loose, [])
+
+
+def test_a_default_of_any_class_is_passed_through():
+    class Settings:
+        pass
+
+    chosen = Settings()
+
+    def f(settings: Settings = chosen) -> AppDef: ...
+
+    f.__annotations__["settings"] = Settings
+    assert given(f)["settings"] is chosen
+    assert given(f, config={"settings": chosen})["settings"] is chosen
+
+
+def test_the_app_is_what_the_component_returns():
+    assert materialize_appdef(every, ["--text", "hi"]) == AppDef("every", metadata={"text": "hi"})
+
+
+def test_a_component_that_returns_no_app_is_refused():
+    def wrong() -> AppDef:
+        return {}  # type: ignore[return-value]
+
+    with pytest.raises(TypeError, match="returned dict, not an AppDef"):
+        materialize_appdef(wrong, [])
+    with pytest.raises(ComponentResultException):
+        materialize_appdef(wrong, [])
+
+
+def test_help_shows_every_argument_and_ends(capsys):
+    with pytest.raises(SystemExit) as caught:
+        materialize_appdef(rest, ["--help"], {"last": "y"})
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--first str (required)" in shown
+    assert "-x, --x int (default: 0)" in shown
+    assert "--last str (default: y)" in shown
+    assert "rest TIP" in shown
+
+
+def test_h_is_free_for_a_component():
+    def f(h: str = "") -> AppDef: ...
+
+    assert given(f, "-h", "gpu.small")["h"] == "gpu.small"

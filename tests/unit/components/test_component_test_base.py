@@ -1,0 +1,37 @@
+"""The base for tests of component files, used as its users do."""
+
+from __future__ import annotations
+
+import unittest
+
+from launcher.components import dist, utils
+from launcher.components.component_test_base import ComponentTestCase
+from launcher.specs import AppState
+
+
+class _Tests(ComponentTestCase):
+    __test__ = False  # run below, not by pytest
+
+    def test_ddp(self):
+        self.validate(dist, "ddp")
+
+    def test_echo(self):
+        status = self.run_component(utils.echo, ["--msg", "hi"], None, timeout=60)
+        assert status.state == AppState.SUCCEEDED
+
+    def test_helper(self):
+        self.validate(dist, "get_role_name")
+
+
+def outcome(name):
+    return _Tests(name).run(unittest.TestResult())
+
+
+def test_a_component_passes(capfd):
+    found = [outcome(name) for name in ("test_ddp", "test_echo")]
+    assert [one.errors + one.failures for one in found] == [[], []]
+
+
+def test_what_is_no_component_does_not():
+    [(_, trace)] = outcome("test_helper").errors
+    assert "no function `get_role_name`" in trace

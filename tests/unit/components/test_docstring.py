@@ -1,0 +1,41 @@
+"""Description and argument texts come out of docstrings as people write them."""
+
+from __future__ import annotations
+
+from launcher.components.docstring import parse_docstring
+
+
+def test_google_style():
+    description, texts = parse_docstring(
+        """Trains a model.
+
+        On one node or more.
+
+        Args:
+            lr (float): learning rate,
+                as a fraction
+            *args: the rest: all of it
+
+        Returns:
+            An app.
+        """
+    )
+    assert description == "Trains a model.\n\nOn one node or more."
+    assert texts == {"lr": "learning rate, as a fraction", "args": "the rest: all of it"}
+
+
+def test_rest_style():
+    description, texts = parse_docstring(
+        "Trains.\n\n:param lr: learning\n    rate\n:param int n: number\n:returns: app"
+    )
+    assert description == "Trains."
+    assert texts == {"lr": "learning rate", "n": "number"}
+
+
+def test_a_word_with_a_colon_in_the_description_is_no_section():
+    description, _ = parse_docstring("Runs it.\n\nUsage:\n\n    launcher run x\n\nArgs:\n    a: b")
+    assert description == "Runs it.\n\nUsage:\n\n    launcher run x"
+
+
+def test_none_at_all():
+    assert parse_docstring(None) == ("", {})

@@ -1,0 +1,215 @@
+"""Components are found by name: of installed packages, ours, and of files. In this order."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from launcher.components import (
+    ComponentNotFoundException,
+    ComponentValidationException,
+    CustomComponentsFinder,
+    ModuleComponentsFinder,
+    get_builtin_source,
+    get_component,
+    get_components,
+    materialize_appdef,
+    module_relname,
+)
+
+TRAIN = """\
+from __future__ import annotations
+import dataclasses
+from launcher.specs import AppDef, Role
+
+@dataclasses.dataclass
+class Settings:
+    lr: float
+
+def train(lr: float = 0.1) -> AppDef:
+    \"\"\"Trains.\"\"\"
+    return AppDef("train", [Role("train", "", entrypoint="true", args=[str(Settings(lr).lr), __file__])])
+
+def wrong(lr) -> AppDef: ...
+
+def _private() -> AppDef: ...
+
+def other() -> int: ...
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A distribution that offers the components of a package of its own as `ALIAS = PACKAGE`."""
+
+    def install(alias, package="acme_components"):
+        info = tmp_path / "acme-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[launcher.components]\n{alias} = {package}\n")
+        folder = tmp_path / "acme_components" / "vision"
+        folder.mkdir(parents=True)
+        (tmp_path / "acme_components" / "__init__.py").write_text("")
+        (folder / "__init__.py").write_text(TRAIN)
+        (folder / "utils.py").write_text(
+            TRAIN.replace("train(", "echo(", 1) + "\nraise SystemExit('imported')"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    yield install
+    for name in [name for name in sys.modules if name.startswith("acme_components")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def train(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN)
+    return path
+
+
+def test_ours():
+    assert sorted(get_components()) == [
+        "dist.ddp",
+        "dist.spmd",
+        "metrics.tensorboard",
+        "serve.torchserve",
+        "utils.binary",
+        "utils.booth",
+        "utils.copy",
+        "utils.echo",
+        "utils.python",
+        "utils.sh",
+        "utils.touch",
+    ]
+
+
+@pytest.mark.parametrize("name", ["utils.echo", "launcher.components.utils.echo"])
+def test_ours_by_short_and_by_full_name(name):
+    found = get_component(name)
+    assert (found.name, found.fn_name, found.fn.__name__) == ("utils.echo", "echo", "echo")
+    assert found.description == "Echos a message to stdout."
+
+
+def test_a_component_of_an_installed_package(installed):
+    installed("acme")
+    assert "acme.vision.train" in get_components()
+    assert get_component("acme.vision.train").fn().name == "train"
+
+
+def test_listing_imports_nothing(installed):
+    installed("acme")
+    assert "acme.vision.utils.echo" in get_components()
+    assert "acme_components.vision.utils" not in sys.modules
+
+
+def test_ours_stay_beside_those_of_a_package(installed):
+    installed("acme")
+    assert get_component("utils.echo").fn().name == "echo"
+
+
+def test_an_underscore_means_no_prefix_and_a_package_wins_over_ours(installed):
+    installed("_", package="acme_components.vision")
+    assert get_component("train").fn().name == "train"
+    assert get_component("utils.echo").path.endswith("acme_components/vision/utils.py")
+
+
+def test_a_module_that_cannot_be_imported_is_named(installed):
+    installed("acme")
+    with pytest.raises(ComponentNotFoundException, match=r"vision/utils.py: SystemExit: imported"):
+        _ = get_component("acme.vision.utils.echo").fn
+
+
+def test_a_component_of_a_file(train):
+    found = get_component(f"{train}:train")
+    assert found.fn().roles[0].args == ["0.1", str(train)]
+    assert found.description == "Trains."
+
+
+def test_a_path_may_hold_a_colon(tmp_path):
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "c.py").write_text(TRAIN)
+    assert get_component(f"{folder}/c.py:train").fn().name == "train"
+
+
+def test_a_path_is_relative_to_the_folder_given(train, monkeypatch):
+    monkeypatch.chdir("/")
+    assert get_component("train.py:train", folder=str(train.parent)).path == str(train)
+
+
+def test_a_file_that_has_changed_is_read_again(train):
+    get_component(f"{train}:train")
+    train.write_text(TRAIN.replace('AppDef("train"', 'AppDef("changed"'))
+    assert get_component(f"{train}:train").fn().name == "changed"
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "hint"),
+    [
+        ("utils.ecko", "there is no component `utils.ecko`", "did you mean `utils.echo`?"),
+        (
+            "train.py",
+            "there is no component `train.py`",
+            "name the function in it as well: train.py:FUNCTION",
+        ),
+        ("train.py:", "`train.py:` names no component", "path/to/file.py:FUNCTION"),
+        ("nowhere.py:f", "there is no file nowhere.py", None),
+        ("train.py:tain", "train.py has no function `tain`", "did you mean `train`?"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(train, monkeypatch, name, said, hint):
+    monkeypatch.chdir(train.parent)
+    with pytest.raises(ComponentNotFoundException) as caught:
+        get_component(name)
+    assert str(caught.value) == said
+    if hint:
+        assert caught.value.hint == hint
+
+
+def test_a_component_with_mistakes_is_refused_with_each_of_them(train):
+    with pytest.raises(ComponentValidationException) as caught:
+        get_component(f"{train}:wrong")
+    assert str(caught.value) == f"{train}:13: Missing type annotation for argument 'lr' in function 'wrong'"
+
+
+def test_a_file_that_is_no_python_is_refused(tmp_path):
+    (tmp_path / "x.py").write_text("def f(:\n")
+    with pytest.raises(ComponentValidationException, match=r"x\.py:1: invalid syntax"):
+        get_component(f"{tmp_path}/x.py:f")
+
+
+def test_a_finder_tells_components_with_mistakes_too(installed):
+    installed("acme")
+    found = {one.name: one for one in ModuleComponentsFinder("acme_components.vision", "a").find(None)}
+    assert sorted(found) == ["a.train", "a.utils.echo", "a.utils.wrong", "a.wrong"]
+    assert found["a.wrong"].validation_errors
+    assert not found["a.train"].validation_errors
+
+
+def test_a_finder_of_a_file(train):
+    (found,) = CustomComponentsFinder(str(train), "train").find()
+    assert found.name == f"{train}:train"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("utils.echo", []), ("utils.booth", ["--x1=1", "--x2=2"]), ("dist.ddp", ["-m", "x"])]
+)
+def test_the_source_of_ours_is_a_component_file(tmp_path, name, words):
+    path = tmp_path / "copied.py"
+    path.write_text(get_builtin_source(name))
+    if name == "dist.ddp":
+        path.write_text(
+            "_TORCH_DEBUG_FLAGS = {}\n" + get_builtin_source(name).replace("from __future__", "#")
+        )
+    original = get_component(name)
+    copied = get_component(f"{path}:{original.fn_name}")
+    assert materialize_appdef(copied.fn, words) == materialize_appdef(original.fn, words)
+
+
+def test_names_of_modules_relative_to_one_another():
+    assert module_relname("a.b.c", "a") == "b.c"
+    assert module_relname("a", "a") == ""
+    with pytest.raises(ValueError, match="not below"):
+        module_relname("ab", "a")

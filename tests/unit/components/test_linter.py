@@ -1,0 +1,110 @@
+"""A function that cannot be a component is told why, from its source alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.components import DocstringValidator, LinterMessage, validate
+
+
+@pytest.fixture
+def lint(tmp_path):
+    def run(source, function="f", validators=None):
+        path = tmp_path / "component.py"
+        path.write_text(source)
+        return validate(str(path), function, validators)
+
+    return run
+
+
+def texts(messages):
+    return [message.description for message in messages]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "a: int",
+        "a: Anything",
+        "a: module.Anything",
+        "a: Optional[str]",
+        "a: typing.Optional[List[int]]",
+        "a: int | None",
+        "a: None | dict[str, str]",
+        "a: Dict[str, int]",
+        "a: tuple[int, ...]",
+        "a: 'Optional[int]'",
+        "*a: str",
+        "*, a: str",
+        "a, /",
+    ],
+)
+def test_types_that_can_be_read_from_text(lint, argument):
+    assert lint(f"def f({argument}) -> AppDef: ...") == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("a", "Missing type annotation"),
+        ("*a", "Missing type annotation"),
+        ("*, a", "Missing type annotation"),
+        ("a: Dict[List[int], str]", "Non-primitive key type 'List[int]'"),
+        ("a: dict[str, list[int]]", "Non-primitive value type 'list[int]'"),
+        ("a: List[List[int]]", "Non-primitive element type 'List[int]'"),
+        (
+            "a: tuple[int, list[int]]",
+            "Non-primitive element type 'list[int]'",
+        ),
+        ("a: Set[int]", "Unsupported container type 'Set'"),
+        (
+            "a: Optional[Optional[int]]",
+            "Unsupported container type 'Optional'",
+        ),
+        ("a: int | str", "Unsupported argument type 'int | str'"),
+        ("a: 3", "Unsupported argument type '3'"),
+    ],
+)
+def test_types_that_cannot(lint, argument, said):
+    assert texts(lint(f"def f({argument}) -> AppDef: ...")) == [f"{said} for argument 'a' in function 'f'"]
+
+
+@pytest.mark.parametrize("returns", ["AppDef", "specs.AppDef", "'AppDef'", "'specs.AppDef'"])
+def test_a_component_returns_an_app(lint, returns):
+    assert lint(f"def f() -> {returns}: ...") == []
+
+
+@pytest.mark.parametrize("returns", ["", " -> None"])
+def test_a_function_that_does_not_say_what_it_returns(lint, returns):
+    said = "Function: f missing return annotation or has unknown annotations. "
+    assert texts(lint(f"def f(){returns}: ...")) == [said + "Supported return annotation: AppDef"]
+
+
+def test_a_function_that_returns_something_else(lint):
+    said = "Function: f has incorrect return annotation, supported annotation: AppDef"
+    assert texts(lint("def f() -> int: ...")) == [said]
+
+
+def test_a_message_says_where(lint):
+    (found,) = lint("\n\ndef f(\n    a,\n) -> AppDef: ...")
+    assert found == LinterMessage("ArgTypeValidator", found.description, 4, 4, "error")
+
+
+def test_a_file_that_is_no_python_has_one_message(lint):
+    (found,) = lint("def f(:\n")
+    assert (found.description, found.line, found.char) == ("invalid syntax", 1, 6)
+
+
+def test_a_function_that_is_not_there(lint):
+    assert texts(lint("def g(): ...")) == ["Function f not found"]
+
+
+def test_without_rules_everything_passes(lint):
+    assert lint("def f(a): ...", validators=[]) == []
+
+
+def test_descriptions_can_be_asked_for(lint):
+    source = 'def f(a: int, b: int) -> AppDef:\n    """Runs.\n\n    Args:\n        a: one\n    """'
+    assert texts(lint(source, validators=[DocstringValidator()])) == [
+        "Argument 'b' of function 'f' is not described"
+    ]

@@ -1,0 +1,129 @@
+"""Defaults from files: who wins, what is refused and where, and that a dump can be read back."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from launcher.runner import config
+from launcher.specs import UnknownSchedulerException
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, whose subfolder is the current directory."""
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "deep").mkdir()
+    monkeypatch.chdir(folder / "deep")
+    return folder
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / config.CONFIG_FILE
+    path.write_text(text)
+    return path
+
+
+def of_user(tmp_path: Path, text: str) -> Path:
+    return write(tmp_path / "u" / "config" / "launcher", text)
+
+
+def test_without_files_nothing_is_added(project: Path) -> None:
+    cfg: dict[str, object] = {"grace_s": 1.0}
+    config.apply("local_cwd", cfg)  # type: ignore[arg-type]
+    assert cfg == {"grace_s": 1.0}
+    assert config.find_configs() == []
+
+
+def test_the_call_wins_over_the_project_and_the_project_over_the_user(project: Path, tmp_path: Path) -> None:
+    of_user(tmp_path, "[schedulers.local_cwd]\ngrace_s = 1.0\ntimeout_s = 1\nprepend_cwd = true\n")
+    write(project, "[schedulers.local_cwd]\ngrace_s = 2.0\ntimeout_s = 2\n")
+    cfg: dict[str, object] = {"grace_s": 3.0}
+    config.apply("local_cwd", cfg)  # type: ignore[arg-type]
+    assert cfg == {"grace_s": 3.0, "timeout_s": 2, "prepend_cwd": True}
+
+
+def test_the_search_ends_at_the_top_of_the_work_tree(project: Path, tmp_path: Path) -> None:
+    write(tmp_path, "[schedulers.local_cwd]\ngrace_s = 1.0\n")
+    assert config.find_configs() == []
+
+
+def test_the_environment_names_one_file_in_place_of_all(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, "[schedulers.local_cwd]\ngrace_s = 2.0\n")
+    other = write(tmp_path / "other", '[cli.run]\nscheduler = "local_dir"\n')
+    monkeypatch.setenv(config.ENV_CONFIG, str(other))
+    assert config.find_configs() == [str(other)]
+    assert config.get_config("cli", "run", "scheduler") == "local_dir"
+    monkeypatch.setenv(config.ENV_CONFIG, str(tmp_path / "none"))
+    with pytest.raises(config.ConfigError, match="no such file"):
+        config.find_configs()
+
+
+def test_sections_are_merged_key_by_key(project: Path, tmp_path: Path) -> None:
+    of_user(tmp_path, '[components."dist.ddp"]\nj = "1x1"\ncpu = 4\n[components.mine]\nx = "y"\n')
+    write(project, '[components."dist.ddp"]\nj = "2x2"\n')
+    assert config.load_sections("components") == {"dist.ddp": {"j": "2x2", "cpu": 4}, "mine": {"x": "y"}}
+    assert config.get_configs("components", "none") == {}
+
+
+def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> None:
+    write(project, '[components.c]\non = true\nnames = ["a", "b"]\nenv = {A = "b", C = 1}\nn = 3\n')
+    assert config.component_defaults() == {"c": {"on": "true", "names": "a,b", "env": "A=b,C=1", "n": "3"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("[schedulers.local_cwd]\n\ngrace = 1.0\n", ":3:1:", "has no option `grace`"),
+        ('x-a = 1\n[schedulers."local_cwd"]\n  grace_s = "1"\n', ":3:3:", "`grace_s` must be float"),
+        ("[schedulers]\nlocal_cwd = 1\n", ":2:1:", "must be a table"),
+        ("schedulers = 1\n", ":1:1:", "must hold tables"),
+        ("[schedulers.local_cwd\n", "line 1", "Expected"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(project: Path, text: str, where: str, what: str) -> None:
+    path = write(project, text)
+    with pytest.raises(config.ConfigError) as error:
+        config.apply("local_cwd", {})
+    assert str(path) in str(error.value)
+    assert where in str(error.value)
+    assert what in str(error.value)
+
+
+def test_a_misspelt_option_gets_the_nearest_name(project: Path) -> None:
+    write(project, "[schedulers.local_cwd]\ngrace = 1.0\n")
+    with pytest.raises(config.ConfigError) as error:
+        config.apply("local_cwd", {})
+    assert "`grace_s`" in (error.value.hint or "")
+
+
+def test_a_dump_read_back_changes_nothing(project: Path) -> None:
+    written = io.StringIO()
+    config.dump(written)
+    for name in ("local_cwd", "local_dir"):
+        assert f"[schedulers.{name}]" in written.getvalue()
+        cfg: dict[str, object] = {}
+        config.load(name, io.StringIO(written.getvalue()), cfg)  # type: ignore[arg-type]
+        assert cfg == {}
+
+
+def test_a_dump_with_its_comments_taken_off_gives_the_defaults(project: Path) -> None:
+    written = io.StringIO()
+    config.dump(written, ["local_cwd"])
+    lines = [line.removeprefix("# ") for line in written.getvalue().splitlines() if " =   #" not in line]
+    cfg: dict[str, object] = {}
+    config.load("local_cwd", io.StringIO("\n".join(lines)), cfg)  # type: ignore[arg-type]
+    assert cfg == {"prepend_cwd": False, "auto_set_cuda_visible_devices": False, "grace_s": 10.0}
+
+
+def test_an_unknown_scheduler_leaves_a_dump_unwritten() -> None:
+    written = io.StringIO()
+    with pytest.raises(UnknownSchedulerException):
+        config.dump(written, ["local_cwd", "no-such"])
+    assert written.getvalue() == ""

@@ -1,0 +1,66 @@
+"""Structured errors: what programs write, what comes of anything else, and which error was the cause."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.specs import NONE, AppState, ReplicaStatus
+from launcher.specs.replica_error import ReplicaError, read_error
+from launcher.specs.status import root_cause
+
+
+def error_text(message: str, *, time: object = None, code: object = None) -> str:
+    extra = {} if time is None else {"timestamp": time, "py_callstack": "Traceback …"}
+    return json.dumps({"message": {"message": message, "errorCode": code, "extraInfo": extra}})
+
+
+def test_the_error_of_an_elastic_worker_is_read_whole() -> None:
+    found = read_error(error_text("ValueError: boom\nmore", time="1293182", code=3))
+    assert found == ReplicaError("ValueError: boom\nmore", 3, 1293182.0, "Traceback …")
+    assert found.summary == "ValueError: boom"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"message": "plain"}', "plain"),
+        ("not json at all", "not json at all"),
+        ('{"message": {"mess', '{"message": {"mess'),
+        ("[1, 2]", "[1, 2]"),
+        ('{"other": 1}', '{"other": 1}'),
+    ],
+)
+def test_anything_else_is_its_text(text: str, message: str) -> None:
+    assert read_error(text) == ReplicaError(message)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", NONE])
+def test_nothing_is_no_error(text: str) -> None:
+    assert read_error(text) is None
+
+
+@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    assert read_error(text) is None or isinstance(read_error(text), ReplicaError)
+
+
+def replica(k: int, text: str, ended_at: float | None = None) -> ReplicaStatus:
+    return ReplicaStatus(k, AppState.FAILED, "r", "host", structured_error_msg=text, ended_at=ended_at)
+
+
+def test_the_first_error_is_the_cause() -> None:
+    late, first = replica(0, error_text("late", time=20)), replica(1, error_text("first", time="10"))
+    assert root_cause([late, replica(2, NONE), first]) is first
+
+
+def test_an_error_without_a_time_counts_from_the_end_of_its_replica() -> None:
+    late, first = replica(0, error_text("late", time=20)), replica(1, "broken", ended_at=15.0)
+    assert root_cause([late, first, replica(2, "no time at all")]) is first
+
+
+def test_without_errors_there_is_no_cause() -> None:
+    assert root_cause([replica(0, NONE)]) is None

@@ -1,0 +1,123 @@
+"""Workspaces of the Python API: which projects, where they go, and what a directory workspace holds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.specs import InvalidRunConfigException, Role
+from launcher.workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin, Workspace, WorkspaceError
+from launcher.workspace.projects import copy_into, merged
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a program, a dangling link, a link to a folder, and things to leave behind."""
+    folder = tmp_path / "project"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "sub" / "a.py").write_text("a = 1\n")
+    (folder / "secret.env").touch()
+    (folder / ".dockerignore").write_text("*.env\n")
+    (folder / "gone").symlink_to("nowhere")
+    (folder / "inner").symlink_to("sub")
+    return folder
+
+
+def tree(folder: str | Path) -> list[str]:
+    found = []
+    for path, folders, files in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
+        found += [os.path.relpath(os.path.join(path, name), folder) for name in files + links]
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "projects"),
+    [
+        (".", {".": ""}),
+        ("//foo/bar:main", {"//foo/bar:main": ""}),
+        ("{a: , b: lib}", {"a": "", "b": "lib"}),
+        ("a: x\nb: y\n", {"a": "x", "b": "y"}),
+    ],
+)
+def test_a_workspace_is_read_from_text(text: str, projects: dict[str, str]) -> None:
+    assert Workspace.from_str(text).projects == projects
+
+
+@pytest.mark.parametrize("text", ["", "  ", "{a: [", "{}"])
+def test_text_that_is_no_workspace_is_refused(text: str) -> None:
+    with pytest.raises(WorkspaceError):
+        Workspace.from_str(text)
+
+
+def test_its_text_names_its_projects() -> None:
+    assert str(Workspace({"a": ""})) == "a"
+    assert str(Workspace({"a": "", "b": "lib"})) == "a;b:lib"
+    assert Workspace({"a": ""}).is_unmapped_single_project()
+    assert not Workspace({"a": "x"}).is_unmapped_single_project()
+
+
+def test_projects_go_where_they_are_mapped(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("1")
+    given = {str(project): "", str(project / "sub"): "lib", str(tmp_path / "one.txt"): "lib/two.txt"}
+    with merged(Workspace(given)) as folder:
+        assert tree(folder) == [
+            ".dockerignore", "gone", "inner", "lib/a.py", "lib/two.txt", "run.sh", "sub/a.py",
+        ]  # fmt: skip
+        assert os.access(os.path.join(folder, "run.sh"), os.X_OK)
+        assert os.readlink(os.path.join(folder, "gone")) == "nowhere"
+    assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("target", ["..", "../x", "/etc", "a/../../b"])
+def test_a_project_cannot_leave_the_workspace(project: Path, tmp_path: Path, target: str) -> None:
+    (tmp_path / "into").mkdir()
+    with pytest.raises(WorkspaceError, match="outside"):
+        copy_into(Workspace({str(project): target}), str(tmp_path / "into"))
+
+
+def test_a_missing_project_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    role = Role("r", "before")
+    with pytest.raises(WorkspaceError, match="there is no"):
+        DirWorkspaceMixin().build_workspace_and_update_role2(
+            role, Workspace({str(tmp_path / "none"): ""}), {"job_dir": str(tmp_path / "job")}
+        )
+    assert not (tmp_path / "job").exists()
+    assert role.image == "before"
+
+
+def test_a_directory_workspace_becomes_the_image(project: Path, tmp_path: Path) -> None:
+    role, job_dir = Role("r", "before"), str(tmp_path / "job")
+    workspace = Workspace({str(project): "", str(project / "sub"): "lib"})
+    DirWorkspaceMixin().build_workspace_and_update_role2(role, workspace, {"job_dir": job_dir})
+    assert role.image == job_dir
+    assert "lib/a.py" in tree(job_dir)
+
+
+def test_a_directory_workspace_without_a_folder_does_nothing(project: Path) -> None:
+    role = Role("r", "before")
+    DirWorkspaceMixin().build_workspace_and_update_role(role, str(project), {})
+    assert role.image == "before"
+
+
+def test_a_directory_that_is_there_is_not_written_to(project: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRunConfigException):
+        DirWorkspaceMixin().build_workspace_and_update_role(
+            Role("r", "x"), str(project), {"job_dir": str(tmp_path)}
+        )
+    assert not (tmp_path / "run.sh").exists()
+
+
+def test_a_temporary_workspace_is_a_fresh_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(project.parent))
+    first, second = Role("r", "x"), Role("r", "x")
+    for role in (first, second):
+        TmpDirWorkspaceMixin().build_workspace_and_update_role2(role, str(project), {})
+    assert first.image != second.image
+    assert tree(first.image) == tree(second.image) == [
+        ".dockerignore", "gone", "inner", "run.sh", "sub/a.py",
+    ]  # fmt: skip
