@@ -1,4 +1,4 @@
-"""Every test has its own LAUNCHER_HOME and HOME, and fails when it leaves a process behind."""
+"""Every test has its own LAUNCHER_HOME and HOME, and fails when it leaves a process or a container behind."""
 
 from __future__ import annotations
 
@@ -10,16 +10,39 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.engines import required
+from tests.engines import require, required
+from tests.engines import tidy as engine_tidy
+from tests.engines.docker import Daemon, Thing
 from tests.scenario import Scenario
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = {"LAUNCHER_REQUIRE"}
+BEFORE = pytest.StashKey[list[Thing]]()
 SETTLE_S = 3.0  # an app whose last replica has ended needs a moment to write that down
 
 
 def pytest_configure() -> None:
     required()  # a misspelt engine must not pass as "nothing required"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not _is_worker(session.config) and Daemon().answers():
+        session.config.stash[BEFORE] = Daemon().everything()
+
+
+@pytest.hookimpl(trylast=True)  # after xdist has seen its workers off
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The last session on an engine removes what its tests shared, and fails when anything else is left."""
+    before = session.config.stash.get(BEFORE, None)
+    if before is None or not Daemon().answers():
+        return
+    if left := engine_tidy.leave(before):
+        print(f"\nthe tests left behind on the engine: {', '.join(map(str, left))}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +95,21 @@ def scenario(tmp_path: Path, launcher_home: Path) -> Iterator[Scenario]:
     work.mkdir()
     with Scenario(work, launcher_home) as words:
         yield words
+
+
+@pytest.fixture
+def token(launcher_home: Path) -> Iterator[str]:
+    """The name under which a test uses the engine: the project of its jobs, the session of its apps.
+
+    Afterwards no container of this test may run or wait to be run. Ended ones go as its home does.
+    """
+    require("docker")
+    engine_tidy.join()
+    name = engine_tidy.new_token()
+    yield name
+    daemon = Daemon()
+    own = engine_tidy.of_token(name, daemon.everything())
+    left = engine_tidy.unfinished(own)
+    daemon.remove(own)
+    if left:
+        pytest.fail(f"the test left behind on the engine: {', '.join(map(str, left))}")

@@ -14,21 +14,33 @@ SUPERVISOR = b"launcher.schedulers.local.supervisor"
 def of_home(home: str) -> list[int]:
     """Every live process of this LAUNCHER_HOME: clients, supervisors, replicas, what they left."""
     marks = (f"LAUNCHER_HOME={home}\0", f"LAUNCHER_SCRATCH={home}/")
-    return [pid for pid in _pids() if _environ_holds(pid, marks) or _holds_lock(pid, f"{home}/local/apps/")]
+    return [
+        pid
+        for pid in _pids()
+        if _environ_holds(pid, marks)
+        or _locked_folder(pid, f"{home}/local/apps/")
+        or _watched_folder(pid, f"{home}/docker/apps/")
+    ]
 
 
 def of_app(home: str, app_id: str) -> list[int]:
-    """The supervisor of an app, its replicas and every descendant that kept its environment."""
+    """The supervisor or watcher of an app, its replicas and each descendant that kept its environment."""
     folder = f"{home}/local/apps/{app_id}/"
     marks = (f"LAUNCHER_SCRATCH={folder}",)
-    return [pid for pid in _pids() if _environ_holds(pid, marks) or _holds_lock(pid, folder)]
+    return [
+        pid
+        for pid in _pids()
+        if _environ_holds(pid, marks)
+        or _locked_folder(pid, folder)
+        or os.path.basename(_watched_folder(pid, f"{home}/docker/apps/")) == app_id
+    ]
 
 
 def supervisors(home: str) -> dict[str, int]:
-    """App id → pid of the live supervisor that holds its lock."""
+    """App id → pid of the live supervisor that holds its lock, or of the watcher of its containers."""
     found = {}
     for pid in _pids():
-        folder = _locked_folder(pid, f"{home}/local/apps/")
+        folder = _locked_folder(pid, f"{home}/local/apps/") or _watched_folder(pid, f"{home}/docker/apps/")
         if folder:
             found[os.path.basename(folder)] = pid
     return found
@@ -84,10 +96,6 @@ def _environ_holds(pid: int, marks: Iterable[str]) -> bool:
     return any(b"\0" + mark.encode() in environ for mark in marks)
 
 
-def _holds_lock(pid: int, below: str) -> bool:
-    return bool(_locked_folder(pid, below))
-
-
 def _locked_folder(pid: int, below: str) -> str:
     """The app folder below `below` whose lock this supervisor holds, "" when it is none."""
     if SUPERVISOR not in _read(pid, "cmdline"):
@@ -99,6 +107,12 @@ def _locked_folder(pid: int, below: str) -> str:
     return next(
         (os.path.dirname(link) for link in links if link.startswith(below) and link.endswith("/lock")), ""
     )
+
+
+def _watched_folder(pid: int, below: str) -> str:
+    """The app folder below `below` that this process has as an argument, "" when it has none: a watcher."""
+    arguments = _read(pid, "cmdline").decode(errors="replace").split("\0")
+    return next((word.rstrip("/") for word in arguments if word.startswith(below)), "")
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -11,22 +11,36 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from launcher.schedulers.api import OnProgress
+
 
 class Engines:
-    """One scheduler per name, detached: what an apply starts outlives the apply. A context manager."""
+    """One scheduler per name, detached: what an apply starts outlives the apply. A context manager.
 
-    def __init__(self) -> None:
+    Args:
+        readonly: the schedulers get no means to change anything at their engines, where they can do without.
+        take_over, on_progress: as the attributes of StagedScheduler.
+    """
+
+    def __init__(
+        self, *, readonly: bool = False, take_over: bool = False, on_progress: OnProgress | None = None
+    ) -> None:
         self._made: dict[str, StagedScheduler[Any]] = {}
+        self._params = {"readonly": True} if readonly else {}
+        self._take_over = take_over
+        self._on_progress = on_progress
 
     def get(self, name: str) -> StagedScheduler[Any]:
         """Raises UnknownSchedulerException, and SchedulerError for one that cannot be planned and applied."""
         if name not in self._made:
-            scheduler = get_scheduler(name, "launcher", detach=True)
+            scheduler = get_scheduler(name, "launcher", detach=True, **self._params)
             if not isinstance(scheduler, StagedScheduler):
                 raise SchedulerError(
                     f"the scheduler `{name}` cannot be planned and applied",
                     hint="it serves `launcher run` and the Runner",
                 )
+            scheduler.take_over = self._take_over
+            scheduler.on_progress = self._on_progress
             self._made[name] = scheduler
         return self._made[name]
 

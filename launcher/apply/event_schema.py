@@ -12,7 +12,9 @@ _NUMBER: Final = {"type": "integer"}
 _JOB: Final = {"project": _TEXT, "target": _TEXT, "job": _TEXT}
 _ATTEMPT: Final = {**_JOB, "attempt": _NUMBER, "app_id": _TEXT, "handle": _TEXT}
 _APP: Final = {**_JOB, "app_id": _TEXT}
-_OPTIONAL: Final = frozenset({"hint"})
+_MOVING: Final = {**_ATTEMPT, "image": _TEXT, "done": _NUMBER, "total": _NUMBER}
+_MOVED: Final = {**_ATTEMPT, "image": _TEXT}
+_OPTIONAL: Final = frozenset({"hint", "done", "total", "line"})
 
 EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "planned": (
@@ -24,6 +26,15 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "held": ("A policy decided to do nothing; the job needs attention.", _APP),
     "reserving": ("The id of a new attempt is about to be taken.", _ATTEMPT),
     "reserved": ("It is ours.", _ATTEMPT),
+    "pulling": ("An image is being fetched; bytes done and in total where they are known.", _MOVING),
+    "pulled": ("The image is there.", _MOVED),
+    "building": (
+        "An image is being built from a workspace; a line of the build's output.",
+        {**_MOVED, "line": _TEXT},
+    ),
+    "built": ("The image is there.", _MOVED),
+    "pushing": ("The image is being sent to its repository.", _MOVING),
+    "pushed": ("The repository has it.", _MOVED),
     "creating": ("Its objects are about to be made.", _ATTEMPT),
     "created": ("All of them exist and were checked; nothing runs yet.", _ATTEMPT),
     "stopping": ("A live attempt is about to be stopped.", {**_APP, "attempt": _NUMBER}),

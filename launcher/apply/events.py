@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import time
+from time import monotonic, time
 from typing import Any, Literal
 
 from launcher.plan.step import ActionKind
@@ -21,6 +21,12 @@ EventName = Literal[
     "held",
     "reserving",
     "reserved",
+    "pulling",
+    "pulled",
+    "building",
+    "built",
+    "pushing",
+    "pushed",
     "creating",
     "created",
     "stopping",
@@ -36,6 +42,9 @@ EventName = Literal[
 
 OnEvent = Callable[[Mapping[str, Any]], None]
 
+IMAGE_FACTS = ("image", "done", "total", "line")
+_OFTEN_S = 0.25  # how far an image is, is told no more often than this
+
 
 def event(name: EventName, **facts: Any) -> dict[str, Any]:
     """One event as a JSON object; `launcher.apply.event_schema` says which facts belong to which."""
@@ -48,11 +57,35 @@ class Events:
     def __init__(self, on_event: OnEvent | None) -> None:
         self._on_event = on_event
         self._lock = allocate_lock()
+        self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that its progress begins with
+        self._told: dict[tuple[str, str, Any], float] = {}
 
     def tell(self, name: EventName, key: JobKey, **facts: Any) -> None:
         if self._on_event is not None:
             with self._lock:
                 self._on_event(event(name, **of_job(key), **facts))
+
+    def introduce(self, key: JobKey, **about: Any) -> None:
+        """Whose app `app_id` is: what `progress` hears of it is told as the job's."""
+        self._apps[about["app_id"]] = {**of_job(key), **about}
+
+    def progress(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
+        """How far the images of an app are; see `launcher.schedulers.api.OnProgress`."""
+        about = self._apps.get(app_id)
+        if self._on_event is None or about is None:
+            return
+        told = {name: facts[name] for name in IMAGE_FACTS if facts.get(name) is not None}
+        with self._lock:
+            if "line" in told or self._is_due(app_id, kind, told.get("image")):
+                name: Any = kind
+                self._on_event(event(name, **about, **told))
+
+    def _is_due(self, app_id: str, kind: str, image: Any) -> bool:
+        now, which = monotonic(), (app_id, kind, image)
+        if kind in ("pulling", "pushing") and now - self._told.get(which, now - 1) < _OFTEN_S:
+            return False
+        self._told[which] = now
+        return True
 
 
 def of_job(key: JobKey) -> dict[str, str]:

@@ -59,13 +59,16 @@ def make_plan(launches: Sequence[Launch], *, choices: Choices = Choices()) -> Pl
 
     Raises SchedulerError when a scheduler refuses a request, with what it says of each job.
     """
-    with Ledger.open(readonly=True) as ledger, Engines() as engines:
+    with (
+        Ledger.open(readonly=True) as ledger,
+        Engines(readonly=True, take_over=choices.take_over) as engines,
+    ):
         return _plan(launches, choices, ledger, engines)
 
 
 def requests(plan: Plan) -> dict[JobKey, AppDryRunInfo[Any]]:
     """The exact request of every attempt that the plan would make, under the symbolic app id."""
-    with Engines() as engines:
+    with Engines(readonly=True) as engines:
         return {
             step.key: dry_run(step.launch, engines)
             for step in plan.steps
@@ -93,7 +96,10 @@ def apply_launches(
     Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
     """
     events = Events(watching.on_event)
-    with Ledger.open() as ledger, Engines() as engines:
+    with (
+        Ledger.open() as ledger,
+        Engines(take_over=choices.take_over, on_progress=events.progress) as engines,
+    ):
         with _locked([launch.key for launch in launches], lock_timeout_s, events):
             settle(ledger, engines, {launch.scheduler: None for launch in launches})
             plan = _patiently(
@@ -137,7 +143,10 @@ def apply_plan(
         + [guard.scheduler for step in plan.steps for guard in step.stops]
     )
     events = Events(watching.on_event)
-    with Ledger.open() as ledger, Engines() as engines:
+    with (
+        Ledger.open() as ledger,
+        Engines(take_over=plan.selection.take_over, on_progress=events.progress) as engines,
+    ):
 
         def left() -> Plan:
             snapshot = observe(ledger, engines, keys, schedulers)
@@ -224,8 +233,9 @@ def _notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
 
 
 def _workspace_notes(launch: Launch, engines: Engines) -> tuple[str, ...]:
-    """Without a `cwd` a scheduler runs in images, and a workspace would be silently ignored."""
-    if launch.workspace is None or engines.get(launch.scheduler).run_opts().get("cwd") is not None:
+    """Whoever neither builds the workspace into images nor runs in it would silently ignore it."""
+    scheduler = engines.get(launch.scheduler)
+    if launch.workspace is None or scheduler.builds_workspaces or scheduler.run_opts().get("cwd") is not None:
         return ()
     return (f"the workspace `{launch.workspace.path}` is not used: {launch.scheduler} runs in the image",)
 

@@ -11,10 +11,10 @@ from typing import Any
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events
 from launcher.plan.step import Guard, Step
-from launcher.schedulers.api import Reservation, StagedScheduler
+from launcher.schedulers.api import BoundWorkspace, Reservation, StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.binding import bind, bind_cfg
+from launcher.specs.binding import bind, bind_cfg, bind_workspace
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import Launch
 from launcher.state.ledger import Ledger
@@ -46,7 +46,20 @@ def bound(launch: Launch, scheduler: StagedScheduler[Any]) -> tuple[AppDef, dict
 def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
     """The exact request, under the symbolic app id. Whatever the scheduler refuses, it refuses here."""
     scheduler = engines.get(launch.scheduler)
-    return scheduler.submit_dryrun(*bound(launch, scheduler))
+    app, cfg = bound(launch, scheduler)
+    workspace = workspace_of(launch, scheduler)
+    if workspace is not None:
+        app = scheduler.workspace_app(app, cfg, workspace)
+    return scheduler.submit_dryrun(app, cfg)
+
+
+def workspace_of(launch: Launch, scheduler: StagedScheduler[Any]) -> BoundWorkspace | None:
+    """The workspace to build into the images of a launch; None where it has none, or where none are built."""
+    if launch.workspace is None or not scheduler.builds_workspaces:
+        return None
+    home = os.path.expanduser("~")
+    folder = bind_workspace(launch.workspace.path, directory=directory_of(launch), home=home)
+    return BoundWorkspace(folder, launch.workspace.digest)
 
 
 def submit(
@@ -80,6 +93,7 @@ def submit(
     )
     about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}
     clear(step, engines)
+    events.introduce(step.key, **about)
     events.tell("reserving", step.key, **about)
     reservation = scheduler.reserve(attempt)
     try:
@@ -110,8 +124,12 @@ def _create(
     events: Events,
     about: Mapping[str, Any],
 ) -> None:
+    app, cfg = bound(launch, scheduler)
+    workspace = workspace_of(launch, scheduler)
+    if workspace is not None:
+        app = scheduler.build_workspace(app, cfg, workspace, app_id=reservation.app_id)
     events.tell("creating", reservation.attempt.key, **about)
-    scheduler.create(reservation, *bound(launch, scheduler))
+    scheduler.create(reservation, app, cfg)
     events.tell("created", reservation.attempt.key, **about)
 
 

@@ -120,7 +120,7 @@ def _by_name(word: Word) -> App:
         by_id = ledger.entry(word.name) if word.number is None else None
     apps = [App.of_entry(by_id)] if by_id else []
     if word.number is None and not by_id:
-        apps += _in_local_index(word.name)
+        apps += _in_local_index(word.name) or _kept_by_docker(word.name)
     if named:
         project = _project()
         jobs = [App.of_entry(entry) for entry in named]
@@ -132,6 +132,8 @@ def _by_name(word: Word) -> App:
             )
     if len(apps) > 1:
         raise LauncherError(f"`{word.name}` can mean several apps", hint=f"say which: {_listed(apps)}")
+    if not apps and word.number is None and _looks_like_an_app_id(word.name):
+        apps = _at_the_engine(word.name)
     if not apps:
         raise _unknown(word)
     return apps[0]
@@ -149,6 +151,39 @@ def _in_local_index(app_id: str) -> list[App]:
     with Index.open(paths.local(), readonly=True) as index:
         row = index.find(app_id)
     return [App(row.scheduler, row.session, row.app_id)] if row else []
+
+
+def _kept_by_docker(app_id: str) -> list[App]:
+    """An app of local_docker by its record; the engine is not asked."""
+    from os.path import isdir, join
+
+    from launcher import paths
+    from launcher.cli.inventory import DOCKER
+
+    if not isdir(join(paths.home(), "docker")):
+        return []
+    from launcher.schedulers.docker.kept import kept
+
+    seen = kept(app_id)
+    return [App(DOCKER, seen.session, app_id)] if seen else []
+
+
+def _looks_like_an_app_id(name: str) -> bool:
+    """Attempts end in a hash and other apps in a random id: for a misspelt job no engine is asked."""
+    start, dash, end = name.rpartition("-")
+    return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
+
+
+def _at_the_engine(app_id: str) -> list[App]:
+    """An app that only a Docker engine knows: its records were removed, or are on another machine."""
+    from launcher.cli.inventory import DOCKER
+    from launcher.schedulers.registry import get_scheduler
+
+    try:
+        handles = [each.app_handle for each in get_scheduler(DOCKER, "").list() if each.app_id == app_id]
+    except LauncherError:
+        return []  # no engine here: then nobody knows the app
+    return [App(DOCKER, handle.partition("://")[2].partition("/")[0], app_id) for handle in handles]
 
 
 def _project() -> str:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
 
-USAGE = "cancel APP…"
+USAGE = "cancel APP… [--grace TIME]"
 HELP = """\
 Stop apps: every replica gets SIGTERM, after its grace period SIGKILL, and so
 does whatever it has started. Returns when nothing of them is left.
@@ -17,12 +17,21 @@ An app that has ended stays as it ended. A cancelled job is held by the next
 apply until you ask for it (--rerun)."""
 EXAMPLES = """\
   launcher cancel train
+  launcher cancel train --grace 1m     it may take a minute to clean up
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
 
 
 def add_arguments(parser: Any) -> None:
+    from launcher.cli.kinds import duration
+
     parser.add_argument(
         "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id or a handle"
+    )
+    parser.add_argument(
+        "--grace",
+        metavar="TIME",
+        type=duration,
+        help="from SIGTERM to SIGKILL: 0, 30s, 2m (default: what the app says, else 10s)",
     )
 
 
@@ -35,7 +44,7 @@ def run(args: Any, console: Console) -> int:
     for app in [whole(text) for text in args.apps]:
         before = inspect(app).item
         if before.is_live:
-            scheduler_of(app).cancel(app.app_id)
+            scheduler_of(app).cancel(app.app_id, *([] if args.grace is None else [args.grace]))
             after = inspect(app).item
             console.note(f"{app.handle} {after.state.upper()}")
         else:

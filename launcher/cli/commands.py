@@ -32,6 +32,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "logs": "what the replicas of an app have printed",
             "wait": "wait until apps have ended",
             "cancel": "stop apps",
+            "gc": "remove what is left of apps that have ended",
         },
     ),
     (

@@ -41,8 +41,8 @@ def add_arguments(parser: Any) -> None:
         metavar="LIST",
         type=several_of(*FAIL_ON),
         default=(),
-        help="exit 3 when a job is held, an orphan is found, or a job drifted: its file is not what ran last "
-        "(comma-separated: held,orphan,drift)",
+        help="exit 3 when a job is held, an orphan is found, or a job drifted: some of it was removed or "
+        "stopped by hand (comma-separated: held,orphan,drift)",
     )
 
 

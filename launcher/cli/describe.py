@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.apps import App
     from launcher.cli.console import Console
+    from launcher.specs.attempt import Attempt
 
 USAGE = "describe APP [--json]"
 HELP = """\
@@ -51,13 +52,19 @@ def run(args: Any, console: Console) -> int:
 
 
 def _about(app: App) -> dict[str, Any]:
-    """Origin and document, from the ledger or from the local record."""
+    """Origin and document, from the ledger, from the local record, or from the engine."""
     from launcher.state.ledger import Ledger
 
     with Ledger.open(readonly=True) as ledger:
         attempt = ledger.by_app_id(app.app_id)
     if attempt is None or attempt.handle != app.handle:
-        return _from_local(app)
+        from launcher.cli.inventory import LOCAL
+
+        if app.scheduler in LOCAL:
+            return _from_local(app)
+        attempt = _from_engine(app)
+    if attempt is None:
+        return {}
     return {
         "origin": attempt.origin,
         "path": attempt.path,
@@ -72,15 +79,19 @@ def _about(app: App) -> dict[str, Any]:
 
 
 def _from_local(app: App) -> dict[str, Any]:
-    from launcher.cli.inventory import LOCAL
-
-    if app.scheduler not in LOCAL:
-        return {}
     from launcher import paths
     from launcher.schedulers.local import attemptfile, rundir
 
     record = attemptfile.read(rundir.app_dir(paths.local(), app.app_id)) or {}
     return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
+
+
+def _from_engine(app: App) -> Attempt | None:
+    from launcher.cli.apps import scheduler_of
+    from launcher.schedulers.api import StagedScheduler
+
+    scheduler = scheduler_of(app)
+    return scheduler.attempt(app.app_id) if isinstance(scheduler, StagedScheduler) else None
 
 
 def _text(value: Any) -> str:

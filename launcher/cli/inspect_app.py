@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.apps import App, scheduler_of
-from launcher.cli.inventory import LOCAL, Item, of_entry, of_row, refresh, settle
+from launcher.cli.inventory import LOCAL, Item, finer, of_entry, of_row, refresh, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,11 +119,16 @@ def _from_local(app: App, found: Inspected) -> bool:
 
 def _from_engine(app: App, found: Inspected) -> bool:
     """Ask a scheduler that we know nothing more of than its contract."""
+    from launcher.specs.status import is_terminal
+
     answer = scheduler_of(app).describe(app.app_id)
+    if found.item.is_live and (answer is None or is_terminal(answer.state)):
+        settle((app.scheduler,))
+        found.item = on_record(app)
     if answer is None:
-        return False
+        return found.item.state != "unknown"
     item = found.item
-    item.state = _finer(str(answer.state).lower(), item.state)
+    item.state = finer(str(answer.state).lower(), item.state)
     item.name = item.name or answer.name
     item.message = "" if answer.msg == "<NONE>" else answer.msg
     item.exit_code, item.created_at = answer.exit_code, item.created_at or answer.created_at
@@ -131,13 +136,6 @@ def _from_engine(app: App, found: Inspected) -> bool:
     found.num_restarts = max(0, answer.num_restarts)
     found.replicas = _replicas(answer.roles_statuses)
     return True
-
-
-def _finer(state: str, recorded: str) -> str:
-    """The state in an attempt's words: lost and reserved are finer than what an AppState can say."""
-    if recorded == "lost" and state == "failed":
-        return recorded
-    return {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}.get(state, state)
 
 
 def _replicas(roles: Sequence[Any]) -> list[Replica]:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
+    from launcher.schedulers.docker.kept import Kept
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.index import Row
+    from launcher.specs.attempt import Attempt
     from launcher.state.rows import Entry
 
 LOCAL = ("local_cwd", "local_dir")
+DOCKER = "local_docker"
 LIVE = ("reserved", "created", "running")
 
 _APP_STATES = {"reserved": "SUBMITTED", "created": "PENDING", "lost": "FAILED", "unknown": "UNKNOWN"}
@@ -97,30 +100,29 @@ def newest(limit: int | None, scheduler: str | None = None) -> list[Item]:
 
     Args:
         limit: how many; None for all.
-        scheduler: only its apps; an engine beside the local ones is asked itself.
+        scheduler: only its apps.
     """
-    if scheduler is not None and scheduler not in LOCAL:
-        return _asked(scheduler, limit)
-    items = _recorded(limit, scheduler)
-    if any(_look(item) for item in items if item.is_live and item.scheduler in LOCAL):
-        settle()
-        items = _recorded(limit, scheduler)
-        for item in items:
-            if item.is_live and item.scheduler in LOCAL:
-                _look(item)
-    return items
+    return _present(lambda: _recorded(limit, scheduler))
 
 
 def live() -> list[Item]:
     """The apps that run or are about to. Ends that nobody had noticed are recorded."""
-    items = _live_on_record()
-    if any(_look(item) for item in items if item.scheduler in LOCAL):
+    return [item for item in _present(_live_on_record) if item.is_live]
+
+
+def _present(read: Callable[[], list[Item]]) -> list[Item]:
+    """What was read, with the live apps brought up to date by the records that their schedulers keep here."""
+    items = read()
+    if any(_look(item) for item in items if item.is_live and item.scheduler in LOCAL):
         settle()
-        items = _live_on_record()
+        items = read()
         for item in items:
-            if item.scheduler in LOCAL:
+            if item.is_live and item.scheduler in LOCAL:
                 _look(item)
-    return [item for item in items if item.is_live]
+    for item in items:
+        if item.is_live and item.scheduler == DOCKER:
+            _look_docker(item)
+    return items
 
 
 def _live_on_record() -> list[Item]:
@@ -130,16 +132,20 @@ def _live_on_record() -> list[Item]:
 
     with Ledger.open(readonly=True) as ledger:
         entries = ledger.live()
+        docker = [each for each in _kept_by_docker({e.app_id for e in entries}) if each.is_live]
+        docker = [each for each in docker if ledger.entry(each.app_id) is None]
     with Index.open(paths.local(), readonly=True) as index:
         rows = index.live()
-    return _merged(entries, rows)
+    return _merged(entries, rows, docker)
 
 
-def _merged(entries: Sequence[Entry], rows: Sequence[Row]) -> list[Item]:
-    """One item per app, the newest first; what the ledger knows says more than the index."""
+def _merged(entries: Sequence[Entry], rows: Sequence[Row], docker: Iterable[Item] = ()) -> list[Item]:
+    """One item per app, the newest first; what the ledger knows says more than index and records."""
     items = {entry.app_id: of_entry(entry) for entry in entries}
     for row in rows:
         items.setdefault(row.app_id, of_row(row))
+    for item in docker:
+        items.setdefault(item.app_id, item)
     return sorted(items.values(), key=lambda item: item.created_at or 0.0, reverse=True)
 
 
@@ -150,9 +156,12 @@ def _recorded(limit: int | None, scheduler: str | None) -> list[Item]:
 
     with Ledger.open(readonly=True) as ledger:
         entries = ledger.newest(-1 if limit is None or scheduler else limit)
+        docker = [] if scheduler else _kept_by_docker({entry.app_id for entry in entries})
+        docker = [item for item in docker if ledger.entry(item.app_id) is None]
     with Index.open(paths.local(), readonly=True) as index:
         rows = index.newest(limit, scheduler=scheduler)
-    return _merged([entry for entry in entries if scheduler in (None, entry.scheduler)], rows)[:limit]
+    chosen = [entry for entry in entries if scheduler in (None, entry.scheduler)]
+    return _merged(chosen, rows, docker)[:limit]
 
 
 def of_entry(entry: Entry) -> Item:
@@ -183,6 +192,37 @@ def _look(item: Item) -> bool:
         return True
     refresh(item, view)
     return not item.is_live
+
+
+def _look_docker(item: Item) -> None:
+    """What its watcher has written down of its end; the engine is not asked."""
+    from launcher.schedulers.docker.kept import kept
+
+    seen = kept(item.app_id)
+    if seen is not None and seen.state not in LIVE:
+        item.state, item.message, item.exit_code = seen.state, seen.message, seen.exit_code
+        item.ended_at = seen.ended_at
+        EndRecorder().record(item.app_id, item)
+
+
+def _kept_by_docker(known: Collection[str]) -> list[Item]:
+    """Apps of local_docker that no job file made: the ledger does not know them."""
+    from os.path import isdir, join
+
+    from launcher import paths
+
+    if not isdir(join(paths.home(), "docker")):
+        return []
+    from launcher.schedulers.docker.kept import all_kept
+
+    return [_of_kept(seen) for seen in all_kept(known)]
+
+
+def _of_kept(seen: Kept) -> Item:
+    item = Item(DOCKER, seen.session, seen.app_id)
+    item.name, item.state, item.message, item.exit_code = seen.name, seen.state, seen.message, seen.exit_code
+    item.created_at, item.started_at, item.ended_at = seen.created_at, seen.started_at, seen.ended_at
+    return item
 
 
 def local_view(app_id: str) -> AppView | None:
@@ -216,7 +256,7 @@ class EndRecorder:
         except StateError:
             self._ledger = None
 
-    def record(self, app_id: str, view: AppView) -> None:
+    def record(self, app_id: str, view: AppView | Attempt | Item) -> None:
         """`view` is of an app that has ended. An end that is known already stays as it is."""
         from launcher.errors import StateError
 
@@ -232,7 +272,7 @@ class EndRecorder:
             self._ledger = None
 
 
-def settle() -> Sequence[Any]:
+def settle(schedulers: Sequence[str] = LOCAL) -> Sequence[Any]:
     """Record what has ended and remove what dead supervisors left; the attempts whose end is news.
 
     Where the state folder cannot be written nothing is recorded: looking must still work.
@@ -244,18 +284,13 @@ def settle() -> Sequence[Any]:
 
     try:
         with Ledger.open() as ledger, Engines() as engines:
-            return record(ledger, engines, LOCAL)
+            return record(ledger, engines, schedulers)
     except StateError:
         return ()
 
 
-def _asked(scheduler: str, limit: int | None) -> list[Item]:
-    from launcher.schedulers.registry import get_scheduler
-
-    items = []
-    for answer in get_scheduler(scheduler, "").list():
-        name, _, rest = answer.app_handle.partition("://")
-        item = Item(scheduler, rest.partition("/")[0] if name == scheduler else "", answer.app_id)
-        item.name, item.state, item.created_at = answer.name, str(answer.state).lower(), answer.created_at
-        items.append(item)
-    return items[:limit]
+def finer(state: str, recorded: str) -> str:
+    """An AppState in an attempt's words: lost and reserved are finer than what it can say."""
+    if recorded == "lost" and state == "failed":
+        return recorded
+    return {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}.get(state, state)

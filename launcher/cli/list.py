@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.cli.inventory import Item
 
 USAGE = "list [OPTIONS]"
 HELP = """\
@@ -27,11 +28,19 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
-def run(args: Any, console: Console) -> int:
-    from launcher.cli.inventory import newest
+def _items(scheduler: str | None, limit: int | None) -> list[Item]:
+    from launcher.cli.inventory import LOCAL, newest
 
+    if scheduler is None or scheduler in LOCAL:
+        return newest(limit, scheduler)
+    from launcher.cli.asked import asked
+
+    return asked(scheduler)[:limit]
+
+
+def run(args: Any, console: Console) -> int:
     limit = None if args.all else args.limit
-    items = newest(limit, args.scheduler)
+    items = _items(args.scheduler, limit)
     if args.json:
         from json import dumps
 

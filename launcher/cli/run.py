@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.runner import Runner
+    from launcher.schedulers.api import BoundWorkspace
     from launcher.specs import AppDef, Launch
 
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
@@ -73,7 +74,8 @@ def run(args: Any, console: Console) -> int:
     scheduler = args.scheduler or launch.scheduler
     with get_runner(launch.key.project, detach=args.detach) as runner:
         app, cfg = _bound(launch, scheduler, args.cfg, runner)
-        return _attached(runner.dryrun(app, scheduler, cfg), app.name, args, runner, console)
+        info = runner.dryrun(app, scheduler, cfg, _workspace(launch, scheduler, runner))
+        return _attached(info, app.name, args, runner, console)
 
 
 def _run_component(args: Any, console: Console) -> int:
@@ -150,6 +152,20 @@ def _bound(launch: Launch, scheduler: str, given: list[str], runner: Runner) -> 
         home=home,
         workspace=launch.workspace.path if launch.workspace else None,
     )
+
+
+def _workspace(launch: Launch, scheduler: str, runner: Runner) -> BoundWorkspace | None:
+    """What goes into the images; where none are built, the app runs in the workspace instead (`cwd`)."""
+    if launch.workspace is None or not runner.builds_workspaces(scheduler):
+        return None
+    import os
+
+    from launcher.schedulers.api import BoundWorkspace
+    from launcher.specs.binding import bind_workspace
+
+    directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
+    folder = bind_workspace(launch.workspace.path, directory=directory, home=os.path.expanduser("~"))
+    return BoundWorkspace(folder, launch.workspace.digest)
 
 
 def _follow(handle: str, console: Console) -> int:

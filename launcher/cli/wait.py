@@ -60,11 +60,14 @@ def wait_for(app: App, timeout_s: float | None) -> str:
     from launcher.cli.inventory import LIVE, LOCAL, EndRecorder
 
     scheduler = scheduler_of(app)
-    if app.scheduler not in LOCAL:
+    recorder = EndRecorder()  # opened before we wait: whoever waits for us does not wait for that
+    if app.scheduler in LOCAL:
+        view = scheduler.wait_view(app.app_id, timeout_s)
+    elif app.job is not None:
+        view = scheduler.ended_attempt(app.app_id, timeout_s)
+    else:
         answer = scheduler.wait(app.app_id, timeout_s)
         return _recorded_state(app) if answer is None else str(answer.state).lower()
-    recorder = EndRecorder()  # opened before we wait: whoever waits for us does not wait for that
-    view = scheduler.wait_view(app.app_id, timeout_s)
     if view is None:
         return _recorded_state(app)
     if view.state not in LIVE:

@@ -7,7 +7,14 @@ from _thread import RLock
 from launcher.apply.events import event, of_job
 from launcher.cli.console import OutputClosed, OutputError
 from launcher.cli.render.log_lines import Shaper, prefixes
-from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, result_json
+from launcher.cli.render.outcomes import (
+    IMAGE_EVENTS,
+    errors_text,
+    event_line,
+    image_progress,
+    outcomes_text,
+    result_json,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,6 +130,12 @@ class Watch:
         if self._format == "jsonl":
             self._json(event)
             return
+        if self._console.err_is_terminal and event["event"] in IMAGE_EVENTS:
+            self._image(event)
+            if event["event"] in ("pulling", "building", "pushing"):
+                return
+        elif event["event"] == "failed" and self._progress is not None:
+            self._progress.forget(_key(event))
         line = event_line(event, color=self._console.err_color)
         if line is None:
             return
@@ -132,13 +145,24 @@ class Watch:
             else:
                 self._console.note(line)
 
+    def _image(self, event: Mapping[str, Any]) -> None:
+        """Show how far an image is, in place. The display goes when nothing is left to show in it."""
+        with self._lock:
+            progress = self._display()
+            if not progress.image(_key(event), event["image"], image_progress(event)):
+                progress.__exit__(None, None, None)
+                self._progress = None
+
+    def _display(self) -> Progress:
+        if self._progress is None:
+            from launcher.cli.render.progress import Progress
+
+            self._progress = Progress().__enter__()
+        return self._progress
+
     def _look(self, key: JobKey, seen: DescribeAppResponse) -> None:
         with self._lock:
-            if self._progress is None:
-                from launcher.cli.render.progress import Progress
-
-                self._progress = Progress().__enter__()
-        self._progress.update(key, seen)
+            self._display().update(key, seen)
 
     def _log(self, key: JobKey, role: str, k: int, data: bytes) -> None:
         where = (key, role, k)
@@ -171,6 +195,12 @@ class Watch:
                 pass  # silent from here on: the console has let go of the stream
             except OutputError as error:
                 self._console.error(error)
+
+
+def _key(event: Mapping[str, Any]) -> JobKey:
+    from launcher.specs.launch import JobKey
+
+    return JobKey(event["project"], event["target"], event["job"])
 
 
 def _replicas(plan: Plan) -> Iterator[tuple[tuple[JobKey, str, int], tuple[str, int]]]:

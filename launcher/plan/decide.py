@@ -7,7 +7,7 @@ another document than the one wanted now, the attempt before it is judged in its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from launcher.plan.diff import Change, diff
@@ -132,6 +132,14 @@ def _interrupted(wish: Wish, past: Past, leftover: Attempt) -> Step:
     return _start(wish, past, "resume", [Reason("interrupted", detail=detail)])
 
 
+def _half_started(wish: Wish, past: Past, last: Attempt) -> Step:
+    """Start the rest of an attempt whose apply was killed between its replicas; what runs of it runs on."""
+    rest = replace(past, live=tuple(attempt for attempt in past.live if attempt.app_id != last.app_id))
+    missing = f"{last.unstarted} {'replica was' if last.unstarted == 1 else 'replicas were'} never started"
+    detail = f"the start of attempt {last.number} was interrupted: {missing}"
+    return _start(wish, rest, "resume", [Reason("interrupted", detail=detail)], number=last.number)
+
+
 def _changed(wish: Wish, past: Past, last: Attempt) -> Step:
     changes = diff(last.document, wish.document) if last.document else ()
     reasons = [*_submitting(past), _spec_changed(changes, last)]
@@ -147,6 +155,8 @@ def _live(wish: Wish, past: Past, last: Attempt) -> Step:
     """This document is running or being submitted. To run it anew, which stops it, has to be asked for."""
     if wish.rerun:
         return _start(wish, past, "rerun", [*_submitting(past), _asked(wish)])
+    if last.state == "running" and last.unstarted and not last.owner:
+        return _half_started(wish, past, last)
     running = Reason("already_running", detail=f"attempt {last.number} is running")
     return _stay(wish, past, "keep", _submitting(past) or [running])
 
@@ -170,14 +180,20 @@ def _ended_badly(wish: Wish, past: Past, last: Attempt) -> Step:
 
 
 def _start(
-    wish: Wish, past: Past, kind: ActionKind, reasons: Sequence[Reason], changes: Sequence[Change] = ()
+    wish: Wish,
+    past: Past,
+    kind: ActionKind,
+    reasons: Sequence[Reason],
+    changes: Sequence[Change] = (),
+    *,
+    number: int = 0,
 ) -> Step:
     """Start an attempt. Whatever was the cause, with something live in its way it is a replace."""
     if past.live and wish.launch.lifecycle.protect:
         return _protected(wish, past, reasons, changes)
     if past.live:
         kind = "replace"
-    number = past.next_number
+    number = number or past.next_number
     consented = kind == "replace" and wish.launch.lifecycle.on_change == "replace"
     stops = _guards(past.live)
     return _step(wish, past, kind, reasons, changes, number=number, stops=stops, consented=consented)
@@ -218,7 +234,7 @@ def _step(
     return Step(
         key=wish.launch.key,
         kind=kind,
-        reasons=tuple(reasons),
+        reasons=(*reasons, *_drift(past)),
         changes=tuple(changes),
         launch=wish.launch,
         document=wish.document,
@@ -251,6 +267,12 @@ def _submitting(past: Past) -> list[Reason]:
     if busy is None:
         return []
     return [Reason("in_progress", detail=f"attempt {busy.number} is being submitted by {busy.owner}")]
+
+
+def _drift(past: Past) -> list[Reason]:
+    """What somebody did to the latest attempt by hand; said beside whatever is decided."""
+    last = past.judged
+    return [Reason("drift", detail=last.drift)] if last is not None and last.drift else []
 
 
 def _fired(launch: Launch, last: Attempt) -> list[Reason]:

@@ -128,7 +128,7 @@ class Plan:
 
     def __str__(self) -> str:
         """One line per job that is not kept, its changes below it; the counts; the plan digest."""
-        shown = [str(step) for step in self.steps if step.kind != "keep" or step.waits_for]
+        shown = [str(step) for step in self.steps if not step.is_quiet]
         shown += [f"?   {orphan}\n" for orphan in self.orphans]
         shown += [f"error: {problem}\n" for problem in self.problems]
         shown.append(f"{self.summary()}\n")

@@ -35,8 +35,8 @@ EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 class Guard:
     """An attempt as the plan saw it. Without one: attempt 0, state "none".
 
-    `state` is the attempt's, with reserved and created told apart by their owner: "submitting" while
-    somebody is at it, "unfinished" when its owner is dead.
+    `state` is the attempt's; what is not all started yet is told apart by its owner: "submitting" while
+    somebody is at it, "unfinished" when its owner is dead before anything ran.
     """
 
     attempt: int = 0
@@ -64,6 +64,8 @@ class Guard:
 def guard_state(attempt: Attempt) -> GuardState:
     if attempt.state == "reserved" or attempt.state == "created":
         return "submitting" if attempt.owner else "unfinished"
+    if attempt.state == "running" and attempt.unstarted and attempt.owner:
+        return "submitting"
     return attempt.state
 
 
@@ -118,6 +120,12 @@ class Step:
     @property
     def has_effects(self) -> bool:
         return self.kind in EFFECTIVE
+
+    @property
+    def is_quiet(self) -> bool:
+        """The job is kept and there is nothing to say of it: a count tells enough."""
+        told = self.waits_for or any(reason.code == "drift" for reason in self.reasons)
+        return self.kind == "keep" and not told
 
     @property
     def destructive(self) -> bool:

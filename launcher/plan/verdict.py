@@ -13,7 +13,7 @@ FailOn = Literal["held", "orphan", "drift"]
 FAIL_ON: Final[dict[FailOn, str]] = {
     "held": "a job is held and needs attention",
     "orphan": "a live attempt belongs to no job file any more, pruned or not",
-    "drift": "the document of a job is not the one that was run last",
+    "drift": "something of a job's latest attempt was removed or stopped by hand",
 }
 
 
@@ -22,7 +22,7 @@ def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
     found: dict[FailOn, list[JobKey]] = {
         "held": [step.key for step in plan.steps if step.kind == "hold"],
         "orphan": [orphan.key for orphan in plan.orphans] + _with_reason(plan.steps, "orphan"),
-        "drift": _with_reason(plan.steps, "spec_changed"),
+        "drift": _with_reason(plan.steps, "drift"),
     }
     return {word: keys for word, keys in found.items() if keys and word in fail_on}
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from _collections_abc import Mapping
+from functools import partial
 
-from launcher.errors import LauncherError, SchedulerError
+from launcher.errors import LauncherError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 
 TYPE_CHECKING = False
@@ -144,24 +145,26 @@ class Runner:
 
         Args:
             cfg: run options of the scheduler (`scheduler_run_opts`).
+            workspace: a folder whose files go into the images of the app when it is scheduled; "" is none.
             parent_run_id: what replicas see as LAUNCHER_PARENT_RUN_ID, unless our own environment says.
 
         Raises InvalidAppException, UnknownSchedulerException, InvalidRunConfigException; SchedulerError for
         a workspace where the scheduler cannot build one.
         """
-        from launcher.schedulers.api import validate
+        from launcher.schedulers.api import validate, workspace_for
 
         check(app)
         engine = self._scheduler(scheduler)
-        if workspace is not None:
-            hint = "leave the workspace out, or use another scheduler"
-            raise SchedulerError(f"{scheduler} cannot build workspaces", hint=hint)
+        bound = workspace_for(engine, workspace)
         options = dict(cfg or {})
         resolved = engine.run_opts().resolve(options)
         launched = with_parent(app, os.environ.get(PARENT_RUN_ID) or parent_run_id)
         engine._pre_build_validate(launched, scheduler, resolved)
         validate(engine, launched, resolved)
-        info = engine.submit_dryrun(launched, options)
+        placed = engine.workspace_app(launched, options, bound) if bound else launched
+        info = engine.submit_dryrun(placed, options)
+        if bound:
+            info._build = partial(engine.build_workspace, launched, options, bound)
         info._scheduler = scheduler  # our name for it, whatever it calls itself
         return info
 
@@ -170,7 +173,13 @@ class Runner:
         scheduler = dryrun_info._scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
+        if dryrun_info._build is not None:
+            dryrun_info._build()
         return self._handle(scheduler, self._scheduler(scheduler).schedule(dryrun_info))
+
+    def builds_workspaces(self, scheduler: str) -> bool:
+        """Whether `workspace` means something to a scheduler."""
+        return self._scheduler(scheduler).builds_workspaces
 
     # One app
 

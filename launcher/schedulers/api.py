@@ -13,7 +13,7 @@ from launcher.errors import SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any, Generic, TypeVar
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from launcher.specs.runopts import runopts
 
     T = TypeVar("T")
+
+    OnProgress = Callable[[str, str, Mapping[str, Any]], None]
+    # App id, kind (pulling, pulled, building, built, pushing, pushed), and facts: `image` always, `done` and
+    # `total` in bytes or `line` where known. Called from any thread.
 else:
     T = None
 
@@ -52,8 +56,26 @@ class ResourceRequired(SchedulerError, ValueError):
     """This scheduler places replicas by their resources, and a role names none."""
 
 
+class BoundWorkspace:
+    """A folder of files that travels with an app.
+
+    Attributes:
+        folder: absolute.
+        digest: of what it holds (`launcher.workspace.content_digest`).
+    """
+
+    __slots__ = ("digest", "folder")
+
+    def __init__(self, folder: str, digest: str) -> None:
+        self.folder = folder
+        self.digest = digest
+
+
 class Scheduler(ABC, Generic[T]):
     """Runs apps. `T` is the type of its requests (what `submit_dryrun` makes and `schedule` sends)."""
+
+    builds_workspaces = False
+    """Whether it can run an app in images that it makes of a workspace."""
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -102,6 +124,20 @@ class Scheduler(ABC, Generic[T]):
                     f"role `{role.name}` of app `{app.name}` has no resource",
                     hint=f"{scheduler} needs to know what a replica takes; give the role a resource",
                 )
+
+    def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
+        """`app` as it runs with the workspace in its images. A new value; nothing is built."""
+        raise NotImplementedError(f"{self.backend} says that it builds workspaces and has no workspace_app")
+
+    def build_workspace(
+        self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
+    ) -> AppDef:
+        """What `workspace_app` says, with all of its images there when this returns.
+
+        Args:
+            app_id: whose progress it is, where that is known already.
+        """
+        return self.workspace_app(app, cfg, workspace)
 
     def log_iter(
         self,
@@ -171,14 +207,18 @@ class Scheduler(ABC, Generic[T]):
     def submit(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object | None = None) -> str:
         """Dry run and schedule in one; returns the app id.
 
-        Raises InvalidRunConfigException for wrong run options.
+        Args:
+            workspace: a folder whose files go into the images of the app; "" is none.
+
+        Raises InvalidRunConfigException for wrong run options, SchedulerError for a workspace where none
+        can be built.
         """
-        if workspace:
-            raise SchedulerError(
-                f"{self.backend} cannot build workspaces",
-                hint="leave the workspace out, or use another scheduler",
-            )
-        return self.schedule(self.submit_dryrun(app, cfg))
+        bound = workspace_for(self, workspace)
+        if bound is None:
+            return self.schedule(self.submit_dryrun(app, cfg))
+        info = self.submit_dryrun(self.workspace_app(app, cfg, bound), cfg)
+        self.build_workspace(app, cfg, bound)
+        return self.schedule(info)
 
     def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
         """What `submit` would send, without sending it. `app` and `cfg` stay as they are.
@@ -197,8 +237,16 @@ class Scheduler(ABC, Generic[T]):
     def exists(self, app_id: str) -> bool:
         return self.describe(app_id) is not None
 
-    def cancel(self, app_id: str) -> None:
-        """Stop the app if there is one. Cancelling twice, or an app that has ended, does nothing."""
+    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
+        """Stop the app if there is one. Cancelling twice, or an app that has ended, does nothing.
+
+        Args:
+            grace_s: how long its replicas may take to end, in place of the app's own grace period.
+        """
+        if grace_s is not None:
+            raise SchedulerError(
+                f"{self.backend} cannot change the grace period of an app", hint="cancel it without one"
+            )
         if self.exists(app_id):
             self._cancel_existing(app_id)
 
@@ -237,6 +285,38 @@ def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) 
         hook(app, scheduler.backend, cfg)
 
 
+def workspace_for(scheduler: Scheduler[Any], workspace: object | None) -> BoundWorkspace | None:
+    """`bind_workspace` for a scheduler that can build it; None for no workspace ("" is none).
+
+    Raises SchedulerError for one that cannot.
+    """
+    if not workspace:
+        return None
+    if not scheduler.builds_workspaces:
+        raise SchedulerError(
+            f"{scheduler.backend} cannot build workspaces",
+            hint="leave the workspace out, or use another scheduler",
+        )
+    return bind_workspace(workspace)
+
+
+def bind_workspace(workspace: object) -> BoundWorkspace:
+    """A folder (its path, absolute or relative to the current one) with the digest of what it holds.
+
+    Raises WorkspaceError when it cannot be read, SchedulerError when it is nothing that can be a folder.
+    """
+    import os
+
+    from launcher.workspace import content_digest
+
+    if isinstance(workspace, BoundWorkspace):
+        return workspace
+    if not isinstance(workspace, (str, os.PathLike)):
+        raise SchedulerError(f"a workspace is the path of a folder, not {workspace!r}")
+    folder = os.path.abspath(os.path.expanduser(os.fspath(workspace)))
+    return BoundWorkspace(folder, content_digest(folder))
+
+
 class Reservation:
     """An app id that is ours, from `reserve` to `start` or `abort`. Schedulers derive their own."""
 
@@ -248,8 +328,46 @@ class Reservation:
         return self.attempt.app_id
 
 
+class Finished:
+    """An app that has ended and of which something is still there."""
+
+    __slots__ = ("app_id", "ended_at", "name", "own", "scheduler", "session")
+
+    def __init__(
+        self,
+        scheduler: str,
+        session: str,
+        app_id: str,
+        name: str,
+        ended_at: float,
+        *,
+        own: bool = True,
+    ) -> None:
+        self.scheduler = scheduler
+        self.session = session
+        self.app_id = app_id
+        self.name = name  # the job's, or the AppDef's
+        self.ended_at = ended_at  # seconds since the epoch; when it was made where nothing says
+        self.own = own  # whether this LAUNCHER_HOME has its record: an engine may be shared
+
+    @property
+    def handle(self) -> str:
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    def __repr__(self) -> str:
+        return f"<Finished {self.handle}>"
+
+
 class StagedScheduler(Scheduler[T]):
-    """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill."""
+    """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill.
+
+    Attributes:
+        take_over: an attempt that somebody on another machine is submitting counts as left behind.
+        on_progress: told how far images are while they are pulled, built and pushed.
+    """
+
+    take_over: bool = False
+    on_progress: OnProgress | None = None
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -302,6 +420,22 @@ class StagedScheduler(Scheduler[T]):
     @abstractmethod
     def reap(self) -> list[Attempt]:
         """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new."""
+
+    # Tidying up; who keeps nothing of an app after its end has nothing to do here
+
+    def finished(self) -> list[Finished]:
+        """The apps that have ended and of which something is still there: records, containers, logs."""
+        return []
+
+    def remove(self, app_id: str) -> None:
+        """Remove all that is left of an app that has ended; one that is gone already is no error.
+
+        Raises SchedulerError when it has not ended.
+        """
+
+    def sweep(self) -> list[str]:
+        """Remove what apps shared and none uses any more; what was removed, in words."""
+        return []
 
 
 def filter_regex(regex: str, lines: Iterable[str]) -> Iterator[str]:

@@ -22,6 +22,7 @@ GROUP = "launcher.schedulers"
 DEFAULT_SCHEDULERS = {
     "local_cwd": "launcher.schedulers.local.scheduler:create_cwd_scheduler",
     "local_dir": "launcher.schedulers.local.scheduler:create_dir_scheduler",
+    "local_docker": "launcher.schedulers.docker.scheduler:create_scheduler",
 }
 """Scheduler name → "module:function"; the first one is the default."""
 

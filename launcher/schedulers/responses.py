@@ -15,6 +15,22 @@ from launcher.specs.status import AppState, RoleStatus
 
 NOT_SET = "<NOT_SET>"
 
+_STATES = {
+    "reserved": AppState.SUBMITTED,
+    "created": AppState.PENDING,
+    "pending": AppState.PENDING,
+    "running": AppState.RUNNING,
+    "succeeded": AppState.SUCCEEDED,
+    "failed": AppState.FAILED,
+    "cancelled": AppState.CANCELLED,
+    "lost": AppState.FAILED,
+}
+
+
+def app_state(state: str) -> AppState:
+    """Our finer states in the eight that users know; a lost app has failed."""
+    return _STATES.get(state, AppState.UNKNOWN)
+
 
 class Stream(str, Enum):
     """Which output of a replica: what it wrote to stdout, to stderr, or both in the order of writing."""

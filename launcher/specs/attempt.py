@@ -36,6 +36,9 @@ class Attempt:
         owner: who is still submitting a reserved or created attempt ("pid 17 on host"); "" when nobody is.
         message: why it ended so, in a short sentence.
         exit_code: of the replica that decided a failure; None when nothing says.
+        unstarted: replicas that were never started, of an attempt of which others were.
+        drift: what somebody did to its objects behind our back, such as "main/1 was removed by hand"; "" for
+            nothing. Like `unstarted` it is only ever observed, and in no ledger.
     """
 
     key: JobKey
@@ -61,6 +64,8 @@ class Attempt:
     owner: str = ""
     message: str = ""
     exit_code: int | None = None
+    unstarted: int = 0
+    drift: str = ""
 
     @property
     def handle(self) -> str:

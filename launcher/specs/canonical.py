@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError
@@ -19,6 +20,7 @@ from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.secret import Secret, reference_in
 
 if TYPE_CHECKING:
+    from launcher.specs.app import CfgVal
     from launcher.specs.launch import Launch
     from launcher.specs.mounts import Mount
 
@@ -48,6 +50,17 @@ def document(launch: Launch) -> dict[str, Any]:
     """The normal form of a launch. Raises UnstorableValueError for metadata that JSON cannot hold."""
     workspace = None if launch.workspace is None else launch.workspace._asdict()
     return _normal(launch.app, launch.scheduler, launch.cfg, launch.timeout_s, workspace)
+
+
+def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[str, Any]:
+    """The normal form of an app that no job file made. Role metadata that JSON cannot hold is left out."""
+    try:
+        return _normal(app, scheduler, cfg, None, None)
+    except (
+        UnstorableValueError
+    ):  # role metadata of Python apps may hold any object; it is no part of what runs
+        bare = replace(app, roles=[replace(role, metadata={}) for role in app.roles])
+        return _normal(bare, scheduler, cfg, None, None)
 
 
 def digest(document: Mapping[str, Any]) -> str:

@@ -17,13 +17,23 @@ from launcher.workspace.ignore import WorkspaceError, read_ignore
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from hashlib import _Hash as Hash
     from typing import Literal
 
     from launcher.workspace.ignore import Ignore
 
-__all__ = ["Entry", "WorkspaceError", "content_digest", "entries", "file_hash", "files_below"]
+__all__ = [
+    "PREFIX",
+    "Entry",
+    "WorkspaceError",
+    "content_digest",
+    "entries",
+    "fed",
+    "file_hash",
+    "files_below",
+]
 
-_PREFIX = "ws1:sha256:"
+PREFIX = "ws1:sha256:"
 _MARKS = {"file": b"f", "program": b"x", "link": b"l"}
 _CHUNK = 1 << 20
 _MANY_BYTES = 32 << 20  # from here on threads repay their import
@@ -44,8 +54,13 @@ def content_digest(folder: str) -> str:
     whole = sha256()
     for entry, content in zip(found, _hashes(folder, found), strict=True):
         if content:  # it was there a moment ago; somebody works in this folder
-            whole.update(_MARKS[entry.kind] + os.fsencode(entry.path) + b"\0" + content)
-    return _PREFIX + whole.hexdigest()
+            fed(whole, entry, content)
+    return PREFIX + whole.hexdigest()
+
+
+def fed(whole: Hash, entry: Entry, content: bytes) -> None:
+    """Add an entry, with the hash of what it holds, to the hash of its workspace."""
+    whole.update(_MARKS[entry.kind] + os.fsencode(entry.path) + b"\0" + content)
 
 
 def entries(folder: str) -> list[Entry]:

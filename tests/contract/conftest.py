@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -15,30 +16,57 @@ import pytest
 from launcher.schedulers import (
     DEFAULT_SCHEDULERS,
     DescribeAppResponse,
+    ListAppResponse,
     Scheduler,
     StagedScheduler,
     get_scheduler,
 )
-from launcher.specs import AppDef, Role
+from launcher.specs import AppDef, BindMount, Role
+from launcher.specs.launch import JobKey
 from tests import processes
 from tests.engines import require
+from tests.engines import tidy as engine_tidy
+from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE
 
 END_S = 30.0
 """How long anything in these tests may take to end."""
 
 
 class Case:
-    """One scheduler with what the tests must know of it: an image that has a shell, what an app leaves."""
+    """One scheduler with what the tests must know of it: an image that has a shell, what an app leaves.
 
-    def __init__(self, name: str, engine: str, image: Callable[[Path], str], tmp_path: Path) -> None:
-        require(engine)
+    `session` is this test's own: others may use the same engine at the same time. `shared` is a folder that
+    replicas see under the same path.
+    """
+
+    count = ""
+    """Shell text that sets LAUNCHER_RESTART where the scheduler does not."""
+
+    supervised = True
+    """Whether the app cannot go on without the process that watches it."""
+
+    def __init__(self, name: str, session: str, image: str, shared: Path) -> None:
         self.name = name
-        self.image = image(tmp_path)
+        self.session = session
+        self.image = image
+        self.shared = shared
         self.scheduler = self.another()
 
     def another(self, *, detach: bool = True) -> Scheduler[Any]:
         """One more object for the same scheduler, as another client would have."""
-        return get_scheduler(self.name, "contract", detach=detach)
+        return get_scheduler(self.name, self.session, detach=detach)
+
+    def key(self, job: str = "train", target: str = "default") -> JobKey:
+        """A job in the project of this test."""
+        return JobKey(self.session, target, job)
+
+    def listed(self) -> list[ListAppResponse]:
+        """The apps of this test, as the scheduler lists them."""
+        return [each for each in self.scheduler.list() if self.is_own(each.app_handle)]
+
+    def is_own(self, handle: str) -> bool:
+        return handle.startswith((f"{self.name}://{self.session}/", f"{self.name}://{self.session}."))
 
     def app(self, script: str = "true", *, replicas: int = 1, **fields: Any) -> AppDef:
         """An app with the one role `r`: a shell that runs `script`."""
@@ -72,8 +100,16 @@ class Case:
         return list(self.scheduler.log_iter(app_id, role, k, **how))
 
     def left_of(self, app_id: str, home: Path) -> list[str]:
-        """Every live process of an app, in words."""
+        """Everything of an app that lives, in words."""
         return [processes.describe(pid) for pid in processes.of_app(str(home), app_id)]
+
+    def rests_of(self, home: Path) -> list[str]:
+        """What exists of apps that were taken back, in words."""
+        return sorted(os.listdir(home / "local" / "apps"))
+
+    def kept(self, data: bytes) -> bytes:
+        """What the logs give back of what a replica printed."""
+        return data
 
     def elsewhere(self, code: str, *values: str, killed: bool = False) -> Any:
         """What `code` prints as JSON, run in a new process with `scheduler` and `values` at hand."""
@@ -89,29 +125,62 @@ class Case:
         return json.loads(ran.stdout)
 
 
-def _folder(tmp_path: Path) -> str:
+class DockerCase(Case):
+    count = (
+        'LAUNCHER_RESTART=$(cat "$LAUNCHER_SCRATCH/tries-$<role>-$<replica_id>" 2>/dev/null || echo 0); '
+        'echo $((LAUNCHER_RESTART + 1)) >"$LAUNCHER_SCRATCH/tries-$<role>-$<replica_id>"\n'
+    )
+    supervised = False
+
+    def role(self, name: str, script: str, *, replicas: int = 1, **fields: Any) -> Role:
+        mounts = [BindMount(str(self.shared), str(self.shared))]
+        return super().role(name, script, replicas=replicas, **{"mounts": mounts, **fields})
+
+    def left_of(self, app_id: str, home: Path) -> list[str]:
+        own = [one for one in Daemon().containers() if one.labels.get("launcher.app-id") == app_id]
+        live = [str(one) for one in own if one.state not in ("exited", "dead")]
+        return [*super().left_of(app_id, home), *live]
+
+    def rests_of(self, home: Path) -> list[str]:
+        folder = home / "docker" / "apps"
+        own = engine_tidy.of_token(self.session, Daemon().everything())
+        return [*map(str, own), *(sorted(os.listdir(folder)) if folder.is_dir() else [])]
+
+    def kept(self, data: bytes) -> bytes:
+        """The engine keeps logs as JSON: what is not UTF-8 comes back as U+FFFD."""
+        return data.decode(errors="replace").encode()
+
+
+def _local_cwd(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return Case("local_cwd", "contract", "", tmp_path)
+
+
+def _local_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     folder = tmp_path / "image"
-    folder.mkdir(exist_ok=True)
-    return str(folder)
+    folder.mkdir()
+    return Case("local_dir", "contract", str(folder), tmp_path)
 
 
-def _nothing(_: Path) -> str:
-    return ""
+def _local_docker(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return DockerCase("local_docker", request.getfixturevalue("token"), SHELL_IMAGE, tmp_path)
 
 
-CASES: Mapping[str, tuple[str, Callable[[Path], str]]] = {
-    "local_cwd": ("local", _nothing),
-    "local_dir": ("local", _folder),
+CASES: Mapping[str, tuple[str, Callable[[pytest.FixtureRequest, Path], Case]]] = {
+    "local_cwd": ("local", _local_cwd),
+    "local_dir": ("local", _local_dir),
+    "local_docker": ("docker", _local_docker),
 }
-"""Scheduler → (engine it needs, image with a shell in it)."""
+"""Scheduler → (engine it needs, its case)."""
 
 
 @pytest.fixture(params=sorted(DEFAULT_SCHEDULERS))
 def case(request: pytest.FixtureRequest, tmp_path: Path, launcher_home: Path) -> Iterator[Case]:
     assert request.param in CASES, f"the contract suite has no case for {request.param}"
-    made = Case(request.param, *CASES[request.param], tmp_path)
+    engine, make = CASES[request.param]
+    require(engine)
+    made = make(request, tmp_path)
     yield made
-    for listed in made.scheduler.list():
+    for listed in made.listed():
         made.scheduler.cancel(listed.app_id)
     made.scheduler.close()
 

@@ -50,7 +50,7 @@ def test_cancelling_twice_is_fine(case: Case) -> None:
 
 def test_cancelling_an_unknown_app_does_nothing(case: Case) -> None:
     case.scheduler.cancel("no-such-app")
-    assert case.scheduler.list() == []
+    assert case.listed() == []
 
 
 def test_cancelling_what_has_ended_changes_nothing(case: Case) -> None:

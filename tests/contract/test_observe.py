@@ -18,7 +18,7 @@ def test_an_id_that_is_a_path_is_an_unknown_app(case: Case) -> None:
 
 
 def test_an_empty_scheduler_lists_nothing(case: Case) -> None:
-    assert case.scheduler.list() == []
+    assert case.listed() == []
 
 
 def test_a_running_app_is_running(case: Case) -> None:
@@ -50,12 +50,12 @@ def test_the_list_shows_each_app_once_the_newest_first(case: Case) -> None:
     first, second = case.start(case.app(replicas=2)), case.start(case.app("exit 1"))
     case.end(first)
     case.end(second)
-    listed = case.scheduler.list()
+    listed = case.listed()
     assert [(each.app_id, each.state) for each in listed] == [
         (second, AppState.FAILED),
         (first, AppState.SUCCEEDED),
     ]
-    assert listed[0].app_handle == f"{case.name}://contract/{second}"
+    assert listed[0].app_handle == f"{case.name}://{case.session}/{second}"
     assert listed[0].name == "contract"
 
 
@@ -69,9 +69,10 @@ def test_another_process_describes_and_lists_a_running_app(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
     code = """
         described = scheduler.describe(values[0])
-        print(json.dumps([str(described.state), [each.app_id for each in scheduler.list()]]))
+        own = [each.app_id for each in scheduler.list() if f"/{values[1]}/" in each.app_handle]
+        print(json.dumps([str(described.state), own]))
     """
-    assert case.elsewhere(code, app_id) == ["RUNNING", [app_id]]
+    assert case.elsewhere(code, app_id, case.session) == ["RUNNING", [app_id]]
 
 
 def test_another_process_waits_for_the_end(case: Case) -> None:

@@ -12,7 +12,7 @@ FAILS_TWICE = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2'
 
 @pytest.mark.parametrize("policy", list(RetryPolicy))
 def test_what_fails_twice_succeeds_with_two_retries(case: Case, policy: RetryPolicy) -> None:
-    app_id = case.start(case.app(FAILS_TWICE, max_retries=2, retry_policy=policy))
+    app_id = case.start(case.app(case.count + FAILS_TWICE, max_retries=2, retry_policy=policy))
     found = case.end(app_id)
     assert found.state is AppState.SUCCEEDED
     assert found.num_restarts == 2
@@ -33,14 +33,11 @@ def test_without_retries_nothing_restarts(case: Case) -> None:
 
 
 def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
-    app_id = case.start(
-        case.app(
-            'echo "try $LAUNCHER_RESTART"; test $<replica_id> = 0 || test "$LAUNCHER_RESTART" = 1',
-            replicas=2,
-            max_retries=1,
-            retry_policy=RetryPolicy.REPLICA,
-        )
+    script = (
+        case.count + 'echo "try $LAUNCHER_RESTART"; test $<replica_id> = 0 || test "$LAUNCHER_RESTART" = 1'
     )
+    app = case.app(script, replicas=2, max_retries=1, retry_policy=RetryPolicy.REPLICA)
+    app_id = case.start(app)
     assert case.end(app_id).state is AppState.SUCCEEDED
     assert case.lines(app_id, k=0) == ["try 0\n"]
     assert case.lines(app_id, k=1) == ["try 0\n", "try 1\n"]
@@ -48,7 +45,7 @@ def test_replica_policy_restarts_that_replica_alone(case: Case) -> None:
 
 def _two_roles(case: Case, policy: RetryPolicy) -> str:
     """Replica r/0 fails once, when its two peers are up; they run until it has come back."""
-    say = 'echo "try $LAUNCHER_RESTART"; cd "$LAUNCHER_SCRATCH";'
+    say = case.count + 'echo "try $LAUNCHER_RESTART"; cd "$LAUNCHER_SCRATCH";'
     wait = "while test ! -e {}; do sleep 0.01; done"
     fail = f"{say} {wait.format('r')}; {wait.format('other')}; test $LAUNCHER_RESTART = 1 && touch again"
     peer = f"{say} touch $<role>; {wait.format('again')}"

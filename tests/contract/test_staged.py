@@ -22,10 +22,10 @@ from tests import processes
 from tests.contract.conftest import Case
 
 Staged = StagedScheduler[Any]
-KEY = JobKey("vision", "default", "train")
 
 
-def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey = KEY) -> Attempt:
+def attempt_of(case: Case, app: AppDef, number: int = 1, key: JobKey | None = None) -> Attempt:
+    key = key or case.key()
     launch = Launch(key=key, app=app, scheduler=case.name, root="/", file="f", origin="o")
     made = document(launch)
     return Attempt(
@@ -48,19 +48,22 @@ def submit(case: Case, staged: Staged, app: AppDef, number: int = 1, **cfg: Any)
     return attempt
 
 
-def seen(staged: Staged, *settled: str, key: JobKey = KEY) -> list[tuple[str, str]]:
-    return sorted((found.app_id, found.state) for found in staged.observe([key], settled))
+def observed(staged: Staged, *settled: str, job: str = "train") -> list[Attempt]:
+    """What is observed of this test's jobs; live ones of other tests are in sight on a shared engine."""
+    project = staged.session_name
+    found = staged.observe([JobKey(project, "default", job)], settled)
+    return [attempt for attempt in found if attempt.key.project == project]
 
 
-def left(home: Path) -> list[str]:
-    return sorted(name for name in os.listdir(home / "local" / "apps"))
+def seen(staged: Staged, *settled: str, job: str = "train") -> list[tuple[str, str]]:
+    return sorted((found.app_id, found.state) for found in observed(staged, *settled, job=job))
 
 
 def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged: Staged) -> None:
     app = case.app("exec sleep 1000")
     attempt = attempt_of(case, app)
     states = []
-    assert staged.observe([KEY]) == []
+    assert observed(staged) == []
     reservation = staged.reserve(attempt)
     states += seen(staged)
     staged.create(reservation, app, {})
@@ -72,14 +75,14 @@ def test_an_attempt_goes_from_reserved_to_created_to_running(case: Case, staged:
 
 def test_what_was_reserved_is_what_is_observed(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
-    (found,) = staged.observe([])
+    (found,) = observed(staged, job="other")
     assert replace(found, state="reserved", started_at=None) == attempt
     assert staged.attempt(attempt.app_id) == found
 
 
 def test_a_reservation_shows_its_owner(case: Case, staged: Staged) -> None:
     reservation = staged.reserve(attempt_of(case, case.app()))
-    (found,) = staged.observe([KEY])
+    (found,) = observed(staged)
     assert f"pid {os.getpid()} " in found.owner
     staged.abort(reservation)
 
@@ -90,17 +93,17 @@ def test_the_latest_attempt_of_a_job_is_observed_after_its_end(case: Case, stage
     second = submit(case, staged, case.app("exit 3"), 2)
     case.end(second.app_id)
     staged.reap()
-    (found,) = staged.observe([KEY])
+    (found,) = observed(staged)
     assert (found.app_id, found.state, found.exit_code) == (second.app_id, "failed", 3)
     assert found.ended_at is not None
 
 
 def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
-    assert seen(staged, key=JobKey("vision", "default", "other")) == [(attempt.app_id, "running")]
+    assert seen(staged, job="other") == [(attempt.app_id, "running")]
     staged.cancel(attempt.app_id)
     staged.reap()
-    assert seen(staged, key=JobKey("vision", "default", "other")) == []
+    assert seen(staged, job="other") == []
 
 
 def test_settled_attempts_are_left_out(case: Case, staged: Staged) -> None:
@@ -111,11 +114,11 @@ def test_settled_attempts_are_left_out(case: Case, staged: Staged) -> None:
 
 def test_apps_without_a_job_are_not_observed(case: Case, staged: Staged) -> None:
     case.start(case.app("exec sleep 1000"))
-    assert staged.observe([KEY]) == []
+    assert observed(staged) == []
 
 
 def test_observing_writes_nothing(case: Case, staged: Staged, launcher_home: Path) -> None:
-    assert staged.observe([KEY]) == []
+    assert observed(staged) == []
     assert staged.attempt("train-1-x") is None
     assert not launcher_home.exists()
 
@@ -145,7 +148,7 @@ def test_an_aborted_reservation_leaves_nothing(case: Case, staged: Staged, launc
         staged.abort(reservation)
         staged.abort(reservation)
         assert seen(staged) == []
-        assert left(launcher_home) == []
+        assert case.rests_of(launcher_home) == []
         assert processes.of_home(str(launcher_home)) == []
 
 
@@ -158,7 +161,7 @@ def test_a_missing_executable_is_found_before_anything_starts(
     with pytest.raises(StartError, match="r/0"):
         staged.create(reservation, app, {})
     assert seen(staged) == []
-    assert left(launcher_home) == []
+    assert case.rests_of(launcher_home) == []
 
 
 def test_a_started_attempt_needs_nobody_to_stay(case: Case, staged: Staged) -> None:
@@ -167,14 +170,14 @@ def test_a_started_attempt_needs_nobody_to_stay(case: Case, staged: Staged) -> N
     assert seen(case.another()) == [(attempt.app_id, "running")]  # type: ignore[arg-type]
 
 
-def test_nothing_runs_before_the_start(case: Case, staged: Staged, tmp_path: Path) -> None:
-    app = case.app(f"touch {tmp_path}/ran")
+def test_nothing_runs_before_the_start(case: Case, staged: Staged) -> None:
+    app = case.app(f"touch {case.shared}/ran")
     reservation = staged.reserve(attempt_of(case, app))
     staged.create(reservation, app, {})
-    assert not (tmp_path / "ran").exists()
+    assert not (case.shared / "ran").exists()
     staged.start(reservation)
     case.end(reservation.app_id)
-    assert (tmp_path / "ran").exists()
+    assert (case.shared / "ran").exists()
 
 
 KILLED = """
@@ -212,7 +215,7 @@ def test_what_a_killed_client_left_is_taken_over(
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
     processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=10)
-    for found in staged.observe([KEY]):
+    for found in observed(staged):
         assert (found.state, found.owner) == ("reserved", "")
     app = case.app("echo one" if same else "echo two")
     submit(case, staged, app)
@@ -230,22 +233,24 @@ def test_ends_are_reaped_once(case: Case, staged: Staged) -> None:
 
 def test_a_job_in_a_target_has_it_in_its_handle(case: Case, staged: Staged) -> None:
     app = case.app('echo "$LAUNCHER_JOB_ID"')
-    attempt = attempt_of(case, app, key=JobKey("vision", "prod", "train"))
+    attempt = attempt_of(case, app, key=case.key(target="prod"))
     reservation = staged.reserve(attempt)
     staged.create(reservation, app, {})
     staged.start(reservation)
     case.end(attempt.app_id)
-    assert case.lines(attempt.app_id) == [f"{case.name}://vision.prod/{attempt.app_id}\n"]
-    assert [each.app_handle for each in staged.list()] == [attempt.handle]
+    assert case.lines(attempt.app_id) == [f"{case.name}://{case.session}.prod/{attempt.app_id}\n"]
+    assert [each.app_handle for each in case.listed()] == [attempt.handle]
 
 
 def test_the_fingerprint_names_the_engine_and_nothing_else(case: Case, staged: Staged) -> None:
     first = staged.fingerprint()
-    staged.observe([KEY])
+    observed(staged)
     assert case.another().fingerprint() == first  # type: ignore[attr-defined]
 
 
 def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home: Path) -> None:
+    if not case.supervised:
+        pytest.skip(f"an app of {case.name} goes on without its watcher")
     attempt = submit(case, staged, case.app("(trap '' TERM HUP; sleep 1000) & sleep 1000", replicas=2))
     supervisor = processes.supervisors(str(launcher_home))[attempt.app_id]
     processes.kill([supervisor])

@@ -120,3 +120,14 @@ def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):
     gate.open()
     scenario.wait("job")
     assert scenario.state("job") is AppState.SUCCEEDED
+
+
+def test_cancel_can_be_given_another_grace_period(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"trap '' TERM; {gate.script}; sleep 1000", top="cfg: {grace_s: 1000}"))
+    gate.entered()
+    [app] = scenario.supervisors()
+    scenario.cancel("job", "--grace", "100ms")
+    assert scenario.processes_of(app) == []
+    assert scenario.state("job") is AppState.CANCELLED
+    assert "want a duration" in scenario.launcher("cancel", "job", "--grace", "soon", code=64).err

@@ -9,7 +9,14 @@ import pytest
 from launcher.specs import AppState
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*"))
+
+
+def in_containers(file):
+    """Whether it needs a Docker engine: those are proven in tests/scenarios/docker."""
+    return "local_docker" in file.read_text()
+
+
+FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*") if not in_containers(path))
 
 
 def job_of(file):
@@ -29,12 +36,12 @@ def test_example(scenario, file):
 
 
 def test_all_examples_are_one_set_without_conflicts(scenario):
-    scenario.run_to_end(EXAMPLES)
-    assert set(scenario.actions(EXAMPLES).values()) == {"keep"}
+    scenario.run_to_end(*FILES)
+    assert set(scenario.actions(*FILES).values()) == {"keep"}
 
 
 def test_the_toml_example_means_the_same_as_the_yaml_one(scenario):
-    scenario.run_to_end(EXAMPLES)
+    scenario.run_to_end(*FILES)
     assert scenario.attempts("hello")[0].digest == scenario.attempts("hello-toml")[0].digest
 
 

@@ -110,7 +110,7 @@ def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, spa
         [attempt] = scenario.attempts(name)
         assert (attempt.number, attempt.state) == (1, "succeeded"), told
         assert sorted(log.read_text().split()) == [f"{attempt.app_id}/{k}" for k in (0, 1)], told
-        assert scenario.supervisors() == {}, told
+        assert processes.gone(scenario.supervisors().values(), timeout_s=20), told
 
 
 def test_a_killed_supervisor_means_lost_and_its_processes_are_gone_by_then(scenario):

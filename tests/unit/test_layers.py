@@ -44,7 +44,7 @@ FORBIDDEN = {
     "apps": {"launcher"},
 }
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.responses", "launcher.schedulers.logs"}
-SHARED_BY_ENGINES |= {"launcher.schedulers.ids"}
+SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("checks", "devices", "ids")}
 
 
 def module_of(path: Path) -> str:

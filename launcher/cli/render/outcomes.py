@@ -71,7 +71,14 @@ _EVENT_WORDS = {
     "stopping": "stopping",
     "stopped": "stopped",
     "started": "started",
+    "pulling": "pulls",
+    "pulled": "has pulled",
+    "building": "builds",
+    "built": "has built",
+    "pushing": "pushes",
+    "pushed": "has pushed",
 }
+IMAGE_EVENTS = ("pulling", "pulled", "building", "built", "pushing", "pushed")
 
 
 def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
@@ -84,6 +91,28 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
     if name == "waiting":
         owner = event.get("owner") or event.get("message") or ""
         return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"
+    if name in IMAGE_EVENTS:
+        return _image_line(event, job)
     if name in _EVENT_WORDS:
         return f"{job} {_EVENT_WORDS[name]} {event.get('handle') or event.get('app_id') or ''}".rstrip()
     return None
+
+
+def _image_line(event: Mapping[str, Any], job: str) -> str | None:
+    """That it begins, each line of a build, and that it is done; how far it is, is for terminals alone."""
+    name, image = str(event["event"]), str(event["image"])
+    if event.get("line"):
+        return f"{job} {image}: {event['line']}"
+    if event.get("done"):
+        return None
+    return f"{job} {_EVENT_WORDS[name]} {image}"
+
+
+def image_progress(event: Mapping[str, Any]) -> str:
+    """`pulls python:3.12 12 of 48 MB`, for a terminal; "" when it is done."""
+    name, image = str(event["event"]), str(event["image"])
+    if name in ("pulled", "built", "pushed"):
+        return ""
+    done, total = event.get("done") or 0, event.get("total") or 0
+    much = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else ""
+    return f"{_EVENT_WORDS[name]} {image}{much}{'  ' if event.get('line') else ''}{event.get('line', '')}"

@@ -28,7 +28,7 @@ _INDENT = "      "
 def plan_text(plan: Plan, *, color: bool = False) -> str:
     """The whole plan, without a newline at the end."""
     name = namer(plan)
-    told = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
+    told = [step for step in plan.steps if not step.is_quiet]
     size = max((len(name(step)) for step in told), default=0)
     lines = [line for step in told for line in _step(step, name(step).ljust(size), color)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]

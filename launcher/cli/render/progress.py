@@ -26,12 +26,13 @@ _DOT = {"succeeded": "✔", "failed": "✘", "cancelled": "✘", "running": "●
 
 
 class Progress:
-    """A table on stderr, redrawn while the apps run: job, state, replicas of each role, time."""
+    """A table on stderr, redrawn while images come and apps run: job, state, replicas of each role, time."""
 
     def __init__(self) -> None:
         self._seen: dict[JobKey, DescribeAppResponse] = {}
         self._began: dict[JobKey, float] = {}
         self._ended: dict[JobKey, float] = {}
+        self._images: dict[tuple[JobKey, str], str] = {}
         self._lock = threading.Lock()
         console = RichConsole(file=sys.stderr, highlight=False)
         self._live = Live(get_renderable=self._table, console=console, refresh_per_second=8, transient=True)
@@ -53,6 +54,20 @@ class Progress:
             if str(seen.state).lower() in ("succeeded", "failed", "cancelled"):
                 self._ended.setdefault(key, seen.ended_at or time.time())
 
+    def image(self, key: JobKey, image: str, doing: str) -> bool:
+        """What is being done with an image of a job, "" when it is done. Whether something still is."""
+        with self._lock:
+            self._images.pop((key, image), None)
+            if doing:
+                self._images[key, image] = doing
+            return bool(self._images or self._seen)
+
+    def forget(self, key: JobKey) -> None:
+        """Nothing more is done for the job."""
+        with self._lock:
+            for which in [which for which in self._images if which[0] == key]:
+                del self._images[which]
+
     def say(self, line: str) -> None:
         """A line above the table."""
         self._live.console.print(Text.from_ansi(line))
@@ -60,6 +75,8 @@ class Progress:
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))
         with self._lock:
+            for (key, _), doing in self._images.items():
+                table.add_row(Text(key.job, "bold"), Text(doing, "dim", no_wrap=True, overflow="ellipsis"))
             for key, seen in self._seen.items():
                 took = self._ended.get(key, time.time()) - self._began[key]
                 clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds

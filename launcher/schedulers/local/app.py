@@ -71,13 +71,18 @@ class App:
     def start(self) -> None:
         self._queue(self._all)
 
-    def stop(self, why: str, outcome: Outcome, by: str = "") -> None:
-        """Stop everything and end with `outcome`. Of several reasons to end the first one counts."""
+    def stop(self, why: str, outcome: Outcome, by: str = "", grace_s: float | None = None) -> None:
+        """Stop everything and end with `outcome`. Of several reasons to end the first one counts.
+
+        `grace_s` is in place of the app's own; it can make a stop shorter that is under way.
+        """
         if self._outcome:
+            if grace_s is not None:
+                self._processes.stop(self._all, grace_s)
             return
         if self._active:
             self._record.add("stopping", why=why, by=by)
-        self._halt(outcome, self._grace_s)
+        self._halt(outcome, self._grace_s if grace_s is None else grace_s)
 
     def take_back(self) -> None:
         """Stop everything, as if it had never been."""

@@ -27,33 +27,17 @@ Record = dict[str, "Any"]
 
 def of_app(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str, app_id: str, created_at: float) -> Record:
     """The record of an app that no job file made."""
+    from launcher.specs.canonical import document_of
+
     return {
         "key": None,
         "name": app.name,
         "app_id": app_id,
         "scheduler": scheduler,
-        "document": _document(app, cfg, scheduler),
+        "document": document_of(app, cfg, scheduler),
         "metadata": {str(name): str(value) for name, value in app.metadata.items()},
         "created_at": created_at,
     }
-
-
-def _document(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[str, Any]:
-    from dataclasses import replace
-
-    from launcher.specs.canonical import UnstorableValueError, document
-    from launcher.specs.launch import JobKey, Launch
-
-    launch = Launch(
-        key=JobKey("", "", app.name), app=app, cfg=cfg, scheduler=scheduler, root="", file="", origin=""
-    )
-    try:
-        return document(launch)
-    except (
-        UnstorableValueError
-    ):  # role metadata of Python apps may hold any object; it is no part of what runs
-        bare = replace(app, roles=[replace(role, metadata={}) for role in app.roles])
-        return document(replace(launch, app=bare))
 
 
 def write(app_dir: str, record: Mapping[str, Any]) -> None:

@@ -107,6 +107,12 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
     return True
 
 
+def discard_ended(state_dir: str, app_dir: str) -> None:
+    """Remove an app that has ended. Raises TakenError while its supervisor is still there."""
+    fd = _lock(app_dir, os.path.basename(app_dir))
+    discard(state_dir, app_dir, Claim(app_dir, fd, resumed=False))
+
+
 def _add(index: Index, record: Record, session: str, name: str, key: JobKey | None) -> None:
     index.add(
         record["app_id"],

@@ -7,9 +7,8 @@ import os
 
 from launcher.schedulers.local import attemptfile
 from launcher.schedulers.local.request import ERROR_FILE
-from launcher.schedulers.responses import DescribeAppResponse
+from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
-from launcher.specs.appstate import AppState
 from launcher.specs.canonical import app_from_document
 from launcher.specs.status import ReplicaStatus, RoleStatus
 
@@ -19,25 +18,10 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.attemptfile import Record
     from launcher.specs.app import AppDef
 
-_STATES = {
-    "reserved": AppState.SUBMITTED,
-    "created": AppState.PENDING,
-    "pending": AppState.PENDING,
-    "running": AppState.RUNNING,
-    "succeeded": AppState.SUCCEEDED,
-    "failed": AppState.FAILED,
-    "cancelled": AppState.CANCELLED,
-    "lost": AppState.FAILED,
-}
 _HOST = "localhost"
 
 
 _URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # RFC 3986
-
-
-def app_state(state: str) -> AppState:
-    """Our finer states in the eight that users know; a lost app has failed."""
-    return _STATES.get(state, AppState.UNKNOWN)
 
 
 def response(app_id: str, app_dir: str, view: AppView, record: Record | None) -> DescribeAppResponse:

@@ -139,11 +139,21 @@ class Replicas:
             self._logs.mark_restart(replica.log)
 
     def stop(self, replicas: Iterable[Replica], grace_s: float) -> None:
-        """TERM to the groups of `replicas`, and KILL after `grace_s` to what is left of them."""
-        told = [(each, each.pid) for each in replicas if each.state in (RUNNING, ENDING) and not each.stopped]
+        """TERM to the groups of `replicas`, and KILL after `grace_s` to what is left of them.
+
+        Those that were told before and have more time left than that get only the new deadline.
+        """
+        kill_at = time.monotonic() + grace_s
+        told = [
+            (each, each.pid)
+            for each in replicas
+            if each.state in (RUNNING, ENDING) and (not each.stopped or each.kill_at > kill_at)
+        ]
         for replica, pid in told:
+            replica.kill_at = kill_at
+            if replica.stopped:
+                continue
             replica.stopped = True
-            replica.kill_at = time.monotonic() + grace_s
             signal = kernel.signal_group if replica.state == RUNNING else kernel.signal_rest
             if signal(pid, kernel.SIGTERM):
                 signal(pid, kernel.SIGCONT)  # one that is suspended would not hear of it

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.errors import SchedulerError
-from launcher.specs.check import Problem, check_app
-from launcher.specs.runopts import InvalidRunConfigException
+from launcher.schedulers.checks import check_runnable, check_times
+from launcher.specs.check import Problem
 from launcher.specs.secret import Secret
 
 TYPE_CHECKING = False
@@ -14,22 +13,10 @@ if TYPE_CHECKING:
     from launcher.specs.app import AppDef, CfgVal
 
 
-class InvalidAppException(SchedulerError, ValueError):
-    """The AppDef makes no sense: every problem with its place, one a line."""
-
-
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
-    problems = [*check_app(app), *_secret_paths(app)]
-    if problems:
-        found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
-        raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
-    timeout_s = cfg.get("timeout_s")
-    if isinstance(timeout_s, int) and timeout_s < 1:
-        raise InvalidRunConfigException("timeout_s must be 1 or more (seconds)", "timeout_s", cfg)
-    grace_s = cfg.get("grace_s")
-    if isinstance(grace_s, (int, float)) and grace_s < 0:
-        raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
+    check_runnable(app, _secret_paths)
+    check_times(cfg)
 
 
 def _secret_paths(app: AppDef) -> list[Problem]:

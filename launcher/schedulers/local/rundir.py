@@ -7,7 +7,7 @@
         attempt.json    what was reserved
         request.json    what is to run
         events.jsonl    what happened; only the supervisor writes it
-        cancel          somebody wants it stopped; says who
+        cancel          somebody wants it stopped; says who, and `grace SECONDS` where they said so
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
         logs/<role>/<k>/{stdout.log,stderr.log,combined.log,index}
@@ -34,6 +34,7 @@ INDEX = "index"
 2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
 
 GONE = ".gone-"
+GRACE = "grace "
 LOCK_PATIENCE_S = 0.05
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.api import DescribeAppResponse, Finished, ListAppResponse, Stream
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
@@ -206,6 +206,17 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         return reap(self._state_dir)
 
+    def finished(self) -> list[Finished]:
+        from launcher.schedulers.local.tidy import finished
+
+        return finished(self._state_dir, self.backend)
+
+    def remove(self, app_id: str) -> None:
+        from launcher.schedulers.local.tidy import remove
+
+        if _is_id(app_id):
+            remove(self._state_dir, app_id)
+
     def view(self, app_id: str) -> AppView | None:
         """The app as its record tells, None when there is none. Processes of a lost app are gone after this.
 
@@ -242,8 +253,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return present_rows(self._state_dir, limit, self.backend)
 
     def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.local.describe import app_state
-        from launcher.schedulers.responses import ListAppResponse
+        from launcher.schedulers.responses import ListAppResponse, app_state
 
         return [
             ListAppResponse(
@@ -272,15 +282,15 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     # Cancellation
 
-    def cancel(self, app_id: str) -> None:
-        if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
-            self._cancel_existing(app_id)
-
-    def _cancel_existing(self, app_id: str) -> None:
+    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
         """Stop it and return when none of its processes is left. What has ended stays as it ended."""
         from launcher.schedulers.local.stop import cancel
 
-        cancel(self._state_dir, app_id)
+        if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
+            cancel(self._state_dir, app_id, grace_s)
+
+    def _cancel_existing(self, app_id: str) -> None:
+        self.cancel(app_id)
 
     def close(self) -> None:
         """Cancel what was started attached, and wait until it is gone."""

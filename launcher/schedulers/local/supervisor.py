@@ -183,8 +183,8 @@ class Supervisor:
         if self._ended or self._over:
             self._over = True  # the disk is full; whoever wants us gone knows better than we
         elif self._app and self._going:
-            by = self._cancelled_by()
-            self._app.stop("cancel", Outcome("cancelled", self._cancel_message(by)), by=by or "")
+            by, grace_s = self._cancelled_by()
+            self._app.stop("cancel", Outcome("cancelled", self._cancel_message(by)), by or "", grace_s)
             if not self._error:
                 self._say_started()  # the client has nothing to wait for: there is a record of what ran
         elif self._app:
@@ -194,7 +194,7 @@ class Supervisor:
         """Whether the app, not started yet, is to be started; else its end is recorded."""
         if self._ended:
             return False
-        by = self._cancelled_by()
+        by, _ = self._cancelled_by()
         if by is None and not self._told_by:
             return True
         self._record.add("stopping", why="cancel", by=by or "")
@@ -203,15 +203,16 @@ class Supervisor:
         self._leave()
         return False
 
-    def _cancelled_by(self) -> str | None:
-        """Who wrote the cancel file; None when nobody did."""
+    def _cancelled_by(self) -> tuple[str | None, float | None]:
+        """Who wrote the cancel file first (None: nobody), and the shortest grace period asked for."""
         try:
             fd = os.open(rundir.cancel(self._app_dir), os.O_RDONLY)
         except OSError:
-            return None
-        said = os.read(fd, 200).decode(errors="replace").splitlines()
+            return None, None
+        said = os.read(fd, 4096).decode(errors="replace").splitlines()
         os.close(fd)
-        return said[0].strip() if said else ""
+        graces = [float(line[len(rundir.GRACE) :]) for line in said if line.startswith(rundir.GRACE)]
+        return said[0].strip() if said else "", min(graces, default=None)
 
     def _cancel_message(self, by: str | None) -> str:
         if by is None:

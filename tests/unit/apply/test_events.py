@@ -9,7 +9,9 @@ from typing import Any, get_args
 import jsonschema
 
 from launcher.apply.event_schema import EVENTS, event_schema
-from launcher.apply.events import EventName
+from launcher.apply.events import EventName, Events
+from launcher.cli.render.outcomes import event_line, image_progress
+from launcher.specs.launch import JobKey
 from tests.scenario import Scenario
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "event-v1.schema.json"
@@ -39,3 +41,54 @@ def test_every_line_of_an_apply_fits_the_schema(scenario: Scenario) -> None:
 def _lines(scenario: Scenario, *words: str) -> list[dict[str, Any]]:
     done = scenario.launcher("apply", *words, "--yes", "--wait", "--logs", "--format", "jsonl")
     return [json.loads(line) for line in done.out.splitlines()]
+
+
+def _progress(*told: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of an app of which `told` was heard."""
+    heard: list[dict[str, Any]] = []
+    events = Events(lambda event: heard.append(dict(event)))
+    key = JobKey("default", "default", "train")
+    events.introduce(key, attempt=1, app_id="train-1-k3fwx", handle="local_docker://default/train-1-k3fwx")
+    for kind, facts in told:
+        events.progress("train-1-k3fwx", kind, facts)
+        events.progress("somebody-else", kind, facts)
+    return heard
+
+
+def test_progress_of_images_is_told_as_the_jobs_and_fits_the_schema() -> None:
+    heard = _progress(
+        ("pulling", {"image": "web:1", "done": 0, "total": 9}),
+        ("pulled", {"image": "web:1"}),
+        ("building", {"image": "w:1", "line": "Step 1/3"}),
+        ("building", {"image": "w:1", "line": "Step 2/3"}),
+        ("built", {"image": "w:1", "id": "sha256:00"}),
+        ("pushing", {"image": "w:1", "done": 3, "total": 9}),
+        ("pushed", {"image": "w:1"}),
+    )
+    for event in heard:
+        jsonschema.Draft202012Validator(event_schema()).validate(event)
+    assert [event["event"] for event in heard] == [
+        "pulling", "pulled", "building", "building", "built", "pushing", "pushed",
+    ]  # fmt: skip
+    assert {event["job"] for event in heard} == {"train"}
+
+
+def test_how_far_an_image_is_is_not_told_a_hundred_times_a_second() -> None:
+    heard = _progress(*(("pulling", {"image": "web:1", "done": n, "total": 100}) for n in range(100)))
+    assert len(heard) < 10
+
+
+def test_people_read_the_beginning_the_lines_and_the_end() -> None:
+    heard = _progress(
+        ("pulling", {"image": "web:1", "done": 0, "total": 0}),
+        ("pulled", {"image": "web:1"}),
+        ("building", {"image": "w:1", "line": "Step 1/3"}),
+    )
+    assert [event_line(event) for event in heard] == [
+        "train pulls web:1",
+        "train has pulled web:1",
+        "train w:1: Step 1/3",
+    ]
+    halfway = {**heard[0], "done": 12_000_000, "total": 48_000_000}
+    assert event_line(halfway) is None
+    assert image_progress(halfway) == "pulls web:1 12 of 48 MB"

@@ -1,7 +1,7 @@
 """The API that users of TorchX know: where each name is, and its parameters in their order.
 
-`a` must be given, `a=` has a default, `*a` takes the rest. Further parameters of ours may follow, if they have
-defaults. "" stands for a name whose call is not compared (constants, enumerations).
+`a` must be given, `a=` has a default, `*a` takes the rest. Further parameters of ours may follow, if they
+have defaults. "" stands for a name whose call is not compared (constants, enumerations).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ SPECS = {
     "BindMount": "src_path dst_path read_only=",
     "VolumeMount": "src dst_path read_only=",
     "DeviceMount": "src_path dst_path permissions=",
-    "Role": "name image min_replicas= base_image= entrypoint= args= env= num_replicas= max_retries= retry_policy="
-    " resource= port_map= metadata= mounts= overrides=",
+    "Role": "name image min_replicas= base_image= entrypoint= args= env= num_replicas= max_retries= "
+    "retry_policy= resource= port_map= metadata= mounts= overrides=",
     "Role.pre_proc": "self scheduler dryrun_info",
     "AppDef": "name roles= metadata=",
     "ReplicaStatus": "id state role hostname structured_error_msg=",
@@ -119,8 +119,8 @@ COMPONENTS = {
 
 SCHEDULERS = {
     "Stream": "",
-    "DescribeAppResponse": "app_id= state= num_restarts= msg= structured_error_msg= ui_url= metadata= roles_statuses="
-    " roles=",
+    "DescribeAppResponse": "app_id= state= num_restarts= msg= structured_error_msg= ui_url= metadata= "
+    "roles_statuses= roles=",
     "ListAppResponse": "app_id state app_handle= name=",
     "Scheduler": "backend session_name",
     "Scheduler.submit": "self app cfg workspace=",

@@ -14,19 +14,24 @@ SCOPES = [Scope(origin=ORIGIN, target="default")]
 KEPT = plan(TRAIN, attempt(TRAIN, "succeeded"))
 HELD = plan(TRAIN, attempt(TRAIN, "failed"))
 CREATED = plan(TRAIN)
-DRIFTED = plan(TRAIN, attempt(job("train", "-v"), "succeeded"))
+CHANGED = plan(TRAIN, attempt(job("train", "-v"), "succeeded"))
+DRIFTED = plan(TRAIN, attempt(TRAIN, "running", drift="trainer/1 was stopped by hand"))
 ORPHANED = plan(TRAIN, attempt(TRAIN, "succeeded"), attempt(GONE, "running"), scopes=SCOPES)
 PRUNED = plan(TRAIN, attempt(TRAIN, "succeeded"), attempt(GONE, "running"), scopes=SCOPES, prune=True)
 FAULTY = plan([TRAIN, EVAL], attempt(TRAIN, "failed", origin="elsewhere"), attempt(EVAL, "failed"))
 
 
-@pytest.mark.parametrize("made", [KEPT, HELD, CREATED, DRIFTED, ORPHANED, PRUNED])
+EVERY = [KEPT, HELD, CREATED, CHANGED, DRIFTED, ORPHANED, PRUNED]
+
+
+@pytest.mark.parametrize("made", EVERY)
 def test_a_plan_exits_0(made: Any) -> None:
     assert plan_exit_code(made) == 0
 
 
 @pytest.mark.parametrize(
-    ("made", "code"), [(KEPT, 0), (HELD, 0), (ORPHANED, 0), (CREATED, 2), (DRIFTED, 2), (PRUNED, 2)]
+    ("made", "code"),
+    [(KEPT, 0), (HELD, 0), (DRIFTED, 0), (ORPHANED, 0), (CREATED, 2), (CHANGED, 2), (PRUNED, 2)],
 )
 def test_a_detailed_exit_code_tells_pending_changes(made: Any, code: int) -> None:
     assert plan_exit_code(made, detailed=True) == code
@@ -36,12 +41,14 @@ def test_a_detailed_exit_code_tells_pending_changes(made: Any, code: int) -> Non
     ("word", "matching"), [("held", [HELD]), ("orphan", [ORPHANED, PRUNED]), ("drift", [DRIFTED])]
 )
 def test_fail_on_blocks_what_it_names_and_nothing_else(word: str, matching: list[Any]) -> None:
-    for made in (KEPT, HELD, CREATED, DRIFTED, ORPHANED, PRUNED):
+    for made in EVERY:
         assert plan_exit_code(made, fail_on=[word]) == (3 if made in matching else 0)
 
 
 def test_fail_on_comes_before_pending_changes() -> None:
-    assert plan_exit_code(DRIFTED, detailed=True, fail_on=["drift"]) == 3
+    both = plan([TRAIN, EVAL], attempt(TRAIN, "running", drift="trainer/1 was stopped by hand"))
+    assert plan_exit_code(both, detailed=True) == 2
+    assert plan_exit_code(both, detailed=True, fail_on=["drift"]) == 3
 
 
 def test_problems_come_first() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from launcher.schedulers import Scheduler, get_scheduler
+from launcher.schedulers.checks import InvalidAppException
 from launcher.schedulers.local.images import CWDImageProvider, ImageError, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.local.request import bind_request, build_request
-from launcher.schedulers.local.rules import InvalidAppException
 from launcher.specs import (
     AppDef,
     BindMount,

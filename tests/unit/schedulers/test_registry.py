@@ -48,7 +48,7 @@ def test_factories_ignore_parameters_of_other_schedulers() -> None:
 @pytest.mark.usefixtures("plugin")
 def test_entry_points_add_to_ours() -> None:
     factories = get_scheduler_factories()
-    assert list(factories) == ["local_cwd", "local_dir", "extra", "module"]
+    assert list(factories) == ["local_cwd", "local_dir", "local_docker", "extra", "module"]
     assert factories["extra"]("s", a=1) == ("s", {"a": 1})
     assert factories["module"]("s") == ("s", {})
 

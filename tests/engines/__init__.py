@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines import docker
+
 EDITOR_TOOLS = ("yaml-language-server", "taplo", "tombi", "check-jsonschema")
-_SERVERS = Path(__file__).resolve().parent.parent / "build" / "editors" / "node_modules" / ".bin"
+_SERVERS = Path(__file__).resolve().parents[2] / "build" / "editors" / "node_modules" / ".bin"
 
 
 def _command(name: str) -> Callable[[], str]:
@@ -35,6 +37,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "local": lambda: "" if hasattr(os, "pidfd_open") else "this system has no pidfd",
     "git": _command("git"),
     "editors": _editors,
+    "docker": docker.reason,
 }
 """Engine → "" when it can be used, else the reason why not."""
 

@@ -1,0 +1,115 @@
+"""`launcher gc`: remove what is left of apps that have ended."""
+
+from __future__ import annotations
+
+from launcher.cli.kinds import count, duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.apply.gc import Collected
+    from launcher.cli.console import Console
+    from launcher.cli.render.tables import Cell
+    from launcher.schedulers.api import Finished
+
+USAGE = "gc [OPTIONS]"
+HELP = """\
+Remove what is left of apps that ended long ago: their logs, records, scratch
+folders and containers, and what no app uses any more: the Docker network and
+images that were built from workspaces. Live apps stay as they are.
+
+How a job ended stays on record: nothing runs again because of this. Without
+options, apps go that ended more than a week ago."""
+EXAMPLES = """\
+  launcher gc --dry-run             what would go?
+  launcher gc --older-than 1d       what ended more than a day ago
+  launcher gc --keep 3              of every job all but the newest three
+  launcher gc -s local_docker --older-than 0"""
+
+WEEK_S = 7 * 86400.0
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument(
+        "--older-than",
+        metavar="TIME",
+        type=duration,
+        help="only what ended so long ago: 12h, 30d (default: 7d, and 0 with --keep)",
+    )
+    parser.add_argument(
+        "--keep", metavar="N", type=count, help="keep the newest N of every job, whatever their age"
+    )
+    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
+    parser.add_argument("--dry-run", action="store_true", help="only show which apps would go")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: Any, console: Console) -> int:
+    import time
+
+    from launcher.apply.engines import Engines
+    from launcher.apply.gc import Rule, collect
+    from launcher.state.ledger import Ledger
+
+    older_than_s = args.older_than
+    if older_than_s is None:
+        older_than_s = WEEK_S if args.keep is None else 0.0
+    rule = Rule(older_than_s=older_than_s, keep=args.keep or 0)
+    names = _schedulers(args.scheduler)
+    now = time.time()
+    with Ledger.open(readonly=args.dry_run) as ledger, Engines(readonly=args.dry_run) as engines:
+        done = collect(ledger, engines, names, rule, now=now, dry_run=args.dry_run)
+    if args.scheduler is not None and [name for name, _ in done.problems] == names:
+        raise done.problems[0][1]
+    _show(done, args, console, now)
+    return 1 if any("://" in what for what, _ in done.problems) else 0
+
+
+def _schedulers(only: str | None) -> list[str]:
+    """The one that was named, else ours; an engine only where there are records of apps on it."""
+    import os
+
+    from launcher import paths
+    from launcher.cli.inventory import LOCAL
+
+    if only is not None:
+        return [only]
+    return [*LOCAL, *(["local_docker"] if os.path.isdir(os.path.join(paths.home(), "docker")) else [])]
+
+
+def _show(done: Collected, args: Any, console: Console, now: float) -> None:
+    for what, error in done.problems:
+        console.warn(f"{what}: {'left as it is' if '://' in what else 'left out'}: {error}")
+    if args.json:
+        console.print(_json(done))
+        return
+    if done.removed:
+        console.print(_table(done.removed, now, color=console.color))
+    for line in done.shared:
+        console.print(f"removed {line}")
+    from launcher.cli.render.values import plural
+
+    word = "would be removed" if args.dry_run else "removed"
+    console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no app to remove")
+
+
+def _table(apps: Sequence[Finished], now: float, *, color: bool) -> str:
+    from launcher.cli.render.tables import table
+    from launcher.cli.render.values import ago
+
+    rows: list[list[Cell]] = [[(app.name, "bold"), ago(app.ended_at, now), app.handle] for app in apps]
+    return table(["NAME", "ENDED", "APP"], rows, color=color)
+
+
+def _json(done: Collected) -> str:
+    from json import dumps
+
+    from launcher.cli.render.values import iso
+
+    removed = [
+        {"handle": app.handle, "name": app.name, "ended_at": iso(app.ended_at)} for app in done.removed
+    ]
+    problems = [{"what": what, "message": str(error)} for what, error in done.problems]
+    return dumps({"removed": removed, "shared": done.shared, "problems": problems}, indent=2)

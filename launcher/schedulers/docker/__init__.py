@@ -1,0 +1,1 @@
+"""Runs apps as containers of a Docker engine."""

@@ -1,0 +1,46 @@
+"""The chunks of an HTTP/1.1 body, as many at once as one read brought. Pure.
+
+An engine sends each line of a log as a chunk of its own. Libraries read chunk by chunk, which costs more
+than the rest of reading a log does.
+"""
+
+from __future__ import annotations
+
+from http.client import IncompleteRead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
+    """The body that `read` brings bit by bit, b"" at the end of the connection.
+
+    Raises IncompleteRead when that comes before the end of the body.
+    """
+    left = b""
+    while data := read():
+        data = left + data if left else data
+        found, at, ended = _whole(data)
+        if found:
+            yield found
+        if ended:
+            return
+        left = data[at:]
+    raise IncompleteRead(left)
+
+
+def _whole(data: bytes) -> tuple[bytes, int, bool]:
+    """What the whole chunks in `data` hold, where the next one begins, and whether the body ended."""
+    found: list[bytes] = []
+    at, end = 0, len(data)
+    while (line := data.find(b"\r\n", at)) >= 0:
+        start = line + 2
+        size = int(data[at:line].partition(b";")[0], 16)
+        if size == 0:
+            return b"".join(found), start, True
+        if start + size + 2 > end:
+            break
+        found.append(data[start : start + size])
+        at = start + size + 2
+    return b"".join(found), at, False

@@ -1,0 +1,95 @@
+"""What is known of an app in containers, in the words of the schedulers' API."""
+
+from __future__ import annotations
+
+import json
+
+from launcher.schedulers.docker.engine_errors import EngineError
+from launcher.schedulers.docker.names import error_file
+from launcher.schedulers.docker.together import together
+from launcher.schedulers.responses import DescribeAppResponse, app_state
+from launcher.specs.app import NONE
+from launcher.specs.canonical import app_from_document
+from launcher.specs.status import ReplicaStatus, RoleStatus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from launcher.schedulers.docker.apps import App
+    from launcher.schedulers.docker.client import EngineView
+    from launcher.schedulers.docker.status import ReplicaView
+
+_MOST = 1 << 20
+
+
+def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
+    """The answer of `describe`; `errors` as from `error_files`."""
+    labels, view = found.labels, found.view
+    app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
+    return DescribeAppResponse(
+        app_id=labels.app_id,
+        state=app_state(view.state),
+        num_restarts=view.num_restarts,
+        msg=_message(found) or NONE,
+        structured_error_msg=next(iter(errors.values()), NONE),
+        metadata=labels.metadata,
+        roles_statuses=_roles(found, errors),
+        roles=app.roles if app else [],
+        name=labels.name,
+        exit_code=view.exit_code,
+        created_at=labels.created_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+    )
+
+
+def error_files(engine: EngineView, found: App) -> dict[tuple[str, int], str]:
+    """(role, replica) → what a failed replica left in its error file; the first to fail comes first.
+
+    A file that cannot be read is as good as none: what else is known of the app matters more.
+    """
+    failed = [each for each in found.view.replicas if each.state == "failed"]
+    failed.sort(key=lambda each: each.ended_at or 0.0)
+    texts = together(lambda each: _error_file(engine, each), failed)
+    return {(each.role, each.k): text for each, text in zip(failed, texts, strict=True) if text}
+
+
+def _error_file(engine: EngineView, replica: ReplicaView) -> str:
+    path = error_file(replica.role, replica.k)
+    try:
+        text = (engine.read_file(replica.id, path, _MOST) or b"").decode(errors="replace")
+        return json.dumps(json.loads(text))
+    except EngineError:
+        return ""
+    except ValueError:
+        return text
+
+
+def _message(found: App) -> str:
+    view = found.view
+    lost = "lost: " if view.state == "lost" else ""
+    return "; ".join(part for part in (lost + view.message, view.drift) if part)
+
+
+def _roles(found: App, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus]:
+    by_role: dict[str, list[ReplicaStatus]] = {}
+    for replica in found.view.replicas:
+        status = _status(replica, errors.get((replica.role, replica.k), NONE))
+        by_role.setdefault(replica.role, []).append(status)
+    return [RoleStatus(role, sorted(many, key=lambda one: one.id)) for role, many in by_role.items()]
+
+
+def _status(replica: ReplicaView, error: str) -> ReplicaStatus:
+    return ReplicaStatus(
+        id=replica.k,
+        state=app_state(replica.state),
+        role=replica.role,
+        hostname=replica.hostname,
+        structured_error_msg=error,
+        exit_code=replica.exit_code,
+        num_restarts=replica.num_restarts,
+        started_at=replica.started_at,
+        ended_at=replica.ended_at,
+        message="killed: out of memory" if replica.oom else "",
+    )

@@ -1,0 +1,184 @@
+"""What can go wrong between us and an engine, in our words: what failed, its cause, the remedy.
+
+The engine's refusals come as a status and a text made for its own developers; `refusal` turns one into
+an error. What the connection does comes as an OSError somewhere inside a library's exception; `broken`
+turns that into one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from launcher.errors import SchedulerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+SHAPES = "want unix:///path/to/docker.sock, tcp://host:2376 or ssh://user@host"
+
+
+class EngineError(SchedulerError):
+    """The engine refused or failed. `status` is the HTTP status of its answer, 0 when there was none."""
+
+    def __init__(self, message: str, *, hint: str | None = None, status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class EngineUnreachable(EngineError):
+    """There is no engine, or the connection to it broke."""
+
+
+class EngineGone(EngineUnreachable):
+    """A stream ended because the engine went away: what it would have told is not known."""
+
+
+class EngineDenied(EngineUnreachable):
+    """There is an engine, and it does not talk to this user."""
+
+
+class EngineVersion(EngineError):
+    """The engine and this program have no API version in common."""
+
+
+class NotFound(EngineError):
+    """There is no such container, network or volume."""
+
+
+class ImageNotFound(NotFound):
+    """There is no such image, here or (when it was pulled) in its registry."""
+
+
+class Conflict(EngineError):
+    """The engine cannot do that to something in its present state."""
+
+
+class NameTaken(Conflict):
+    """A container of this name exists."""
+
+
+class BuildFailed(EngineError):
+    """An image could not be built. `output` has the last lines that the build wrote."""
+
+    def __init__(self, image: str, cause: str, output: Sequence[str]) -> None:
+        shown = "".join(f"\n  {line}" for line in output)
+        super().__init__(f"cannot build {image}: {cause_of(cause)}{shown}")
+        self.output = tuple(output)
+
+
+_HINTS = (
+    (
+        "could not select device driver",
+        "this engine has no GPU support: install the NVIDIA container toolkit",
+    ),
+    (
+        "port is already allocated",
+        "something else listens on that port: choose another, or `ports=ephemeral`",
+    ),
+    ("address already in use", "something else listens on that port: choose another, or `ports=ephemeral`"),
+    ("IPv4 address pool", "remove networks that nothing uses: docker network prune"),
+    (
+        "no space left on device",
+        "free some space on the engine's disk; `docker system df` tells what takes it",
+    ),
+    ("bind source path does not exist", "bind mounts need a folder that exists on the engine's machine"),
+    ("Minimum memory limit", "give the role's resource more memMB"),
+    ("Range of CPUs", "give the role's resource no more cpu than the engine's machine has"),
+    (
+        "dial tcp",
+        "the engine cannot reach the registry; see whether the image's name and the network are right",
+    ),
+    ("docker login", "check the image's name; a private image needs `docker login` first"),
+    ("no basic auth credentials", "log in to the registry first: docker login"),
+    ("unauthorized", "log in to the registry first: docker login"),
+    ("HTTP request to an HTTPS server", "the engine wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"),
+)
+# What the engine puts before the cause when a container cannot start, from the outside in.
+_WRAPPINGS = re.compile(
+    r"^(?:Error response from daemon: |failed to create (?:shim|task)[^:]*: |failed to create shim task: "
+    r"|OCI runtime create failed: |(?:\S*runc) create failed: |container_linux\.go:\d+: "
+    r"|starting container process caused: |unable to start container process: )+"
+)
+
+
+def refusal(status: int, text: str, doing: str) -> EngineError:
+    """The error for an answer of `status` with the engine's `text`; `doing` as in "start trainer-0"."""
+    cause = cause_of(text)
+    return _class_of(status, text)(f"cannot {doing}: {cause}", hint=_hint(status, text), status=status)
+
+
+def cause_of(text: str) -> str:
+    """The engine's text on one line, without what its layers wrapped around the cause."""
+    line = " ".join(text.split())
+    return (
+        _WRAPPINGS.sub("", line).removesuffix(": unknown").removesuffix(".") or "the engine did not say why"
+    )
+
+
+def _class_of(status: int, text: str) -> type[EngineError]:
+    lower = text.lower()
+    if status in (0, 400, 404):
+        image = "no such image" in lower or "manifest" in lower or "pull access denied" in lower
+        if image or status == 404:
+            return ImageNotFound if image else NotFound
+    if status == 409:
+        return NameTaken if "name" in lower and "in use" in lower else Conflict
+    if status == 400 and "client version" in lower:
+        return EngineVersion
+    if status == 403 and "endpoints" in lower:
+        return Conflict  # what the engine says of a network that is used
+    return EngineError
+
+
+def _hint(status: int, text: str) -> str | None:
+    if status == 400 and "too new" in text:
+        return "unset DOCKER_API_VERSION, or set it to what the engine understands"
+    if status == 400 and "too old" in text:
+        return "unset DOCKER_API_VERSION, or upgrade the Python package docker"
+    return next((hint for part, hint in _HINTS if part in text), None)
+
+
+def broken(host: str, error: BaseException, doing: str) -> EngineError:
+    """The error for a connection that could not be made, or that broke."""
+    cause = next((e for e in _chain(error) if isinstance(e, OSError) and e.errno is not None), error)
+    where = f"the Docker engine at {host}"
+    if isinstance(cause, PermissionError):
+        return EngineDenied(f"{where} does not let this user in: {cause.strerror or cause}", hint=_DENIED)
+    if isinstance(cause, FileNotFoundError):
+        return EngineUnreachable(f"there is no Docker engine at {host}: no such socket", hint=_START)
+    if isinstance(cause, ConnectionRefusedError):
+        return EngineUnreachable(f"there is no Docker engine at {host}: nothing listens there", hint=_START)
+    if any(type(e).__name__ in ("ReadTimeout", "TimeoutError", "timeout") for e in _chain(error)):
+        return EngineUnreachable(f"{where} did not answer in time (cannot {doing})", hint=_SLOW)
+    if any("SSL" in type(e).__name__ for e in _chain(error)):
+        return EngineUnreachable(f"{where} and we cannot agree on TLS: {_innermost(error)}", hint=_TLS)
+    return EngineUnreachable(
+        f"the connection to {where} broke: {_innermost(error)} (cannot {doing})", hint=_START
+    )
+
+
+_DENIED = "join the docker group (sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST"
+_START = "start Docker, or say where it is with DOCKER_HOST or DOCKER_CONTEXT; `docker version` should answer"
+_SLOW = "see whether `docker ps` answers; the engine may be overloaded or hang"
+_TLS = "DOCKER_CERT_PATH names the folder with ca.pem, cert.pem and key.pem"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and all it was made of: libraries hide the OSError in causes, contexts and arguments."""
+    seen: set[int] = set()
+    todo: list[object] = [error]
+    while todo:
+        one = todo.pop(0)
+        if isinstance(one, BaseException) and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            todo += [*one.args, getattr(one, "reason", None), one.__cause__, one.__context__]
+
+
+def _innermost(error: BaseException) -> str:
+    """The text of the cause that is deepest inside, without the object addresses that libraries print."""
+    texts = [" ".join(str(one).split()) for one in _chain(error)]
+    texts = [text for text in texts if text and " at 0x" not in text]
+    return min(texts, key=len, default=type(error).__name__) if texts else type(error).__name__

@@ -1,0 +1,113 @@
+"""What a Docker engine is asked to run, as values, and the same as text to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@dataclass
+class DockerContainer:
+    """One replica.
+
+    Attributes:
+        kwargs: the rest of what the container is created with, in the words of the Docker SDK's
+            `containers.create`, as plain data: name, hostname, environment, labels, network, mounts, …
+            Secrets among `environment` are references (`specs.secret.Secret`); values never get in here.
+    """
+
+    image: str
+    command: list[str]
+    kwargs: dict[str, Any]
+    role: str = ""
+    replica: int = 0
+
+    @property
+    def name(self) -> str:
+        return str(self.kwargs["name"])
+
+
+@dataclass(repr=False)
+class DockerJob:
+    """An app as containers, roles in order and replicas in order. `str(job)` is for people to read.
+
+    Attributes:
+        app_id: `$<app_id>` until the job is bound to a real one.
+        scratch: the volume that all containers share at /launcher/scratch.
+        network: of all containers.
+        role_retries: role → (max_retries, retry policy).
+        timeout_s: of the whole app, restarts included; None for no limit.
+        grace_s: from TERM to KILL when the app is stopped.
+        copy_env: patterns of variables to take from the submitting process when containers are created.
+        image_pull: missing, always or never.
+        notes: what the app asks for and this scheduler gives differently or not at all.
+    """
+
+    app_id: str
+    containers: list[DockerContainer]
+
+    handle: str = ""
+    scratch: str = ""
+    network: str = ""
+    role_retries: dict[str, tuple[int, str]] = field(default_factory=dict)
+    timeout_s: int | None = None
+    grace_s: float = DEFAULT_GRACE_S
+    copy_env: list[str] = field(default_factory=list)
+    image_pull: str = "missing"
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return _render(self)
+
+    __repr__ = __str__
+
+
+def _render(job: DockerJob) -> str:
+    """YAML, the same for equal jobs. Values under sensitive-looking names are not shown."""
+    from launcher.specs.yamltext import to_yaml
+
+    head: dict[str, Any] = {
+        "app_id": job.app_id,
+        "handle": job.handle,
+        "image_pull": job.image_pull,
+        "network": job.network,
+        "scratch": job.scratch,
+        "timeout_s": job.timeout_s,
+        "grace_s": job.grace_s,
+        "copy_env": job.copy_env or None,
+        "retries": {
+            role: f"{most} ({policy.lower()})" for role, (most, policy) in job.role_retries.items() if most
+        }
+        or None,
+    }
+    lines = [to_yaml({name: value}) for name, value in head.items() if value is not None]
+    lines.append(to_yaml({"containers": [_shown(container) for container in job.containers]}))
+    lines += [f"# note: {note}\n" for note in job.notes]
+    return "".join(lines).rstrip("\n")
+
+
+def _shown(container: DockerContainer) -> dict[str, Any]:
+    from launcher.specs.sensitive import hide
+
+    kwargs = {name: value for name, value in container.kwargs.items() if value not in (None, [], {})}
+    return {
+        "image": container.image,
+        "command": hide(container.command),
+        **kwargs,
+        "environment": _shown_environment(container.kwargs.get("environment") or {}),
+    }
+
+
+def _shown_environment(environment: dict[str, str]) -> dict[str, str]:
+    from launcher.specs.secret import Secret
+    from launcher.specs.sensitive import hide
+
+    return {
+        name: f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
+        for name, value in environment.items()
+    }

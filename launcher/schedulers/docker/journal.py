@@ -1,0 +1,187 @@
+"""What happened to a Docker app that its containers do not tell. Pure: lines in, a `Journal` out.
+
+::
+
+    {"e": "go"}                                         from here on it is finished, not undone
+    {"e": "cancel", "by": "me@host"}                    somebody wants it stopped
+    {"e": "stop", "why": "peer", "of": [ID…], …}        these are being stopped; the first reason counts
+    {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: STARTED_AT}}
+    {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; said again after each restart
+    {"e": "hand", "id": ID}                             somebody stopped it behind our back
+    {"e": "adopted"}                                    its record was lost: this one knows of no restarts
+    {"e": "end", "state": "failed", "message": …, "code": 3}
+    {"e": "reaped"}                                     the ledger knows how it ended
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from launcher.specs.attempt import AttemptState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a container ended, told in case it is removed."""
+
+    code: int
+    oom: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A restart of a role or the app. It is done when each container of `was` has another start time."""
+
+    role: str
+    policy: str
+    was: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why containers were stopped: cancel, timeout, peer, parent, lost or hand (restarts are none)."""
+
+    why: str
+    message: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    state: AttemptState
+    message: str = ""
+    code: int | None = None
+    drift: str = ""
+    at: float | None = None
+
+
+@dataclass(slots=True)
+class Journal:
+    """What the lines add up to.
+
+    Attributes:
+        grace_s: how long whoever cancelled it gives it, in place of its own grace period.
+        stop: the first reason to stop it for good; None while there is none.
+        stopped: ids of the containers that were stopped by us for good.
+        told: ids of all that we ever told to stop.
+        by_hand: ids of those that somebody else stopped.
+        last_at: time of the last line.
+    """
+
+    going_at: float | None = None
+    cancelled_by: str | None = None
+    grace_s: float | None = None
+    stop: Stop | None = None
+    stopped: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
+    by_hand: set[str] = field(default_factory=set)
+    restarts: list[Restart] = field(default_factory=list)
+    exits: dict[tuple[str, int], Exit] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    adopted: bool = False
+    reaped: bool = False
+    last_at: float | None = None
+
+    def restarts_of(self, role: str, policy: str) -> int:
+        """How many restarts count against the retries of a role."""
+        return sum(
+            each.policy == policy and (policy == "APPLICATION" or each.role == role) for each in self.restarts
+        )
+
+
+def fold(lines: bytes) -> Journal:
+    """Lines that are torn or not known tell nothing."""
+    journal = Journal()
+    for line in lines.splitlines():
+        try:
+            event = json.loads(line)
+            _ACTIONS.get(event["e"], _skip)(journal, event)
+            journal.last_at = float(event["t"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return journal
+
+
+def _go(journal: Journal, event: Mapping[str, Any]) -> None:
+    if journal.going_at is None:
+        journal.going_at = event["t"]
+
+
+def _cancel(journal: Journal, event: Mapping[str, Any]) -> None:
+    if journal.cancelled_by is None:
+        journal.cancelled_by = str(event.get("by", ""))
+        journal.grace_s = event.get("grace_s")
+
+
+def _stop(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.told.update(event["of"])
+    if event["why"] == "restart":
+        return
+    journal.stopped.update(event["of"])
+    if journal.stop is None:
+        journal.stop = Stop(why=event["why"], message=event.get("message", ""), at=event["t"])
+
+
+def _restart(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.restarts.append(Restart(role=event["role"], policy=event["policy"], was=event["was"]))
+    for where in event["again"]:
+        journal.exits.pop((where[0], where[1]), None)
+
+
+def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.exits[event["role"], event["k"]] = Exit(
+        code=event["code"],
+        oom=event.get("oom", False),
+        started_at=event.get("started_at"),
+        ended_at=event.get("ended_at"),
+        restarts=event.get("restarts", 0),
+    )
+
+
+def _hand(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.by_hand.add(event["id"])
+
+
+def _end(journal: Journal, event: Mapping[str, Any]) -> None:
+    if journal.outcome is None:
+        journal.outcome = Outcome(
+            state=event["state"],
+            message=event.get("message", ""),
+            code=event.get("code"),
+            drift=event.get("drift", ""),
+            at=event.get("at") or event["t"],
+        )
+
+
+def _adopted(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.adopted = True
+
+
+def _reaped(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.reaped = True
+
+
+def _skip(journal: Journal, event: Mapping[str, Any]) -> None:
+    """A kind that a later version adds."""
+
+
+_ACTIONS = {
+    "go": _go,
+    "cancel": _cancel,
+    "stop": _stop,
+    "restart": _restart,
+    "exit": _exit,
+    "hand": _hand,
+    "end": _end,
+    "adopted": _adopted,
+    "reaped": _reaped,
+}

@@ -1,0 +1,261 @@
+"""What an app is, in the labels of each of its containers: enough to tell all of it without any record.
+
+Labels are the engine's to give back, so whoever may use the engine can read them: references to secrets get
+in here, their values never.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from math import isfinite
+from zlib import compress, decompress
+from zlib import error as ZlibError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.owner import Owner
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+
+PREFIX = "launcher."
+APP_ID = PREFIX + "app-id"
+SESSION = PREFIX + "session"
+JOB = PREFIX + "job"
+PART = PREFIX + "part"
+ROLE = PREFIX + "role"
+REPLICA = PREFIX + "replica"
+RESERVATION_PART = "reservation"
+REPLICA_PART = "replica"
+SCHEDULER = "local_docker"
+
+
+def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
+    """What all objects of an attempt of a job carry. `owner`: who submits it."""
+    key = {"project": attempt.key.project, "target": attempt.key.target, "job": attempt.key.job}
+    facts = {
+        **_common(attempt.app_id, attempt.key.session, attempt.key.job, attempt.document, attempt.metadata),
+        **key,
+        "attempt": str(attempt.number),
+        "digest": attempt.digest,
+        "origin": attempt.origin,
+        "path": attempt.path,
+        "commit": attempt.commit,
+        "actor": attempt.actor,
+        "action": attempt.action,
+        "plan-digest": attempt.plan_digest,
+        "plan-id": attempt.plan_id,
+        "trigger-digest": attempt.trigger_digest,
+        "created-at": repr(attempt.created_at),
+        "owner": owner.to_json() if owner else "",
+    }
+    return {PREFIX + name: value for name, value in facts.items()}
+
+
+def app_labels(
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    app_id: str,
+    session: str,
+    created_at: float,
+    owner: Owner | None = None,
+) -> dict[str, str]:
+    """What all objects of an app carry that no job file made. `cfg`: resolved."""
+    from launcher.specs.canonical import digest, document_of
+
+    document = document_of(app, cfg, SCHEDULER)
+    facts = {
+        **_common(app_id, session, app.name, document, app.metadata),
+        "digest": digest(document),
+        "created-at": repr(created_at),
+        "owner": owner.to_json() if owner else "",
+    }
+    return {PREFIX + name: value for name, value in facts.items()}
+
+
+def replica_labels(role: str, k: int) -> dict[str, str]:
+    """What a replica's container carries besides."""
+    return {ROLE: role, REPLICA: str(k), PART: REPLICA_PART}
+
+
+RESERVATION_LABELS = {PART: RESERVATION_PART}
+"""What the container carries besides that holds an app id until all others are there."""
+
+
+def _common(
+    app_id: str, session: str, name: str, document: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> dict[str, str]:
+    from launcher import __version__
+    from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+
+    roles, cfg = document.get("roles", []), document.get("cfg", {})
+    timeout_s = document.get("timeout_s") or cfg.get("timeout_s")
+    retries = {
+        role["name"]: [role.get("max_retries", 0), role.get("retry_policy", "APPLICATION")] for role in roles
+    }
+    return {
+        "version": __version__,
+        "app-id": app_id,
+        "session": session,
+        "name": name,
+        "scheduler": SCHEDULER,
+        "replicas": str(sum(role.get("num_replicas", 1) for role in roles)),
+        "document": b64encode(compress(_json(document).encode("utf-8", "surrogatepass"))).decode(),
+        "metadata": _json({str(key): value for key, value in metadata.items()}),
+        "retries": _json(retries),
+        "grace-s": repr(float(cfg.get("grace_s", DEFAULT_GRACE_S))),
+        **({"timeout-s": str(timeout_s)} if timeout_s else {}),
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
+
+
+def read_labels(labels: Mapping[str, str]) -> Labels | None:
+    """None for what is none of ours."""
+    return Labels(labels) if labels.get(APP_ID) and labels.get(PREFIX + "scheduler") == SCHEDULER else None
+
+
+class Labels:
+    """The labels of one container, read as they are asked for: a list of many containers costs little.
+
+    What somebody else has damaged reads as if it were not there.
+    """
+
+    __slots__ = ("_labels",)
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._labels = labels
+
+    def text(self, name: str) -> str:
+        return self._labels.get(PREFIX + name, "")
+
+    @property
+    def app_id(self) -> str:
+        return self.text("app-id")
+
+    @property
+    def session(self) -> str:
+        return self.text("session")
+
+    @property
+    def name(self) -> str:
+        """The job's name, or the AppDef's."""
+        return self.text("name")
+
+    @property
+    def digest(self) -> str:
+        return self.text("digest")
+
+    @property
+    def is_job(self) -> bool:
+        return JOB in self._labels
+
+    @property
+    def role(self) -> str:
+        return self.text("role")
+
+    @property
+    def replica(self) -> int:
+        return int(_number(self.text("replica"), 0))
+
+    @property
+    def is_replica(self) -> bool:
+        """False for the container that only holds the app id."""
+        return self.text("part") == REPLICA_PART
+
+    @property
+    def expected(self) -> int:
+        """How many replicas the whole app has."""
+        return int(_number(self.text("replicas"), 0))
+
+    @property
+    def created_at(self) -> float:
+        return _number(self.text("created-at"), 0.0)
+
+    @property
+    def timeout_s(self) -> int | None:
+        return int(_number(self.text("timeout-s"), 0)) or None
+
+    @property
+    def grace_s(self) -> float:
+        """From TERM to KILL when the app is stopped."""
+        from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+
+        return _number(self.text("grace-s"), DEFAULT_GRACE_S)
+
+    @property
+    def owner(self) -> Owner | None:
+        """Who submits it, or did; None where nothing says."""
+        from launcher.schedulers.docker.owner import from_json
+
+        return from_json(self.text("owner"))
+
+    @property
+    def retries(self) -> dict[str, tuple[int, str]]:
+        """Role → (max_retries, retry policy)."""
+        pairs = _mapping(self.text("retries")).items()
+        return {role: (int(pair[0]), str(pair[1])) for role, pair in pairs if _is_pair(pair)}
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return _mapping(self.text("metadata"))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The normal form of the app (`specs.canonical`), {} when it cannot be read."""
+        try:
+            return _mapping(decompress(b64decode(self.text("document"))).decode("utf-8", "surrogatepass"))
+        except (ValueError, ZlibError):
+            return {}
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The attempt of a job as it was reserved; None for an app that is none."""
+        if not self.is_job:
+            return None
+        from launcher.specs.attempt import Attempt
+        from launcher.specs.jobkey import JobKey
+
+        return Attempt(
+            key=JobKey(self.text("project"), self.text("target"), self.text("job")),
+            number=int(_number(self.text("attempt"), 0)),
+            app_id=self.app_id,
+            scheduler=SCHEDULER,
+            digest=self.digest,
+            document=self.document,
+            metadata=self.metadata,
+            origin=self.text("origin"),
+            path=self.text("path"),
+            commit=self.text("commit"),
+            actor=self.text("actor"),
+            action=self.text("action"),
+            plan_digest=self.text("plan-digest"),
+            plan_id=self.text("plan-id"),
+            trigger_digest=self.text("trigger-digest"),
+            created_at=self.created_at,
+        )
+
+
+def _number(text: str, otherwise: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return otherwise
+    return value if isfinite(value) else otherwise
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)

@@ -1,0 +1,48 @@
+"""What the objects of an app are called in an engine, whose names are flat, short and shared by all."""
+
+from __future__ import annotations
+
+from launcher.schedulers.ids import normalise
+
+NETWORK = "launcher"
+"""The network of every app that names no other."""
+SCRATCH = "/launcher/scratch"
+"""Where each replica has the volume that all replicas of its app share."""
+
+_LIMIT = 63  # of a DNS label: a container's name is its hostname
+_MARK = 6
+
+
+def container_name(app_id: str, role: str, k: int) -> str:
+    """`<app_id>-<role>-<k>` as a DNS label; cut, and marked with a hash, where that is too long."""
+    return _fit(f"{app_id}-{stem(role)}-{k}", f"{app_id}\0{role}\0{k}", f"-{k}")
+
+
+def scratch_volume(app_id: str) -> str:
+    return f"{app_id}-scratch"
+
+
+def error_file(role: str, k: int) -> str:
+    """Where a replica writes its structured error, as the container sees it."""
+    return f"{SCRATCH}/.error-{stem(role)}-{k}.json"
+
+
+def stem(role: str) -> str:
+    """A role's name as a part of a DNS label. Roles that would look alike are marked with a hash."""
+    name = normalise(role, _LIMIT)
+    return name if name == role else f"{name[: _LIMIT - _MARK - 1]}-{_mark(role)}"
+
+
+def _fit(name: str, whole: str, end: str) -> str:
+    plain = name.lower() == name and all(c.isascii() and (c.isalnum() or c == "-") for c in name)
+    if plain and len(name) <= _LIMIT and name[0] != "-":
+        return name
+    end = f"-{_mark(whole)}{end}"
+    start = normalise(name, _LIMIT - len(end))
+    return f"{start}{end}"
+
+
+def _mark(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]

@@ -1,0 +1,66 @@
+"""The run options of local_docker."""
+
+from __future__ import annotations
+
+from launcher.schedulers.docker.names import NETWORK
+from launcher.specs.runopts import runopts
+
+DEFAULT_GRACE_S = 10.0
+PULL_POLICIES = ("missing", "always", "never")
+PORT_POLICIES = ("ephemeral", "fixed", "none")
+
+
+def options() -> runopts:
+    opts = runopts()
+    _of_containers(opts)
+    _of_images(opts)
+    _of_logs_and_time(opts)
+    return opts
+
+
+def _of_containers(opts: runopts) -> None:
+    opts.add(
+        "copy_env",
+        list[str],
+        "variables of the submitting process that containers get, as patterns such as AWS_*",
+    )
+    opts.add("env", dict[str, str], "variables for all containers; those of a role win")
+    opts.add("privileged", bool, "give containers all rights on the engine's host", default=False)
+    opts.add(
+        "network",
+        str,
+        f"network of the containers: `{NETWORK}` is made when it is missing and resolves their names;"
+        " or one that exists, or host, or none",
+        default=NETWORK,
+    )
+    opts.add(
+        "ports",
+        str,
+        "how port_map is published on 127.0.0.1: ephemeral (the engine picks the port), fixed (the same"
+        " number; one replica only) or none",
+        default="ephemeral",
+    )
+    opts.add("user", str, "user that runs the commands, as name or uid[:gid]; the image's if not given")
+    opts.add("workdir", str, "folder in the container that commands run in; the image's if not given")
+    opts.add(
+        "override_entrypoint",
+        bool,
+        "run the role's entrypoint instead of the image's ENTRYPOINT, not as its arguments",
+        default=False,
+    )
+    opts.add("init", bool, "run a small init in front of the command, which reaps orphans", default=True)
+
+
+def _of_images(opts: runopts) -> None:
+    opts.add("image_pull", str, "when images are pulled: missing, always or never", default="missing")
+    opts.add("image_repo", str, "repository that images built from a workspace are named after and pushed to")
+    opts.add("quiet", bool, "say nothing of pulling, building and pushing", default=False)
+
+
+def _of_logs_and_time(opts: runopts) -> None:
+    opts.add("log_max_size", str, "size of a replica's log file before a new one is begun", default="100m")
+    opts.add("log_max_files", int, "log files kept per replica; older output is gone", default=5)
+    opts.add(
+        "timeout_s", int, "seconds after which the whole app is stopped and has failed; no limit if not given"
+    )
+    opts.add("grace_s", float, "seconds from TERM to KILL when the app is stopped", default=DEFAULT_GRACE_S)

@@ -1,0 +1,156 @@
+"""Taking an app id: the lock of its record here, and a container that bears the id and is never started.
+
+The engine gives a name to one container only, so that is what decides between machines; the lock decides
+between the clients of one home, and shows who they are.
+"""
+
+from __future__ import annotations
+
+from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers.docker import apps, images, record
+from launcher.schedulers.docker.engine_errors import EngineError, NameTaken
+from launcher.schedulers.docker.labels import RESERVATION_LABELS
+from launcher.schedulers.docker.names import scratch_volume
+from launcher.schedulers.docker.together import together
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.apps import App
+    from launcher.schedulers.docker.engine import Engine
+    from launcher.schedulers.docker.record import Lock
+    from launcher.specs.attempt import Attempt
+
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+_TRIES = 5
+
+
+class TakenError(ReservedError):
+    """The app id is somebody else's. `owner` says whose, `state` how far that app has come."""
+
+    def __init__(self, app_id: str, state: str, owner: str = "") -> None:
+        super().__init__(
+            f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
+            hint="plan again: somebody applied the same job meanwhile",
+        )
+        self.owner = owner
+        self.state = state
+
+
+class Place:
+    """An app id that is ours.
+
+    Attributes:
+        marker: id of the container that bears the app id as its name; "" when an app is resumed.
+        resumed: the app, when a dead owner had started some of it.
+    """
+
+    def __init__(self, lock: Lock, marker: str = "", resumed: App | None = None) -> None:
+        self.lock = lock
+        self.marker = marker
+        self.resumed = resumed
+
+
+def reserve(
+    engine: Engine,
+    attempt: Attempt,
+    labels: Mapping[str, str],
+    *,
+    take_over: bool = False,
+    report: Report | None = None,
+) -> Place:
+    """Take the attempt's app id. Raises TakenError, StateError, EngineError, with nothing left behind."""
+    app_dir = record.folder(attempt.app_id)
+    lock = _claim(engine, attempt.app_id, app_dir)
+    is_new = record.read_attempt(app_dir) is None
+    try:
+        return _take(engine, attempt, labels, lock, take_over, report)
+    except BaseException:
+        if is_new:
+            record.remove(app_dir)
+        lock.release()
+        raise
+
+
+def _claim(engine: Engine, app_id: str, app_dir: str) -> Lock:
+    try:
+        return record.claim(app_dir)
+    except record.HeldError as error:
+        found = apps.find(engine, app_id)
+        raise TakenError(
+            app_id, found.view.state if found else "reserved", str(error.holder or "")
+        ) from error
+
+
+def _take(
+    engine: Engine,
+    attempt: Attempt,
+    labels: Mapping[str, str],
+    lock: Lock,
+    take_over: bool,
+    report: Report | None,
+) -> Place:
+    image = _image(engine, attempt, report)
+    for _ in range(_TRIES):
+        found = apps.find(engine, attempt.app_id, mine=True, take_over=take_over)
+        if found is not None and (resumed := _clear(engine, found, attempt)):
+            return Place(lock, resumed=resumed)
+        record.clear(lock.app_dir)
+        record.write_attempt(lock.app_dir, apps.facts(engine, labels))
+        body = {"Image": image, "Cmd": ["true"], "Labels": {**labels, **RESERVATION_LABELS}}
+        try:
+            return Place(lock, marker=engine.create(attempt.app_id, body))
+        except NameTaken:
+            continue  # by somebody on another machine, or in another home, just now
+        except EngineError as error:
+            raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
+    raise TakenError(attempt.app_id, "reserved")
+
+
+def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
+    """Make way: remove what a dead owner never started. The app, when it is to be started to its end.
+
+    Raises TakenError when somebody is at it, or when it is an attempt of its own, however it ended.
+    """
+    view = found.view
+    if found.owner:
+        raise TakenError(attempt.app_id, view.state, found.owner)
+    if view.state == "running" and view.unstarted and found.labels.digest == attempt.digest:
+        return found
+    if view.state not in ("reserved", "created"):
+        raise TakenError(attempt.app_id, view.state)
+    take_back(engine, attempt.app_id, [each.id for each in found.containers])
+    return None
+
+
+def take_back(engine: Engine, app_id: str, containers: list[str]) -> None:
+    """Remove containers of an app and the scratch volume that they shared."""
+    together(lambda container: engine.remove(container, force=True), containers)
+    engine.remove_volume(scratch_volume(app_id))
+
+
+def give_back(engine: Engine, place: Place) -> None:
+    """Let go of an app id; an app that was to be resumed stays as it is."""
+    if place.marker:
+        engine.remove(place.marker)
+        if place.lock.is_valid:
+            record.remove(place.lock.app_dir)
+    place.lock.release()
+
+
+def _image(engine: Engine, attempt: Attempt, report: Report | None) -> str:
+    """An image for a container that never runs: the first role's, for it will be needed anyway."""
+    roles, cfg = attempt.document["roles"], attempt.document.get("cfg", {})
+    name = roles[0].get("image", "")
+    if name and engine.image(name) is not None:
+        return str(name)
+    policy = str(cfg.get("image_pull", images.MISSING))
+    if not name or policy == images.NEVER:
+        if not (name := images.any_of(engine) or name):
+            raise SchedulerError("the engine has no image at all to reserve an app id with")
+        return str(name)
+    images.have_one(engine, name, images.MISSING, report)
+    return str(name)

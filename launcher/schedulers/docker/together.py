@@ -1,0 +1,29 @@
+"""The same work for several things at once, in a few threads."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    R = TypeVar("R")
+
+WORKERS = 4  # with more, the engine is the limit: measured for create and start
+
+
+def together(work: Callable[[T], R], items: Iterable[T], workers: int = WORKERS) -> list[R]:
+    """`work` of each item, in the order of the items, at most `workers` at a time.
+
+    All are tried, whatever the others do. The first error, in the order of the items, is raised after all
+    have ended.
+    """
+    todo = list(items)
+    if len(todo) <= 1:
+        return [work(item) for item in todo]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="docker") as pool:
+        done = [pool.submit(work, item) for item in todo]
+    return [one.result() for one in done]

@@ -1,0 +1,1 @@
+"""A real distributed training job, two replicas of PyTorch: too large for the default test run."""

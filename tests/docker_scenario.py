@@ -1,0 +1,109 @@
+"""The words of scenarios for apps in containers. All bears the token of its test: others share the engine."""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests import processes
+from tests.engines import tidy
+from tests.engines.docker import Daemon, Thing, is_ours
+from tests.engines.images import SHELL_IMAGE
+from tests.scenario import Scenario
+
+if TYPE_CHECKING:
+    from launcher.specs.attempt import Attempt
+
+ENDED = ("exited", "dead")
+
+
+class DockerScenario(Scenario):
+    """`job()` makes jobs of local_docker in the project `token`, in whose containers `folder` is mounted."""
+
+    def __init__(self, folder: Path, home: Path, token: str) -> None:
+        super().__init__(folder, home)
+        self.token = token
+        self.daemon = Daemon()
+        self._by_hand: set[str] = set()
+        self.write("launcher.toml", f'project = "{token}"\n')
+
+    def job(
+        self,
+        script: str,
+        *,
+        name: str = "job",
+        replicas: int = 1,
+        role: str = "",
+        top: str = "",
+        image: str = SHELL_IMAGE,
+    ) -> Path:
+        mount = f"{{type: bind, src: {self.folder}, dst: {self.folder}}}"
+        role = f"image: {image}\nmounts: [{mount}]\n{textwrap.dedent(role).strip()}"
+        top = f"scheduler: local_docker\n{textwrap.dedent(top).strip()}"
+        return super().job(script, name=name, replicas=replicas, role=role, top=top)
+
+    def attempts(self, job: str = "job", *, project: str = "", target: str = "default") -> list[Attempt]:
+        return super().attempts(job, project=project or self.token, target=target)
+
+    # the world
+
+    def things(self) -> list[Thing]:
+        """All that this test has on the engine."""
+        return tidy.of_token(self.token, self.daemon.everything())
+
+    def containers(self, app_id: str = "") -> list[Thing]:
+        """The containers of this test, of one app or of all, by name."""
+        found = [thing for thing in self.things() if thing.kind == "container"]
+        return sorted(
+            (one for one in found if not app_id or one.labels["launcher.app-id"] == app_id),
+            key=lambda one: one.name,
+        )
+
+    def container(self, app_id: str, k: int = 0, role: str = "main") -> Thing:
+        return next(
+            one
+            for one in self.containers(app_id)
+            if one.labels.get("launcher.role") == role and one.labels.get("launcher.replica") == str(k)
+        )
+
+    def remove_by_hand(self, containers: Iterable[Thing]) -> None:
+        """As `docker rm -f`. Scratch volumes stay behind then, for `launcher gc`: here they go at the end."""
+        gone = list(containers)
+        self.daemon.remove(gone)
+        self._by_hand |= {one.labels["launcher.app-id"] for one in gone}
+
+    def prune(self, app_id: str = "") -> None:
+        """As `docker container prune`, for the containers of this test alone."""
+        self.remove_by_hand(one for one in self.containers(app_id) if one.state in (*ENDED, "created"))
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        volumes = [thing for thing in self.daemon.volumes() if is_ours(thing)]
+        self.daemon.remove(one for one in volumes if one.labels.get("launcher.app-id") in self._by_hand)
+
+    def forget(self) -> None:
+        """The ledger and everything else below LAUNCHER_HOME is lost."""
+        subprocess.run(["rm", "-rf", str(self.home)], check=True)
+
+    def processes_of(self, app_id: str) -> list[int]:
+        """Watchers of an app, and the first process of each container of it that lives."""
+        live = (one for one in self.containers(app_id) if one.state not in ENDED)
+        pids = [self.daemon.inspect(one.id)["State"]["Pid"] for one in live]
+        return [*super().processes_of(app_id), *pids]
+
+    def apps(self) -> list[str]:
+        """The app ids that something on the engine bears."""
+        return sorted({thing.labels["launcher.app-id"] for thing in self.things()})
+
+    def kill_watcher(self, app_id: str) -> None:
+        watcher = self.supervisors()[app_id]
+        processes.kill([watcher])
+        assert processes.gone([watcher], timeout_s=20)
+
+    def settle(self) -> None:
+        """Kill the watchers that still wait for an engine which a test took away."""
+        for app_id in self.supervisors():
+            self.kill_watcher(app_id)

@@ -1,0 +1,156 @@
+"""The engine as the tests see it: plain HTTP on its socket, with no code of ours or of the SDK between."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+TIMEOUT_S = 60.0
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("docker", timeout=TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Refused(Exception):
+    """The engine answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Thing(NamedTuple):
+    """A container, network, volume or image: what a test may leave behind."""
+
+    kind: str
+    id: str
+    name: str
+    state: str
+    labels: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.kind, self.name, f"({self.state})" if self.state else "")))
+
+
+class Daemon:
+    """One Docker engine. Every call is one request on one connection."""
+
+    def __init__(self, host: str = "") -> None:
+        self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+
+    @property
+    def socket_path(self) -> str:
+        return self.host.removeprefix("unix://")
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self.host.startswith("unix://"):
+            return _Connection(self.socket_path)
+        return http.client.HTTPConnection(self.host.partition("://")[2], timeout=TIMEOUT_S)
+
+    def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        """What the engine answers, parsed when it is JSON. Raises Refused; OSError where nobody answers."""
+        connection = self._connect()
+        try:
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            target = f"{path}?{urlencode(query)}" if query else path
+            connection.request(method, target, json.dumps(body) if body is not None else None, headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise Refused(answer.status, text.decode(errors="replace").strip())
+        is_json = (answer.getheader("Content-Type") or "").startswith("application/json")
+        return json.loads(text) if is_json and text else text
+
+    def answers(self) -> bool:
+        try:
+            self.ask("GET", "/_ping")
+        except (OSError, http.client.HTTPException, Refused):
+            return False
+        return True
+
+    # What is there.
+
+    def containers(self) -> list[Thing]:
+        found = self.ask("GET", "/containers/json", all="1")
+        return [
+            Thing("container", one["Id"], one["Names"][0].lstrip("/"), one["State"], one["Labels"] or {})
+            for one in found
+            if one["Names"]
+        ]
+
+    def networks(self) -> list[Thing]:
+        found = self.ask("GET", "/networks")
+        return [Thing("network", one["Id"], one["Name"], "", one["Labels"] or {}) for one in found]
+
+    def volumes(self) -> list[Thing]:
+        found = self.ask("GET", "/volumes")["Volumes"] or []
+        return [Thing("volume", one["Name"], one["Name"], "", one["Labels"] or {}) for one in found]
+
+    def images(self) -> list[Thing]:
+        found = self.ask("GET", "/images/json")
+        return [
+            Thing("image", one["Id"], " ".join(one["RepoTags"] or ["<none>"]), "", one["Labels"] or {})
+            for one in found
+        ]
+
+    def everything(self) -> list[Thing]:
+        return [*self.containers(), *self.networks(), *self.volumes(), *self.images()]
+
+    def inspect(self, container: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("GET", f"/containers/{quote(container)}/json")
+        return found
+
+    # What tests do behind the launcher's back.
+
+    def stop(self, container: str) -> None:
+        self.ask("POST", f"/containers/{container}/stop", t="0")
+
+    def kill(self, container: str) -> None:
+        self.ask("POST", f"/containers/{container}/kill")
+
+    def tag(self, image: str, name: str) -> None:
+        repo, _, version = name.rpartition(":")
+        self.ask("POST", f"/images/{quote(image)}/tag", repo=repo, tag=version)
+
+    def remove(self, things: Iterable[Thing]) -> None:
+        """Remove by force, containers first (they hold the rest). What is gone or in use is let be."""
+        order = ("container", "network", "volume", "image")
+        for thing in sorted(things, key=lambda one: order.index(one.kind)):
+            query = {} if thing.kind == "network" else {"force": "1"}
+            path = f"/{thing.kind}s/{quote(thing.id)}"
+            try:
+                self.ask("DELETE", path, **query, **({"v": "1"} if thing.kind == "container" else {}))
+            except Refused as refused:
+                if refused.status not in (403, 404, 409):
+                    raise
+
+
+def is_ours(thing: Thing) -> bool:
+    """Whether the launcher or its tests made it."""
+    named = thing.name == "launcher" or thing.name.startswith(("launcher-test/", "launcher-workspace:"))
+    return any(label.startswith("launcher.") for label in thing.labels) or named
+
+
+def reason() -> str:
+    """Why the tests cannot use Docker here; "" when they can."""
+    if not Daemon().answers():
+        return f"no Docker engine answers on {Daemon().host}; tests/engines/dockerd up DIR starts one"
+    missing = [name for name in ("docker", "busybox") if not shutil.which(name)]
+    return f"there is no `{'`, no `'.join(missing)}` command to make images with" if missing else ""

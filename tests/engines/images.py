@@ -1,0 +1,79 @@
+"""The images of the tests: made on this machine, fetched from nowhere, gone after the last test session."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.engines.docker import Daemon, Refused
+
+SHELL_IMAGE = "launcher-test/shell:1"
+PYTHON_IMAGE = "launcher-test/python:1"
+REDIS_IMAGE = "launcher-test/redis:1"
+
+RECIPES: Mapping[str, str] = {
+    SHELL_IMAGE: "image-busybox",
+    PYTHON_IMAGE: "image-python",
+    REDIS_IMAGE: "image-redis",
+}
+"""Image → the script beside this file that makes it."""
+
+PUBLIC: dict[str, str] = {
+    "busybox:1.37": SHELL_IMAGE,
+    "python:3.12-slim": PYTHON_IMAGE,
+    "redis:7": REDIS_IMAGE,
+}
+"""Public image that an example names → the image of ours that stands in for it where it is not there."""
+
+_HERE = Path(__file__).resolve().parent
+
+
+@functools.cache
+def make_images(*names: str) -> None:
+    """Have images there (default: the two that most tests use), each made once per machine."""
+    with locked("images"):
+        for name in names or (SHELL_IMAGE, PYTHON_IMAGE):
+            if not _is_there(name):
+                subprocess.run([str(_HERE / RECIPES[name]), name], check=True)
+
+
+@functools.cache
+def stand_in(public: str) -> None:
+    """Give an image of ours the name of a public one, unless an image of that name is there."""
+    if not _is_there(public):
+        make_images(PUBLIC[public])
+        Daemon().tag(PUBLIC[public], public)
+
+
+def stand_ins() -> list[str]:
+    """Every tag that points to an image of ours, its own included."""
+    found = (image for image in Daemon().images() if any(name in RECIPES for name in image.name.split()))
+    return [name for image in found for name in image.name.split()]
+
+
+def _is_there(name: str) -> bool:
+    try:
+        Daemon().ask("GET", f"/images/{name}/json")
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process at a time, over all workers and test sessions of this machine."""
+    with open(lock_file(name), "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def lock_file(name: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"launcher-tests-{os.getuid()}-{name}.lock"

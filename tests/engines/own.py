@@ -1,0 +1,65 @@
+"""An engine that one test has to itself, to kill it: beside the shared one, in a namespace of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+from tests.engines import docker
+from tests.engines.images import RECIPES, SHELL_IMAGE
+
+_HERE = Path(__file__).resolve().parent
+_REAPED_S = 10.0
+
+
+def reason() -> str:
+    """Why no further engine can be started here; "" when one can."""
+    if os.geteuid() != 0:
+        return "only root can start a Docker engine"
+    return docker.reason() or ("" if shutil.which("dockerd") else "there is no `dockerd` command")
+
+
+class OwnEngine:
+    """Below a short path: the engine's sockets lie there, and their names end at 107 bytes."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lt-"))
+        self.host = f"unix://{self.folder}/s"
+
+    def __enter__(self) -> OwnEngine:
+        self.up()
+        subprocess.run([_HERE / RECIPES[SHELL_IMAGE], SHELL_IMAGE], env=self._environ(), check=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._dockerd("down")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def up(self) -> None:
+        self._dockerd("up")
+
+    def kill(self) -> None:
+        """SIGKILL the daemon, and wait until it and its containerd are reaped: a zombie passes for alive."""
+        pids = [int(file.read_text()) for file in self._pid_files()]
+        os.kill(pids[0], signal.SIGKILL)
+        deadline = time.monotonic() + _REAPED_S
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _pid_files(self) -> list[Path]:
+        return [self.folder / "d" / "pid", self.folder / "d" / "exec" / "containerd" / "containerd.pid"]
+
+    def _environ(self) -> dict[str, str]:
+        return {**os.environ, "DOCKER_HOST": self.host, "SOCKET": f"{self.folder}/s"}
+
+    def _dockerd(self, word: str) -> None:
+        command = [str(_HERE / "dockerd"), word, str(self.folder / "d")]
+        subprocess.run(command, env=self._environ(), check=True, stdin=subprocess.DEVNULL)

@@ -1,0 +1,129 @@
+"""A socket before the engine's: it notes every request, refuses those that write, and can break off."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from tests.engines.docker import Daemon
+
+Allowed = Callable[[str, str], bool]
+_BODY = b'{"message":"this proxy lets nothing be written"}'
+REFUSAL = (
+    b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
+)
+
+
+def reads_only(method: str, _path: str) -> bool:
+    return method in ("GET", "HEAD")
+
+
+def everything(_method: str, _path: str) -> bool:
+    return True
+
+
+class Proxy:
+    """The engine behind another socket. `seen` lists what was asked ("GET /v1.41/info"), refused or not.
+
+    Requests are told apart by their heads, so only bodies of requests that are let through may be large.
+    """
+
+    def __init__(self, path: Path, allowed: Allowed = reads_only) -> None:
+        self.path = path
+        self.allowed = allowed
+        self._engine = Daemon().socket_path  # now: DOCKER_HOST may soon name this proxy
+        self.seen: list[str] = []
+        self.refused: list[str] = []
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen(64)
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.path}"
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.break_off()
+
+    def break_off(self) -> None:
+        """The engine is gone, for whoever came this way: no new connection, the open ones end at once."""
+        self.path.unlink(missing_ok=True)
+        for connection in (self._listening, *self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with socket.socket(socket.AF_UNIX) as engine, client:
+            self._open |= {client, engine}
+            with contextlib.suppress(OSError):
+                engine.connect(self._engine)
+                threading.Thread(target=_copy, args=(engine, client), daemon=True).start()
+                self._pass_on(client, engine)
+            for end in (client, engine):  # or the thread that copies back waits for ever
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+            self._open -= {client, engine}
+
+    def _pass_on(self, client: socket.socket, engine: socket.socket) -> None:
+        """Request after request of one connection, each with its body where Content-Length tells of one."""
+        pending = b""
+        while True:
+            while b"\r\n\r\n" not in pending:
+                if not (got := client.recv(65536)):
+                    return
+                pending += got
+            head, _, pending = pending.partition(b"\r\n\r\n")
+            method, path = head.split(b" ", 2)[:2]
+            request = f"{method.decode()} {path.decode()}"
+            self.seen.append(request)
+            if not self.allowed(method.decode(), path.decode()):
+                self.refused.append(request)
+                client.sendall(REFUSAL)
+                return
+            engine.sendall(head + b"\r\n\r\n")
+            if b"transfer-encoding: chunked" in head.lower():
+                engine.sendall(pending)
+                _copy(client, engine)
+                return
+            pending = _pass_body(head, pending, client, engine)
+
+
+def _pass_body(head: bytes, pending: bytes, client: socket.socket, engine: socket.socket) -> bytes:
+    """Send on as much as the head announces; what lies beyond it."""
+    left = 0
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            left = int(line.partition(b":")[2])
+    while left > len(pending):
+        engine.sendall(pending)
+        left -= len(pending)
+        if not (pending := client.recv(65536)):
+            return b""
+    engine.sendall(pending[:left])
+    return pending[left:]
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while got := source.recv(65536):
+            sink.sendall(got)
+        sink.shutdown(socket.SHUT_WR)

@@ -1,0 +1,67 @@
+"""A registry for images on this machine: Debian's docker-registry, on a port of its own, gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engines import required
+
+_PATIENCE_S = 20.0
+
+
+@contextlib.contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """Where it listens, as in `127.0.0.1:41234`; engines need no TLS for that. Its images are in `folder`."""
+    if not shutil.which("docker-registry"):
+        (pytest.fail if "docker" in required() else pytest.skip)("there is no `docker-registry` command")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    config = {
+        "version": 0.1,
+        "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}},
+        "http": {"addr": address},
+        "log": {"level": "error"},
+    }
+    file = folder / "registry.yml"
+    file.write_text(json.dumps(config))  # JSON is YAML
+    process = subprocess.Popen(["docker-registry", "serve", str(file)], stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(address, process)
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
+def tags(address: str, repository: str) -> list[str]:
+    """What the registry has under a name."""
+    connection = http.client.HTTPConnection(address, timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", f"/v2/{repository}/tags/list")
+        return list(json.loads(connection.getresponse().read()).get("tags") or ())
+    finally:
+        connection.close()
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    host, _, port = address.partition(":")
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            socket.create_connection((host, int(port))).close()
+            return
+        except ConnectionRefusedError:
+            assert process.poll() is None, "docker-registry ended at once"
+            assert time.monotonic() < deadline, "docker-registry does not listen"
+            time.sleep(0.02)

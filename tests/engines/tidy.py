@@ -1,0 +1,69 @@
+"""What tests leave on an engine: a test answers for its own things, the last session removes what was shared.
+
+Workers and sessions share one engine. A test's things bear its token (in the project of its jobs, in the
+session of its apps); a session knows by a shared lock whether it is the last one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import json
+import secrets
+from collections.abc import Iterable
+from typing import IO
+
+from tests.engines.docker import Daemon, Thing, is_ours
+from tests.engines.images import SHELL_IMAGE, lock_file, make_images, stand_ins
+
+
+def new_token() -> str:
+    """A project and session name that no other test has; short, since container names begin with app ids."""
+    return f"t{secrets.token_hex(4)}"
+
+
+def of_token(token: str, things: Iterable[Thing]) -> list[Thing]:
+    """What bears a test's token, and the containers and volumes of the same apps."""
+    ours = [thing for thing in things if is_ours(thing)]
+    found = [thing for thing in ours if token in json.dumps(dict(thing.labels))]
+    apps = {thing.labels.get("launcher.app-id") for thing in found} - {None}
+    return [thing for thing in ours if thing in found or thing.labels.get("launcher.app-id") in apps]
+
+
+def unfinished(things: Iterable[Thing]) -> list[Thing]:
+    """What no finished app leaves: containers that run or never ran, volumes without one, networks."""
+    found = list(things)
+    held = {one.labels.get("launcher.app-id") for one in found if one.kind == "container"}
+    return [
+        thing
+        for thing in found
+        if (thing.kind == "container" and thing.state not in ("exited", "dead"))
+        or (thing.kind == "volume" and thing.labels.get("launcher.app-id") not in held)
+        or thing.kind == "network"
+    ]
+
+
+@functools.cache
+def join() -> IO[str]:
+    """This process uses the engine from now on: nobody else's end of session removes what all share."""
+    lock = open(lock_file("engine"), "a")  # noqa: SIM115  # held until the process ends
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    make_images(SHELL_IMAGE)
+    return lock
+
+
+def leave(before: Iterable[Thing]) -> list[Thing]:
+    """Remove what tests share, if nobody else runs tests; what of ours is left and was not `before`."""
+    if join.cache_info().currsize:
+        join().close()
+    with open(lock_file("engine"), "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return []  # whoever ends last judges
+        known = {thing.id for thing in before}
+        daemon = Daemon()
+        shared = [Thing("image", name, name, "", {}) for name in stand_ins()]
+        shared += [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]
+        daemon.remove(shared)
+        return [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]

@@ -1,0 +1,114 @@
+"""Plan and apply with containers: what runs, what is kept, what survives the loss of our own records."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+from tests.scenarios.test_apply import (  # noqa: F401
+    test_a_failed_job_is_held_until_somebody_asks,
+    test_a_job_without_its_file_is_an_orphan_that_prune_destroys,
+    test_a_plan_after_an_apply_is_empty,
+    test_a_protected_job_is_never_stopped,
+    test_a_saved_plan_applied_twice_is_stale_the_second_time,
+    test_going_back_to_an_earlier_version_runs_it_again,
+    test_one_bad_job_submits_nothing_of_the_others,
+    test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first,
+    test_retry_failed_runs_every_failed_job_again,
+    test_twenty_applies_at_once_make_one_attempt,
+    test_twenty_applies_of_one_saved_plan_make_one_attempt,
+)
+
+
+def test_a_job_runs_to_its_end_in_its_containers(scenario):
+    file = scenario.job("echo it ran as $(hostname)", replicas=2)
+    assert scenario.actions(file) == {"job": "create"}
+    done = scenario.launcher("apply", file, "--yes", "--wait", "--logs")
+    assert done.out.count("it ran as") == 2
+    [app] = scenario.apps()
+    assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_a_plan_writes_nothing_on_the_engine_or_at_home(scenario):
+    scenario.plan(scenario.job("true"))
+    assert scenario.things() == []
+    assert not scenario.home.exists()
+
+
+def test_pruned_containers_run_nothing_again(scenario):
+    file = scenario.job("true", replicas=2)
+    scenario.run_to_end(file)
+    scenario.prune()
+    assert scenario.containers() == []
+    assert scenario.actions(file) == {"job": "keep"}
+    assert scenario.attempts()[-1].state == "succeeded"
+    scenario.plan(file, "--detailed-exitcode", code=0)
+
+
+def test_containers_pruned_before_anybody_looked_leave_their_outcome(scenario):
+    """Applied without waiting: the watcher wrote the end down before the containers went."""
+    file = scenario.job("true")
+    scenario.apply(file)
+    [app] = scenario.apps()
+    assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+    scenario.prune(app)
+    assert scenario.actions(file) == {"job": "keep"}
+    assert scenario.state("job") is AppState.SUCCEEDED
+
+
+@pytest.mark.parametrize(("script", "state"), [("true", "SUCCEEDED"), ("exit 3", "FAILED")])
+def test_the_engine_alone_tells_of_an_ended_job_when_our_records_are_lost(scenario, script, state):
+    file = scenario.job(script)
+    scenario.run_to_end(file, code=None)
+    [app] = scenario.apps()
+    scenario.forget()
+    assert scenario.actions(file) == {"job": "keep" if state == "SUCCEEDED" else "hold"}
+    handle = f"local_docker://{scenario.token}/{app}"
+    assert scenario.state(handle) is AppState[state]
+    assert app in scenario.launcher("list", "-s", "local_docker").out
+
+
+def test_a_running_job_is_kept_and_described_when_our_records_are_lost(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [app] = scenario.apps()
+    scenario.forget()
+    assert scenario.actions(file) == {"job": "keep"}
+    handle = f"local_docker://{scenario.token}/{app}"
+    assert scenario.state(handle) is AppState.RUNNING
+    assert "echo $$" in scenario.launcher("describe", handle).out
+    gate.open()
+    scenario.wait(handle)
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_when_the_replacement_has_no_image_the_old_attempt_is_never_touched(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [old] = scenario.apps()
+    started = scenario.daemon.inspect(scenario.container(old).id)["State"]["StartedAt"]
+
+    scenario.job(gate.script, image=f"launcher-test/{scenario.token}:nowhere", top="cfg: {image_pull: never}")
+    failed = scenario.launcher("apply", file, "--yes", "--allow-destructive", code=None)
+    assert failed.code not in (0, 2)
+    assert f"{scenario.token}:nowhere" in failed.err
+    state = scenario.daemon.inspect(scenario.container(old).id)["State"]
+    assert (state["Running"], state["StartedAt"]) == (True, started)
+    assert scenario.apps() == [old]
+    scenario.cancel("job")
+
+
+def test_a_missing_executable_leaves_nothing_and_names_replica_and_command(scenario):
+    file = scenario.job("true")
+    file.write_text(file.read_text().replace("entrypoint: sh", "entrypoint: no-such-command"))
+    failed = scenario.launcher("apply", file, "--yes", code=None)
+    assert failed.code != 0
+    assert "main/0" in failed.err
+    assert "no-such-command" in failed.err
+    assert scenario.things() == []

@@ -1,0 +1,74 @@
+"""The daemon itself is killed and comes back: nothing runs twice, and what happened is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import engines
+from tests.engines import own
+from tests.engines.docker import Daemon
+from tests.engines.own import OwnEngine
+from tests.engines.proxy import Proxy, everything
+
+
+@pytest.fixture
+def engine(scenario, monkeypatch):
+    """An engine of this test's own, which every command asks from now on."""
+    if why := own.reason():
+        if "docker" in engines.required():
+            pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
+        pytest.skip(why)
+    with OwnEngine() as made:
+        monkeypatch.setenv("DOCKER_HOST", made.host)
+        scenario.daemon = Daemon()
+        yield made
+        monkeypatch.delenv("DOCKER_HOST")
+    scenario.daemon = Daemon()
+
+
+def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_again(scenario, engine):
+    log, gate = scenario.folder / "runs", scenario.gate()
+    file = scenario.job(f"echo $<replica_id> >>{log}; {gate.script}", replicas=2)
+    scenario.apply(file)
+    gate.entered()
+    engine.kill()
+    assert scenario.launcher("plan", file, code=None).code not in (0, 2)
+    engine.up()
+    scenario.wait("job", code=None)
+    assert scenario.actions(file) == {"job": "hold"}
+    assert sorted(log.read_text().split()) == ["0", "1"]
+    assert [one.state for one in scenario.containers()] == ["exited", "exited"]
+    scenario.settle()
+
+
+@pytest.mark.parametrize("path", ["/create", "/start"])
+def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
+    scenario, engine, monkeypatch, tmp_path, path
+):
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo $<replica_id> >>{log}", replicas=2)
+    killed = []
+
+    def until(method: str, asked: str) -> bool:
+        if (
+            method == "POST"
+            and asked.partition("?")[0].endswith(path)
+            and "/containers/" in asked
+            and not killed
+        ):
+            killed.append(asked)
+            engine.kill()
+        return True
+
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
+        made.allowed = until
+        way.setenv("DOCKER_HOST", made.host)
+        assert scenario.launcher("apply", file, "--yes", code=None).code != 0
+    engine.up()
+    scenario.settle()
+    scenario.launcher("apply", file, "--yes", "--wait", code=None)
+    runs = sorted(log.read_text().split()) if log.exists() else []
+    assert len(runs) == len(set(runs))
+    if path == "/create":
+        assert runs == ["0", "1"]
+    scenario.settle()

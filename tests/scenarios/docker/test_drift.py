@@ -1,0 +1,52 @@
+"""Somebody stops or removes our containers by hand: the plan names it, and nothing runs twice for it."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def running(scenario):
+    """A job of two replicas that runs; its file and its app id."""
+    gate = scenario.gate()
+    file = scenario.job(gate.script, replicas=2)
+    scenario.apply(file)
+    gate.entered()
+    [app] = scenario.apps()
+    return file, app
+
+
+def test_a_container_that_was_removed_by_hand_is_named_in_the_plan(scenario, running):
+    file, app = running
+    scenario.remove_by_hand([scenario.container(app, 1)])
+    shown = scenario.plan(file)
+    assert "main/1 was removed by hand" in shown
+    assert scenario.actions(file) == {"job": "hold"}
+    scenario.cancel("job")
+
+
+def test_a_container_that_was_stopped_by_hand_is_named_in_the_plan(scenario, running):
+    file, app = running
+    scenario.daemon.stop(scenario.container(app, 0).id)
+    scenario.wait("job", code=None)
+    shown = scenario.plan(file)
+    assert "main/0 was stopped by hand" in shown
+    assert scenario.actions(file) == {"job": "hold"}
+    assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
+
+
+def test_what_was_removed_by_hand_runs_again_when_somebody_asks(scenario, running):
+    file, app = running
+    scenario.remove_by_hand(scenario.containers(app))
+    assert scenario.actions(file, "--rerun", "job") == {"job": "rerun"}
+    scenario.job("true")
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "succeeded"]
+
+
+def test_fail_on_drift_tells_ci_of_it(scenario, running):
+    file, app = running
+    scenario.plan(file, "--fail-on", "drift", code=0)
+    scenario.remove_by_hand([scenario.container(app, 1)])
+    assert scenario.launcher("plan", file, "--fail-on", "drift", code=None).code != 0
+    scenario.cancel("job")

@@ -1,0 +1,82 @@
+"""How jobs in containers end: cancelled, out of time, out of memory, after retries by every policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+from tests.scenarios.test_cancel import (  # noqa: F401
+    test_a_cancelled_job_is_held_at_the_next_apply,
+    test_a_failing_replica_takes_the_others_with_it,
+    test_a_job_past_its_timeout_failed_and_nothing_of_it_is_left,
+    test_a_replica_that_obeys_term_may_clean_up,
+    test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing,
+)
+
+
+def test_cancel_stops_what_ignores_term_after_the_grace_period(scenario):
+    gate = scenario.gate()
+    file = scenario.job(f"trap '' TERM; {gate.script}", replicas=1, top="cfg: {grace_s: 0.2}")
+    scenario.apply(file)
+    gate.entered()
+    [app] = scenario.apps()
+    scenario.cancel("job")
+    assert [one.state for one in scenario.containers(app)] == ["exited"]
+    assert scenario.state("job") is AppState.CANCELLED
+
+
+def test_a_cancelled_job_is_cancelled_for_whoever_asks_the_engine_alone(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [app] = scenario.apps()
+    scenario.cancel("job")
+    assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+    scenario.forget()
+    assert scenario.state(f"local_docker://{scenario.token}/{app}") is AppState.CANCELLED
+    assert scenario.actions(file) == {"job": "hold"}
+
+
+def test_a_job_from_another_home_can_be_cancelled(scenario, tmp_path, monkeypatch):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    [app] = scenario.apps()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+        scenario.cancel(f"local_docker://{scenario.token}/{app}")
+    assert [one.state for one in scenario.containers(app)] == ["exited"]
+    assert scenario.state("job") is AppState.CANCELLED
+
+
+def test_a_replica_that_takes_too_much_memory_says_so(scenario):
+    role = "resource: {cpu: 1, memMB: 16}"
+    scenario.run_to_end(scenario.job("x=a; while :; do x=$x$x; done", role=role), code=5)
+    assert scenario.status("job")["state"].upper() == "FAILED"
+    assert "out of memory" in scenario.launcher("status", "job", code=None).out
+
+
+@pytest.mark.parametrize(("policy", "peers"), [("replica", 1), ("role", 3), ("application", 3)])
+def test_what_always_fails_is_restarted_as_its_policy_says_and_no_more(scenario, policy, peers):
+    """Replica 1 fails when replica 0 has written its line, so that every start leaves one."""
+    log, gate = scenario.folder / "starts", scenario.gate()
+    peer = f"echo 0 >>{log}; echo up >{gate.enter}; while :; do sleep 0.1; done"
+    if policy == "replica":
+        peer = f"echo 0 >>{log}; for n in 1 2 3; do echo up >{gate.enter}; done"
+    script = f"if [ $<replica_id> = 0 ]; then {peer}; fi; echo 1 >>{log}; read x <{gate.enter}; exit 7"
+    script = script.replace("done; fi; echo 1", "done; exit 0; fi; echo 1")
+    role = f"max_retries: 2\nretry_policy: {policy}"
+    scenario.run_to_end(scenario.job(script, replicas=2, role=role, top="cfg: {grace_s: 1}"), code=5)
+    assert sorted(log.read_text().split()) == ["0"] * peers + ["1"] * 3
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.exit_code) == ("failed", 7)
+
+
+def test_a_restart_keeps_its_scratch_and_is_no_new_attempt(scenario):
+    script = 'test -e "$LAUNCHER_SCRATCH/tried" || { touch "$LAUNCHER_SCRATCH/tried"; exit 1; }'
+    file = scenario.job(script, role="max_retries: 1")
+    scenario.run_to_end(file)
+    assert len(scenario.attempts()) == 1
+    assert scenario.actions(file) == {"job": "keep"}

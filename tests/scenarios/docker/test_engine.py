@@ -1,0 +1,74 @@
+"""The engine is not there, or goes while we work: one clear error, and nothing is half done or done twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.specs import AppState
+from tests.engines.proxy import Proxy, everything
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "wait", "cancel", "status", "logs"])
+def test_no_engine_is_one_clear_error(scenario, monkeypatch, tmp_path, command):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    nowhere = f"unix://{tmp_path}/nowhere.sock"
+    with monkeypatch.context() as without:
+        without.setenv("DOCKER_HOST", nowhere)
+        words = {"plan": [file], "apply": [file, "--yes"]}.get(command, ["job"])
+        failed = scenario.launcher(command, *words, code=None)
+    assert failed.code not in (0, 2)
+    assert nowhere in failed.err
+    scenario.cancel("job")
+
+
+def test_what_is_recorded_can_be_listed_without_an_engine(scenario, monkeypatch):
+    scenario.run_to_end(scenario.job("true"))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    assert "job" in scenario.launcher("list").out
+    monkeypatch.delenv("DOCKER_HOST")
+
+
+REQUESTS = ["/create", "/start", "/volumes/create", "/networks"]
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_an_engine_that_breaks_off_in_the_middle_of_an_apply_makes_nothing_run_twice(
+    scenario, monkeypatch, tmp_path, path
+):
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo $<replica_id> >>{log}", replicas=2)
+    seen = []
+
+    def until(method: str, asked: str) -> bool:
+        if method == "POST" and path in asked:
+            seen.append(asked)
+            made.break_off()
+        return True
+
+    with monkeypatch.context() as broken, Proxy(tmp_path / "p.sock", everything) as made:
+        made.allowed = until
+        broken.setenv("DOCKER_HOST", made.host)
+        failed = scenario.launcher("apply", file, "--yes", code=None)
+    if not seen:
+        pytest.skip("the network is there already")
+    assert failed.code != 0
+    scenario.settle()  # a watcher still asks the engine that is gone
+    scenario.run_to_end(file)
+    assert sorted(log.read_text().split()) == ["0", "1"]
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_a_job_lives_on_while_the_engine_cannot_be_reached(scenario, monkeypatch, tmp_path):
+    gate = scenario.gate()
+    with monkeypatch.context() as broken, Proxy(tmp_path / "p.sock", everything) as made:
+        broken.setenv("DOCKER_HOST", made.host)
+        scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    scenario.settle()
+    assert scenario.state("job") is AppState.RUNNING
+    gate.open()
+    scenario.wait("job")
+    assert scenario.state("job") is AppState.SUCCEEDED

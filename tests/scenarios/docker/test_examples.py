@@ -1,0 +1,62 @@
+"""Every example for containers plans as new, runs to success, and plans as unchanged afterwards."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from ruamel.yaml import YAML
+
+from launcher.specs import AppState
+from tests.engines.images import PUBLIC, stand_in
+from tests.scenarios.test_examples import EXAMPLES, in_containers, job_of
+
+FILES = [file for file in sorted(EXAMPLES.rglob("*.launcher.*")) if in_containers(file)]
+
+
+def runs() -> list[tuple[str, str]]:
+    """Example and target, for every target that runs it in containers ("": as it stands)."""
+    found = []
+    for file in FILES:
+        read = YAML(typ="safe", pure=True).load(file)
+        targets = [name for name, target in read.pop("targets", {}).items() if "local_docker" in str(target)]
+        found += [(str(file.relative_to(EXAMPLES)), target) for target in targets]
+        if "local_docker" in str(read):
+            found.append((str(file.relative_to(EXAMPLES)), ""))
+    return found
+
+
+@pytest.mark.parametrize(("name", "target"), runs())
+def test_example(scenario, name, target):
+    """A copy of it: beside it lies a launcher.toml that names this test's own project."""
+    shutil.copytree((EXAMPLES / name).parent, scenario.folder / "x")
+    file = scenario.folder / "x" / name.rpartition("/")[2]
+    for image in set(re.findall(r"image\W+([\w./-]+:[\w.-]+)", file.read_text())):
+        if image in PUBLIC:
+            stand_in(image)
+    on = ["--target", target] if target else []
+    scenario.launcher("validate", file)
+    first = scenario.actions(file, *on)
+    assert set(first.values()) == {"create"}
+    assert all(job == job_of(file) or job.startswith(f"{job_of(file)}-") for job in first)
+    scenario.run_to_end(file, *on)
+    ids = {attempt.app_id for job in first for attempt in scenario.attempts(job, target=target or "default")}
+    assert {scenario.state(app_id) for app_id in ids} == {AppState.SUCCEEDED}
+    assert scenario.apps() == sorted(ids)
+    assert scenario.actions(file, *on) == dict.fromkeys(first, "keep")
+    scenario.plan(file, *on, "--detailed-exitcode", code=0)
+
+
+def test_anywhere_runs_unchanged_on_this_machine(scenario):
+    shutil.copytree(EXAMPLES / "anywhere", scenario.folder / "x")
+    scenario.run_to_end(scenario.folder / "x")
+    assert scenario.logs("anywhere/reader", "--no-prefix") == "replica 0 was here\n"
+    assert scenario.apps() == []
+
+
+def test_redis_counts_over_the_network(scenario):
+    shutil.copytree(EXAMPLES / "redis", scenario.folder / "x")
+    stand_in("redis:7")
+    scenario.run_to_end(scenario.folder / "x", "--var", "clients=2")
+    assert "2 clients made 3" in scenario.logs("redis/client", "--no-prefix")

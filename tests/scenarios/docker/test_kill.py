@@ -1,0 +1,63 @@
+"""The kills of the local scheduler, with containers: one attempt, everything ran once, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+from tests.scenarios.test_kill import (  # noqa: F401
+    killed,
+    runs,
+    span,
+    test_killed_at_a_named_step_the_next_apply_finishes_the_work,
+    test_killed_at_random_moments_the_next_apply_finishes_the_work,
+    test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it,
+    test_killed_while_replacing_the_next_apply_finishes_the_replacement,
+    test_the_named_steps_are_the_ones_that_apply_reports,
+)
+
+
+@pytest.mark.parametrize("step", ["reserved", "created"])
+def test_killed_before_the_start_nothing_is_left_by_whoever_watches(scenario, runs, step):  # noqa: F811
+    """The watcher takes back what its client cannot start any more, or the next apply does."""
+    file, log = runs
+    assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
+    assert not log.exists()
+    assert scenario.actions(file) == {"job": "create"} or "resume" in scenario.actions(file).values()
+    scenario.run_to_end(file)
+    assert len(log.read_text().split()) == 2
+
+
+def test_a_job_outlives_its_killed_watcher(scenario):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [(app, watcher)] = scenario.supervisors().items()
+    os.kill(watcher, signal.SIGKILL)
+    assert processes.gone([watcher], timeout_s=20)
+
+    assert scenario.actions(file) == {"job": "keep"}
+    assert scenario.state("job") is AppState.RUNNING
+    gate.open()
+    assert scenario.wait("job").code == 0
+    assert scenario.attempts()[-1].state == "succeeded"
+    assert len(scenario.containers(app)) == 1
+
+
+def test_the_peers_of_a_failed_replica_are_stopped_though_the_watcher_was_killed(scenario):
+    """Whoever looks next sees to it that somebody watches."""
+    gate = scenario.gate()
+    script = f"if [ $<replica_id> = 0 ]; then {gate.script}; exit 3; fi; sleep 1000"
+    scenario.apply(scenario.job(script, replicas=2))
+    gate.entered()
+    [(app, watcher)] = scenario.supervisors().items()
+    os.kill(watcher, signal.SIGKILL)
+    assert processes.gone([watcher], timeout_s=20)
+    gate.open()
+    assert scenario.wait("job", code=5).code == 5
+    assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]

@@ -1,0 +1,75 @@
+"""A plan asks the engine and tells it nothing: it works where every request that writes is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.proxy import Proxy
+
+
+@pytest.fixture
+def proxy(tmp_path, monkeypatch):
+    """From now on commands reach the engine only through a socket that lets them read."""
+
+    def begin():
+        made = Proxy(tmp_path / "ro.sock")
+        opened.append(made)
+        monkeypatch.setenv("DOCKER_HOST", made.host)
+        return made
+
+    opened = []
+    yield begin
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    for made in opened:
+        made.break_off()
+
+
+def test_a_plan_of_a_new_job_only_reads(scenario, proxy):
+    file = scenario.job("true", replicas=3)
+    reading = proxy()
+    assert scenario.actions(file) == {"job": "create"}
+    assert reading.seen != []
+    assert reading.refused == []
+
+
+def test_a_plan_of_a_running_job_only_reads_whatever_has_changed(scenario, proxy, monkeypatch):
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    reading = proxy()
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.job("echo other")
+    assert scenario.actions(file) == {"job": "replace"}
+    scenario.plan(file, "--show-request")
+    assert reading.refused == []
+    monkeypatch.delenv("DOCKER_HOST")
+    scenario.cancel("job")
+
+
+def test_a_plan_of_an_ended_job_only_reads_even_after_our_records_are_lost(scenario, proxy):
+    file = scenario.job("exit 3")
+    scenario.run_to_end(file, code=5)
+    reading = proxy()
+    assert scenario.actions(file) == {"job": "hold"}
+    scenario.forget()
+    assert scenario.actions(file) == {"job": "hold"}
+    assert reading.refused == []
+
+
+@pytest.mark.parametrize("argv", [["run", "--dryrun"], ["validate"], ["compile"], ["plan", "--show-request"]])
+def test_dry_runs_only_read(scenario, proxy, argv):
+    file = scenario.job("true", replicas=2)
+    reading = proxy()
+    scenario.launcher(argv[0], file, *argv[1:])
+    assert reading.refused == []
+    assert scenario.things() == []
+
+
+def test_an_apply_is_refused_by_that_socket(scenario, proxy):
+    """Or the tests above would prove nothing."""
+    file = scenario.job("true")
+    reading = proxy()
+    assert scenario.launcher("apply", file, "--yes", code=None).code != 0
+    assert reading.refused != []
+    assert scenario.things() == []

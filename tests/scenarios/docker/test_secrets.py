@@ -1,0 +1,40 @@
+"""A secret is in the container that asked for it: in no label, record, plan or output of ours."""
+
+from __future__ import annotations
+
+import json
+
+from tests.scenarios.test_secrets import BY_NAME, COMMANDS, ENV, WANTED, holds_canary, leaks, secret  # noqa: F401
+
+PROVE = 'printf %s "$TOKEN" | sha256sum; printf %s "$KEY" | sha256sum'
+
+
+def test_a_container_gets_its_secrets_and_nothing_else_holds_them(secret):  # noqa: F811
+    file = secret.job(PROVE, role=ENV)
+    said = []
+    for words in COMMANDS:
+        argv = [file if word == "FILE" else word for word in words]
+        done = secret.launcher(*argv, code=None)
+        said += [f"{words}: {text}" for text in (done.out, done.err) if holds_canary(text)]
+    assert said == []
+    assert [line.split()[0] for line in secret.logs("job@1", "--no-prefix").splitlines()] == WANTED
+    assert leaks(secret) == []
+    labels = [json.dumps(dict(thing.labels)) for thing in secret.things()]
+    assert not any(map(holds_canary, labels))
+
+
+def test_the_watcher_does_not_have_them(secret):  # noqa: F811
+    gate = secret.gate()
+    secret.apply(secret.job(gate.script, role=ENV))
+    gate.entered()
+    [watcher] = secret.supervisors().values()
+    with open(f"/proc/{watcher}/environ", "rb") as environ, open(f"/proc/{watcher}/cmdline", "rb") as argv:
+        assert not holds_canary(environ.read() + argv.read())
+    secret.cancel("job")
+
+
+def test_a_canary_would_be_found(secret, monkeypatch):  # noqa: F811
+    """The container's own environment does hold it: that is where it belongs."""
+    secret.run_to_end(secret.job(PROVE, role=ENV))
+    [app] = secret.apps()
+    assert BY_NAME in json.dumps(secret.daemon.inspect(secret.container(app).id)["Config"]["Env"])

@@ -1,0 +1,62 @@
+"""A workspace of a job in containers: in an image that the plan names, and that is built once."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.specs import AppState
+
+TOP = "workspace: src"
+
+
+@pytest.fixture
+def job(scenario):
+    scenario.write("src/words.txt", scenario.token)
+    return scenario.job("cat words.txt", top=TOP)
+
+
+def images(scenario):
+    return {name for one in scenario.daemon.images() for name in one.name.split()}
+
+
+def planned(scenario, job):
+    """The image that the request of a plan names."""
+    shown = scenario.plan(job, "--show-request")
+    [name] = {word.strip("'\",") for word in shown.split() if "launcher-workspace:" in word}
+    return name
+
+
+def test_replicas_find_the_files_in_the_image_that_the_plan_names(scenario, job):
+    image = planned(scenario, job)
+    assert image not in images(scenario), "a plan builds nothing"
+    scenario.run_to_end(job)
+    assert scenario.logs("job", "--no-prefix") == scenario.token
+    assert image in images(scenario)
+    assert scenario.actions(job) == {"job": "keep"}
+
+
+def test_a_changed_file_makes_another_image_and_another_attempt(scenario, job):
+    scenario.run_to_end(job)
+    scenario.write("src/words.txt", f"{scenario.token} changed")
+    assert scenario.actions(job) == {"job": "create"}
+    scenario.run_to_end(job)
+    assert scenario.logs("job", "--no-prefix") == f"{scenario.token} changed"
+
+
+def test_what_cannot_be_built_fails_with_its_output_and_leaves_nothing(scenario, job):
+    scenario.write("src/Dockerfile", "ARG IMAGE\nFROM $IMAGE\nRUN echo the cause; exit 3\n")
+    told = scenario.apply(job, code=None)
+    assert told.code != 0
+    assert "the cause" in told.out + told.err
+    assert scenario.things() == []
+
+
+def test_run_builds_it_as_well(scenario, job):
+    assert scenario.token in scenario.launcher("run", job).out
+
+
+def test_the_build_is_told(scenario, job):
+    events = scenario.launcher("apply", job, "--yes", "--wait", "--format", "jsonl")
+    assert '"building"' in events.out
+    assert '"built"' in events.out
+    assert scenario.state("job") is AppState.SUCCEEDED

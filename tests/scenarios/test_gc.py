@@ -1,0 +1,95 @@
+"""gc: what is left of ended apps goes, how they ended stays, and nothing runs again because of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from launcher.specs import AppState
+
+
+@pytest.fixture
+def three(scenario):
+    """A job with three attempts that have succeeded; the app ids, oldest first."""
+    file = scenario.job("echo hello")
+    scenario.run_to_end(file)
+    for _ in range(2):
+        scenario.run_to_end(file, "--rerun", "job")
+    return [attempt.app_id for attempt in scenario.attempts()]
+
+
+def test_gc_removes_folders_and_keeps_outcomes(scenario, three):
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.apps() == []
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"] * 3
+    assert scenario.actions("job.launcher.yaml") == {"job": "keep"}
+    assert scenario.state("job@1") is AppState.SUCCEEDED
+
+
+def test_gc_without_options_leaves_the_last_week_alone(scenario, three):
+    assert "no app to remove" in scenario.launcher("gc").err
+    assert scenario.apps() == sorted(three)
+
+
+def test_the_newest_of_a_job_can_be_kept(scenario, three):
+    scenario.run_to_end(scenario.job("true", name="other"))
+    [other] = scenario.attempts("other")
+    scenario.launcher("gc", "--keep", "1")
+    assert scenario.apps() == sorted([three[-1], other.app_id])
+
+
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
+    told = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
+    assert [app["handle"].rpartition("/")[2] for app in told["removed"]] == three
+    assert scenario.apps() == sorted(three)
+
+
+def test_what_runs_is_left_alone(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.apps() == list(scenario.supervisors())
+    gate.open()
+    scenario.wait("job")
+
+
+def test_apps_that_no_job_file_made_go_too_and_are_listed_no_more(scenario):
+    scenario.launcher("run", scenario.job("true"))
+    assert len(json.loads(scenario.launcher("list", "--json").out)) == 1
+    scenario.launcher("gc", "--older-than", "0")
+    assert json.loads(scenario.launcher("list", "--json").out) == []
+
+
+def test_only_apps_of_the_scheduler_that_is_named_go(scenario, three):
+    scenario.launcher("gc", "--older-than", "0", "-s", "local_dir")
+    assert scenario.apps() == sorted(three)
+    assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=1).err
+
+
+def test_an_outcome_that_the_ledger_lost_is_on_record_again_before_its_app_goes(scenario, three):
+    for path in scenario.home.glob("ledger.db*"):
+        path.unlink()
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.apps() == []
+    assert scenario.actions("job.launcher.yaml") == {"job": "keep"}
+
+
+def test_a_lost_app_is_settled_and_removed(scenario):
+    import os
+    import signal
+
+    from tests import processes
+
+    gate = scenario.gate()
+    file = scenario.job(gate.script)
+    scenario.apply(file)
+    gate.entered()
+    [supervisor] = scenario.supervisors().values()
+    os.kill(supervisor, signal.SIGKILL)
+    assert processes.gone([supervisor], timeout_s=20)
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.apps() == []
+    assert scenario.attempts()[0].state == "lost"
+    assert scenario.actions(file) == {"job": "hold"}

@@ -1,0 +1,35 @@
+"""Which apps gc lets go. Pure."""
+
+from __future__ import annotations
+
+from launcher.apply.gc import Rule, chosen
+from launcher.schedulers.api import Finished
+
+DAY_S = 86400.0
+NOW = 100 * DAY_S
+
+
+def app(name: str, days: float, *, session: str = "default") -> Finished:
+    """An app that ended so many days ago."""
+    return Finished("local_cwd", session, f"{name}-{days:g}", name, NOW - days * DAY_S)
+
+
+def left(apps: list[Finished], rule: Rule) -> list[str]:
+    return [each.app_id for each in chosen(apps, rule, now=NOW)]
+
+
+def test_what_ended_longer_ago_goes_the_oldest_first() -> None:
+    assert left([app("a", 1), app("a", 8), app("b", 9)], Rule()) == ["b-9", "a-8"]
+
+
+def test_the_newest_of_every_job_stay_whatever_their_age() -> None:
+    apps = [app("a", 8), app("a", 9), app("a", 10), app("b", 30), app("a", 40, session="other")]
+    assert left(apps, Rule(keep=1)) == ["a-10", "a-9"]
+
+
+def test_a_young_one_counts_among_those_that_stay() -> None:
+    assert left([app("a", 1), app("a", 8)], Rule(keep=1)) == ["a-8"]
+
+
+def test_with_no_age_everything_that_is_not_kept_goes() -> None:
+    assert left([app("a", 0), app("a", 1)], Rule(older_than_s=0)) == ["a-1", "a-0"]

@@ -1,0 +1,128 @@
+"""Apps made on the real engine with the least of ours: containers with labels, a lock, a watcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Callable, Mapping
+
+from launcher.schedulers.docker import record, stop
+from launcher.schedulers.docker.container import Container
+from launcher.schedulers.docker.engine import Engine
+from launcher.schedulers.docker.owner import Owner, this_process
+from launcher.schedulers.docker.status import AppView
+from launcher.schedulers.docker.watch import Watcher
+from tests.engines.images import SHELL_IMAGE
+
+SLEEP = "exec sleep 1000"
+STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
+Retries = Mapping[str, tuple[int, str]]
+
+
+class HandMade:
+    """One app: its scripts by role, what is asked of it, and the words for what tests do to it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        token: str,
+        roles: Mapping[str, list[str]],
+        *,
+        retries: Retries | None = None,
+        timeout_s: int | None = None,
+        grace_s: float = 0.0,
+        owner: Owner | None = None,
+    ) -> None:
+        self.engine = engine
+        self.app_id = f"{token}-app"
+        self.app_dir = record.folder(self.app_id)
+        self.roles = roles
+        self.label = f"launcher.app-id={self.app_id}"
+        self._labels = {
+            "launcher.app-id": self.app_id,
+            "launcher.session": token,
+            "launcher.scheduler": "local_docker",
+            "launcher.replicas": str(sum(map(len, roles.values()))),
+            "launcher.retries": json.dumps({role: list(pair) for role, pair in (retries or {}).items()}),
+            "launcher.grace-s": str(grace_s),
+            "launcher.owner": (owner or this_process()).to_json(),
+            **({"launcher.timeout-s": str(timeout_s)} if timeout_s else {}),
+        }
+        self.lock: record.Lock | None = None
+
+    def create(self) -> list[str]:
+        """Every container, none of them started."""
+        return [self._create(role, k) for role, scripts in self.roles.items() for k in range(len(scripts))]
+
+    def _create(self, role: str, k: int) -> str:
+        labels = {"launcher.role": role, "launcher.replica": str(k), "launcher.part": "replica"}
+        policy = json.loads(self._labels["launcher.retries"]).get(role, [0, ""])
+        restart = {"Name": "on-failure", "MaximumRetryCount": policy[0]} if policy[1] == "REPLICA" else {}
+        config = {
+            "Image": SHELL_IMAGE,
+            "Cmd": ["sh", "-c", self.roles[role][k]],
+            "Labels": {**self._labels, **labels},
+            "HostConfig": {"Init": True, "RestartPolicy": restart, "NetworkMode": "none"},
+        }
+        return self.engine.create(self.name(role, k), config)
+
+    def name(self, role: str = "r", k: int = 0) -> str:
+        return f"{self.app_id}-{role}-{k}"
+
+    def spawn(self, *, attached: bool = False) -> Watcher:
+        self.lock = record.claim(self.app_dir)
+        return Watcher.spawn(self.lock, self.app_id, attached=attached)
+
+    def release(self) -> None:
+        """Give up our copy of the lock: from here on the watcher alone holds it."""
+        assert self.lock is not None
+        self.lock.release()
+
+    def start(self, *, attached: bool = False) -> Watcher:
+        """All of it, as a client would."""
+        watcher = self.spawn(attached=attached)
+        made = self.create()
+        watcher.go()
+        for container in made:
+            self.engine.start(container)
+        assert watcher.started()
+        self.release()
+        if not attached:
+            watcher.close()
+        return watcher
+
+    def containers(self) -> list[Container]:
+        return sorted(self.engine.containers(self.label), key=lambda each: each.name)
+
+    def view(self) -> AppView | None:
+        return stop.look(self.engine, self.app_id)[0]
+
+    def states(self) -> list[str]:
+        """Each replica's state: ["r/0 running", …]."""
+        seen = self.view()
+        return [f"{each.role}/{each.k} {each.state}" for each in (seen.replicas if seen else ())]
+
+    def watcher_pid(self) -> int:
+        """Of the watcher that holds the lock by now."""
+        self.until(lambda: (held := record.holder(self.app_dir)) is not None and held.pid != os.getpid())
+        holder = record.holder(self.app_dir)
+        assert holder is not None
+        return holder.pid
+
+    def end(self) -> AppView:
+        """How it ended, its watcher gone."""
+        from launcher.schedulers.docker.watch import wait_for_exit
+
+        assert wait_for_exit(self.app_dir, 20.0), "the watcher lives on"
+        seen = self.view()
+        assert seen is not None
+        return seen
+
+    def until(self, holds: Callable[[], bool], timeout_s: float = 15.0) -> None:
+        """Look again and again until something holds: what other processes did shows in no other way."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            assert time.monotonic() < deadline, "it never came to be"
+            select.select((), (), (), 0.02)

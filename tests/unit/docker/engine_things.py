@@ -1,0 +1,73 @@
+"""Containers on the real engine for tests of the client, all gone after each test."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from launcher.schedulers.docker.container import Container
+from launcher.schedulers.docker.engine import Engine, connect
+from tests.engines.images import SHELL_IMAGE
+
+PATIENCE_S = 30.0
+
+
+class Bench:
+    """An engine and a test's own containers on it."""
+
+    def __init__(self, token: str, engine: Engine) -> None:
+        self.token = token
+        self.engine = engine
+        self.label = f"launcher.session={token}"
+
+    def labels(self, **more: str) -> dict[str, str]:
+        return {"launcher.session": self.token, **more}
+
+    def name(self, k: int = 0) -> str:
+        return f"{self.token}-main-{k}"
+
+    def create(self, *command: str, k: int = 0, **config: Any) -> str:
+        labels = self.labels(**config.pop("labels", {}))
+        body = {"Image": SHELL_IMAGE, "Cmd": list(command), "Labels": labels, **config}
+        body["HostConfig"] = {"NetworkMode": "none", **body.get("HostConfig", {})}
+        return self.engine.create(self.name(k), body)
+
+    def sh(self, script: str, k: int = 0, **config: Any) -> str:
+        """A started container that runs a shell script."""
+        made = self.create("sh", "-c", script, k=k, **config)
+        self.engine.start(made)
+        return made
+
+    def ended(self, container: str) -> Container:
+        return self.until(container, lambda seen: seen.ended)
+
+    def until(self, container: str, holds: Callable[[Container], bool]) -> Container:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            seen = self.engine.inspect(container)
+            assert seen is not None, f"{container} is gone"
+            if holds(seen):
+                return seen
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.02)
+
+    def clear(self) -> None:
+        for container in self.engine.containers(self.label):
+            self.engine.remove(container.id, force=True)
+        for network in self.engine.networks(self.label):
+            self.engine.remove_network(network.id)
+        for volume in self.engine.volumes(self.label):
+            self.engine.remove_volume(volume.id)
+
+
+@contextlib.contextmanager
+def bench(token: str) -> Iterator[Bench]:
+    engine = connect()
+    found = Bench(token, engine)
+    try:
+        yield found
+    finally:
+        found.clear()
+        engine.close()

@@ -1,0 +1,92 @@
+"""A socket that answers as an engine would not: what a test says, whatever it is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from launcher.schedulers.docker.engine import Engine, connect
+
+PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
+Answer = Callable[[str, str], bytes]
+
+
+def reply(status: int, body: str, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body.encode())}", *headers]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+class FakeEngine:
+    """Answers each request with `answer(method, path)` and hangs up after what is no whole answer.
+
+    Attributes:
+        asked: every "METHOD path" so far.
+        headers: of each of them, names in lower case.
+    """
+
+    def __init__(self, path: Path | None, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self._answer = answer
+        self._tls = tls
+        self._socket = socket.socket(socket.AF_UNIX if path else socket.AF_INET)
+        self._socket.bind(str(path) if path else ("127.0.0.1", 0))
+        self._socket.listen()
+        self.port = 0 if path else self._socket.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self.threads = [threading.Thread(target=self._accept)]
+        self.threads[0].start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self._open.append(connection)
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                self.threads.append(thread)
+                thread.start()
+
+    def _serve(self, plain: socket.socket) -> None:
+        with plain, contextlib.suppress(OSError):
+            self._converse(self._tls.wrap_socket(plain, server_side=True) if self._tls else plain)
+
+    def _converse(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError), connection.makefile("rb") as asked:
+            while line := asked.readline():
+                headers = {}
+                while header := asked.readline().strip():
+                    name, _, value = header.decode().partition(": ")
+                    headers[name.lower()] = value
+                asked.read(int(headers.get("content-length", 0)))
+                self.headers.append(headers)
+                method, path, _ = line.decode().split()
+                self.asked.append(f"{method} {path}")
+                said = PING if path.endswith("/_ping") else self._answer(method, path)
+                connection.sendall(said if method != "HEAD" else said.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+                if b"\r\n\r\n" not in said or b"Broken: 1" in said:
+                    return
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def fake_engine(folder: Path, answer: Answer) -> Iterator[tuple[FakeEngine, Engine]]:
+    path = folder / "e.sock"
+    fake = FakeEngine(path, answer)
+    client = connect(environ={"DOCKER_HOST": f"unix://{path}"})
+    try:
+        yield fake, client
+    finally:
+        client.close()
+        fake.close()

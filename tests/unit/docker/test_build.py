@@ -1,0 +1,226 @@
+"""Workspaces become images: named by what is in them, built when they are not there, pushed when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import LauncherError
+from launcher.schedulers.api import BoundWorkspace, bind_workspace
+from launcher.schedulers.docker.build import BASES, LABEL, bases, build_workspace, is_built, workspace_app
+from launcher.specs import AppDef, Role
+from launcher.workspace import WorkspaceError
+from tests.engines.docker import Daemon, Refused
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.registry import registry, tags
+from tests.unit.docker.engine_things import Bench, bench
+
+
+class Place:
+    """A workspace on an engine; the images of its test are gone afterwards."""
+
+    def __init__(self, own: Bench, folder: Path) -> None:
+        self.own = own
+        self.folder = folder
+        self.lines: list[str] = []
+        self.kinds: list[str] = []
+        self.write("token", own.token)  # so that no other test has an equal one
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / name).write_text(text)
+
+    @property
+    def workspace(self) -> BoundWorkspace:
+        return bind_workspace(self.folder)
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.kinds.append(kind)
+        self.lines.append(str(facts.get("line", "")))
+
+    def build(self, *images: str, **cfg: Any) -> str:
+        """The image of the first role."""
+        built = build_workspace(self.own.engine, app(*images), cfg, self.workspace, self.hear)
+        assert built == workspace_app(app(*images), cfg, self.workspace)
+        return built.roles[0].image
+
+    def out(self, image: str, *command: str) -> str:
+        """What a command prints in an image."""
+        made = self.own.create(*command, Image=image, k=len(self.own.engine.containers(self.own.label)))
+        self.own.engine.start(made)
+        self.own.ended(made)
+        return b"".join(piece for _, piece in self.own.engine.log_frames(made)).decode()
+
+
+@pytest.fixture
+def place(token: str, tmp_path: Path) -> Iterator[Place]:
+    with bench(token) as own:
+        made = Place(own, tmp_path / "src")
+        yield made
+        own.clear()
+        digest = made.workspace.digest
+        for image in own.engine.images(f"{LABEL}={digest}"):
+            for tag in image.tags or (image.id,):
+                own.engine.remove_image(tag)
+
+
+def app(*images: str) -> AppDef:
+    roles = [Role(f"r{n}", image, entrypoint="sh") for n, image in enumerate(images or (SHELL_IMAGE,))]
+    return AppDef("app", roles)
+
+
+def test_the_files_lie_in_the_working_folder_of_the_image(place: Place) -> None:
+    place.write("pkg/run.sh", "echo hello")
+    (place.folder / "link").symlink_to("pkg/run.sh")
+    place.write(".dockerignore", "secret\n")
+    place.write("secret", "x")
+    image = place.build()
+    assert place.out(image, "sh", "link") == "hello\n"
+    assert place.out(image, "sh", "-c", "ls -A / | grep -c -e '^secret$' -e Dockerfile").strip() == "0"
+
+
+def test_the_name_is_known_before_and_depends_on_what_is_in_it(place: Place) -> None:
+    def name(image: str = SHELL_IMAGE, **cfg: Any) -> str:
+        return workspace_app(app(image), cfg, place.workspace).roles[0].image
+
+    first = name()
+    assert first.startswith("launcher-workspace:")
+    assert name() == first
+    assert name("other:1") != first
+    assert name(image_repo="registry:5000/team/x").startswith("registry:5000/team/x:")
+    place.write("Dockerfile", "FROM $IMAGE\n")
+    assert (second := name()) != first
+    place.write("more", "")
+    assert name() not in (first, second)
+
+
+def test_the_app_that_was_given_stays_as_it_is(place: Place) -> None:
+    given = app()
+    assert workspace_app(given, {}, place.workspace) != given
+    assert given == app()
+
+
+def test_what_is_there_is_not_built_again(place: Place) -> None:
+    image = place.build()
+    assert "built" in place.kinds
+    made = place.own.engine.image(image)
+    assert made is not None
+    assert is_built(made)
+    place.kinds.clear()
+    assert place.build() == image
+    assert place.kinds == []
+
+
+def test_another_base_under_the_same_name_is_built_on(place: Place) -> None:
+    base = f"launcher-test/{place.own.token}:1"
+    place.own.engine.tag(SHELL_IMAGE, base)
+    first = place.own.engine.image(place.build(base))
+    other = f"launcher-test/{place.own.token}:2"
+    changed = place.own.create("true", Image=SHELL_IMAGE)
+    Daemon().ask("POST", "/commit", container=changed, repo=other.split(":")[0], tag="2", comment="changed")
+    place.own.engine.tag(other, base)
+    try:
+        second = place.own.engine.image(place.build(base))
+        assert first is not None
+        assert second is not None
+        assert first.labels[BASES] != second.labels[BASES]
+        assert place.own.engine.image(first.id) is None, "the one before is gone"
+    finally:
+        for name in place.own.engine.images(f"{LABEL}={place.workspace.digest}"):
+            place.own.engine.remove_image(name.id)
+        place.own.engine.remove_image(base)
+        place.own.engine.remove_image(other)
+
+
+@pytest.mark.parametrize("names", [("Dockerfile",), ("Dockerfile", "Dockerfile.launcher")])
+def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(
+    place: Place, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        place.write(name, f"ARG IMAGE\nFROM $IMAGE\nWORKDIR /app\nCOPY . .\nRUN echo {name} >which\n")
+    place.write(".dockerignore", "Dockerfile*\n")
+    assert place.out(place.build(), "cat", "which").strip() == names[-1]
+    assert any("Step" in line for line in place.lines), "its output is reported"
+
+
+def test_all_roles_get_it_each_distinct_image_once(place: Place) -> None:
+    other = f"launcher-test/{place.own.token}:1"
+    place.own.engine.tag(SHELL_IMAGE, other)
+    try:
+        place.build(SHELL_IMAGE, other, SHELL_IMAGE)
+        assert place.kinds.count("built") == 2
+        roles = workspace_app(app(SHELL_IMAGE, other, SHELL_IMAGE), {}, place.workspace).roles
+        assert roles[0].image == roles[2].image != roles[1].image
+    finally:
+        place.own.engine.remove_image(other)
+
+
+def test_a_failed_build_tells_its_last_lines_and_leaves_nothing(place: Place) -> None:
+    token = place.own.token
+    place.write("Dockerfile", f"ARG IMAGE\nFROM $IMAGE\nRUN echo {token}\nRUN echo the cause >&2; exit 3\n")
+    with pytest.raises(LauncherError) as error:
+        place.build()
+    assert "the cause" in f"{error.value} {error.value.hint}"
+    assert token in "".join(place.lines), "the step before was done"
+    assert [each for each in _all_images() if token in _history(each)] == []
+    commands = [one["Command"] for one in Daemon().ask("GET", "/containers/json", all="1")]
+    assert [command for command in commands if "the cause" in command] == []
+
+
+def _all_images() -> list[str]:
+    """Those between the steps of builds as well."""
+    return [one["Id"] for one in Daemon().ask("GET", "/images/json", all="1")]
+
+
+def _history(image: str) -> str:
+    try:
+        return str(Daemon().ask("GET", f"/images/{image}/history"))
+    except Refused:  # gone meanwhile: not ours
+        return ""
+
+
+def test_a_workspace_that_changes_meanwhile_is_not_built(place: Place) -> None:
+    planned = place.workspace
+    place.write("more", "")
+    with pytest.raises(WorkspaceError, match="has changed"):
+        build_workspace(place.own.engine, app(), {}, planned)
+    assert place.own.engine.image(workspace_app(app(), {}, planned).roles[0].image) is None
+
+
+def test_a_base_that_is_not_there_is_named(place: Place) -> None:
+    with pytest.raises(LauncherError, match="nowhere:1"):
+        place.build("nowhere:1", image_pull="never")
+    with pytest.raises(LauncherError, match="names no image"):
+        place.build("")
+
+
+def test_image_repo_gets_it_once(place: Place, tmp_path: Path) -> None:
+    with registry(tmp_path) as address:
+        repo = f"{address}/team/{place.own.token}"
+        image = place.build(image_repo=repo)
+        assert tags(address, f"team/{place.own.token}") == [image.rpartition(":")[2]]
+        assert "pushed" in place.kinds
+        place.kinds.clear()
+        place.build(image_repo=repo)
+        assert place.kinds == []
+
+
+def test_a_repository_that_does_not_answer_is_an_error(place: Place) -> None:
+    with pytest.raises(LauncherError, match=r"127\.0\.0\.1:1"):
+        place.build(image_repo="127.0.0.1:1/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ARG IMAGE\nFROM $IMAGE\n", ["it:1"]),
+        ("FROM ${IMAGE} AS a\nFROM a\nFROM --platform=linux/amd64 busybox:2\n", ["it:1", "busybox:2"]),
+        ("from scratch\n", []),
+        ("ARG X=1\nFROM base:$X\n", []),
+    ],
+)
+def test_the_bases_of_a_dockerfile(text: str, found: list[str]) -> None:
+    assert bases(text, "it:1") == found

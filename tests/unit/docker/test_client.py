@@ -1,0 +1,277 @@
+"""What the client tells of containers, images, networks and volumes, and does with them: on a real engine."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from launcher.schedulers.docker.engine import connect
+from launcher.schedulers.docker.engine_errors import Conflict, EngineError, ImageNotFound, NameTaken, NotFound
+from launcher.schedulers.docker.together import together
+from tests.engines.images import SHELL_IMAGE
+from tests.unit.docker.engine_things import Bench, bench
+
+
+@pytest.fixture
+def own(token: str) -> Iterator[Bench]:
+    with bench(token) as found:
+        yield found
+
+
+def test_a_created_container_is_listed_with_its_labels_and_was_never_started(own: Bench):
+    made = own.create("true", labels={"launcher.role": "main"})
+    [seen] = own.engine.containers(own.label)
+    assert (seen.id, seen.name, seen.state, seen.exit_code) == (made, own.name(), "created", None)
+    assert seen.labels["launcher.role"] == "main"
+    assert (seen.was_started, seen.live, seen.ended) == (False, False, False)
+
+
+def test_the_list_alone_tells_exit_codes(own: Bench):
+    own.ended(own.sh("exit 3"))
+    own.ended(own.sh("exit 0", k=1))
+    assert {seen.name: seen.exit_code for seen in own.engine.containers(own.label)} == {
+        own.name(): 3,
+        own.name(1): 0,
+    }
+
+
+def test_the_list_takes_several_labels_and_their_values(own: Bench):
+    own.create("true", labels={"launcher.role": "a"})
+    own.create("true", k=1, labels={"launcher.role": "b"})
+    assert [seen.name for seen in own.engine.containers(own.label, "launcher.role=b")] == [own.name(1)]
+    assert len(own.engine.containers(own.label, "launcher.role")) == 2
+
+
+def test_inspect_tells_times_and_hostname(own: Bench):
+    before = time.time()
+    seen = own.ended(own.sh("exit 7", Hostname="trainer-0"))
+    assert (seen.state, seen.exit_code, seen.hostname, seen.inspected) == ("exited", 7, "trainer-0", True)
+    times = [seen.created_at or 0, seen.started_at or 0, seen.ended_at or 0]
+    assert times == sorted(times)
+    assert before - 1 < times[0] < times[2] < time.time() + 1
+
+
+def test_inspect_tells_of_a_kill_for_want_of_memory(own: Bench):
+    limits = {"Memory": 8 << 20, "MemorySwap": 8 << 20}
+
+    def starve(k: int) -> tuple[bool, int | None]:
+        seen = own.ended(own.sh("x=x; while :; do x=$x$x; done", k=k, HostConfig=limits))
+        return seen.oom, seen.exit_code
+
+    # On a busy machine the engine hears of the end before it hears of its cause, and then loses the mark.
+    assert (True, 137) in (starve(k) for k in range(5))
+
+
+def test_inspect_tells_how_often_the_engine_restarted_it(own: Bench):
+    policy = {"RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 2}}
+    made = own.sh("exit 5", HostConfig=policy)
+    seen = own.until(made, lambda now: now.ended and now.restarts == 2)
+    assert seen.exit_code == 5
+
+
+def test_inspect_tells_the_published_port(own: Bench):
+    ports = {"NetworkMode": "bridge", "PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}}
+    made = own.sh("sleep 60", ExposedPorts={"80/tcp": {}}, HostConfig=ports)
+    seen = own.engine.inspect(made)
+    assert seen is not None
+    host, port = seen.ports[80]
+    assert host == "127.0.0.1"
+    assert port > 0
+    assert own.engine.containers(own.label)[0].ports == seen.ports
+
+
+def test_what_is_gone_is_none_and_left_out(own: Bench):
+    made = own.create("true")
+    assert own.engine.inspect("no-such-container") is None
+    assert [seen.id for seen in own.engine.inspect_all(["no-such-container", made])] == [made]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../images/json", "x/../..", "a?all=1", "#", "ä", "a b", "%2e%2e"]
+)
+def test_an_odd_name_names_nothing(own: Bench, name: str):
+    assert own.engine.inspect(name) is None
+    assert own.engine.image(name) is None
+    with pytest.raises(EngineError):
+        own.engine.start(name)
+
+
+def test_a_name_is_taken_only_once_however_many_want_it(own: Bench):
+    def claim(_: int) -> str:
+        try:
+            return own.create("true")
+        except NameTaken:
+            return ""
+
+    assert len([made for made in together(claim, range(8), workers=8) if made]) == 1
+
+
+def test_a_missing_image_is_said_so(own: Bench):
+    with pytest.raises(
+        ImageNotFound, match=r"cannot create .*-main-0: No such image: launcher-test/nosuch:1"
+    ):
+        own.create("true", Image="launcher-test/nosuch:1")
+
+
+def test_a_missing_executable_is_said_without_what_the_engine_wraps_around_it(own: Bench):
+    made = own.create("/no/such/file")
+    with pytest.raises(EngineError) as caught:
+        own.engine.start(made)
+    assert "/no/such/file" in str(caught.value)
+    assert "OCI" not in str(caught.value)
+    seen = own.engine.inspect(made)
+    assert seen is not None
+    assert not seen.was_started
+
+
+def test_starting_and_stopping_twice_does_nothing_more(own: Bench):
+    made = own.sh("trap 'exit 4' TERM; while :; do sleep 0.05; done")
+    own.engine.start(made)
+    own.engine.stop(made, grace_s=10)
+    own.engine.stop(made, grace_s=10)
+    assert own.ended(made).exit_code == 4
+
+
+def test_stop_kills_what_does_not_end_in_time(own: Bench):
+    made = own.sh("trap '' TERM; while :; do sleep 0.05; done")
+    own.engine.stop(made, grace_s=0.2)
+    assert own.ended(made).exit_code == 137
+
+
+def test_rename_to_a_name_that_is_taken_is_refused(own: Bench):
+    made, _ = own.create("true"), own.create("true", k=1)
+    own.engine.rename(made, own.name(2))
+    assert {seen.name for seen in own.engine.containers(own.label)} == {own.name(1), own.name(2)}
+    with pytest.raises(NameTaken):
+        own.engine.rename(made, own.name(1))
+
+
+def test_remove_spares_what_runs_unless_forced_and_is_content_when_it_is_gone(own: Bench):
+    made = own.sh("sleep 60")
+    with pytest.raises(Conflict):
+        own.engine.remove(made)
+    together(lambda _: own.engine.remove(made, force=True), range(4))
+    assert own.engine.inspect(made) is None
+    own.engine.remove(made)
+
+
+def test_calls_on_what_is_gone_say_so(own: Bench):
+    for call in (
+        own.engine.start,
+        lambda name: own.engine.stop(name, 1),
+        lambda name: own.engine.rename(name, "xx"),
+    ):
+        with pytest.raises(NotFound, match="no-such-container"):
+            call("no-such-container")
+
+
+def test_a_path_in_a_container_that_never_ran_is_looked_up_through_links(own: Bench):
+    made = own.create("true")
+    found = own.engine.path_stat(made, "/bin/ls")
+    assert found is not None
+    assert found.executable
+    assert own.engine.path_exists(made, "/bin")
+    assert not own.engine.path_exists(made, "/bin/no such file")
+    assert not own.engine.path_exists("no-such-container", "/bin")
+
+
+def test_a_file_put_into_a_volume_is_read_back(own: Bench):
+    own.engine.create_volume(own.name(), own.labels())
+    mounts = [{"Type": "volume", "Source": own.name(), "Target": "/launcher/scratch"}]
+    made = own.create("true", HostConfig={"Mounts": mounts})
+    own.engine.put_archive(made, "/launcher/scratch", _tar("error.json", b'{"message": "no"}'))
+    assert own.engine.read_file(made, "/launcher/scratch/error.json", 1000) == b'{"message": "no"}'
+    assert own.engine.read_file(made, "/launcher/scratch/error.json", 4) == b'{"me'
+    assert own.engine.read_file(made, "/launcher/scratch/other.json", 4) is None
+    assert own.engine.read_file(made, "/launcher/scratch", 4) is None
+
+
+def _tar(name: str, text: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        member = tarfile.TarInfo(name)
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text))
+    return buffer.getvalue()
+
+
+def test_an_image_tells_its_entrypoint_and_environment(own: Bench):
+    found = own.engine.image(SHELL_IMAGE)
+    assert found is not None
+    assert found.id.startswith("sha256:")
+    assert SHELL_IMAGE in found.repo_tags
+    assert own.engine.image("launcher-test/nosuch:1") is None
+    assert own.engine.image("Not A Name/../x") is None
+
+
+def test_one_network_comes_of_many_who_ensure_it_at_once(own: Bench):
+    ids = together(lambda _: own.engine.ensure_network(f"{own.token}-net", own.labels()), range(8), workers=8)
+    [network] = own.engine.networks(own.label)
+    assert set(ids) == {network.id}
+    own.engine.remove_network(f"{own.token}-net")
+    own.engine.remove_network(f"{own.token}-net")
+    assert own.engine.networks(own.label) == []
+
+
+def test_a_volume_that_is_used_stays(own: Bench):
+    own.engine.create_volume(own.name(), own.labels())
+    own.engine.create_volume(own.name(), own.labels())
+    made = own.create(
+        "true", HostConfig={"Mounts": [{"Type": "volume", "Source": own.name(), "Target": "/v"}]}
+    )
+    with pytest.raises(Conflict):
+        own.engine.remove_volume(own.name())
+    own.engine.remove(made)
+    own.engine.remove_volume(own.name())
+    own.engine.remove_volume(own.name())
+    assert own.engine.volumes(own.label) == []
+
+
+def test_an_image_gets_names_and_loses_them(own: Bench):
+    name = f"127.0.0.1:1/{own.token}:2"
+    own.engine.tag(SHELL_IMAGE, name)
+    found = own.engine.image(name)
+    assert found is not None
+    assert name in found.repo_tags
+    own.engine.remove_image(name)
+    own.engine.remove_image(name)
+    assert own.engine.image(name) is None
+    assert own.engine.image(SHELL_IMAGE) is not None
+
+
+def test_many_threads_share_one_client(own: Bench):
+    made = [own.create("true", k=k) for k in range(3)]
+    seen = together(lambda k: own.engine.inspect(made[k % 3]), range(60), workers=20)
+    assert [one and one.id for one in seen] == [made[k % 3] for k in range(60)]
+
+
+def test_together_tries_all_and_raises_the_first_error_of_the_items():
+    tried = []
+    last = threading.Event()
+
+    def work(k: int) -> int:
+        if k == 1:
+            last.wait()  # item 3 fails before item 1 does
+        tried.append(k)
+        if k == 3:
+            last.set()
+        if k in (1, 3):
+            raise ValueError(k)
+        return k
+
+    with pytest.raises(ValueError, match="1"):
+        together(work, range(6))
+    assert sorted(tried) == list(range(6))
+    assert together(lambda k: k * k, range(6)) == [0, 1, 4, 9, 16, 25]
+
+
+def test_the_engine_has_an_id_that_stays(own: Bench):
+    other = connect(readonly=True)
+    assert own.engine.engine_id() == other.engine_id()
+    assert own.engine.engine_id()
+    other.close()

@@ -1,0 +1,280 @@
+"""Engines that are not there, that refuse, that break off: one clear error, with its cause and remedy."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker import engine_errors
+from launcher.schedulers.docker.client import EngineView
+from launcher.schedulers.docker.engine import Engine, connect
+from launcher.schedulers.docker.engine_errors import (
+    EngineDenied,
+    EngineError,
+    EngineGone,
+    EngineUnreachable,
+    EngineVersion,
+    cause_of,
+)
+from tests.unit.docker.fake_engine import FakeEngine, fake_engine, reply
+
+
+def _at(host: str, **environ: str) -> Engine:
+    return connect(environ={"DOCKER_HOST": host, **environ})
+
+
+def test_no_socket_says_where_it_was_looked_for_and_what_to_do(tmp_path: Path):
+    with pytest.raises(EngineUnreachable) as caught:
+        _at(f"unix://{tmp_path}/none.sock").containers()
+    assert str(caught.value) == f"there is no Docker engine at unix://{tmp_path}/none.sock: no such socket"
+    assert "DOCKER_HOST" in (caught.value.hint or "")
+
+
+def test_a_socket_without_a_listener_is_no_engine(tmp_path: Path):
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "e.sock"))
+    with pytest.raises(EngineUnreachable, match="nothing listens there"):
+        _at(f"unix://{tmp_path}/e.sock").containers()
+
+
+def test_a_port_without_a_listener_is_no_engine():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening
+        with pytest.raises(EngineUnreachable, match="nothing listens there"):
+            _at(f"tcp://127.0.0.1:{taken.getsockname()[1]}").containers()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_a_socket_of_others_names_the_docker_group(tmp_path: Path):
+    with socket.socket(socket.AF_UNIX) as closed:
+        closed.bind(str(tmp_path / "e.sock"))
+        closed.listen()
+        (tmp_path / "e.sock").chmod(0o600)
+        script = (
+            "import os; from launcher.schedulers.docker.engine import connect\n"
+            f"engine = connect(environ={{'DOCKER_HOST': 'unix://{tmp_path}/e.sock'}})\n"
+            "os.setegid(65534); os.seteuid(65534)\n"
+            "try: engine.containers()\n"
+            "except Exception as error: print(type(error).__name__, '|', error, '|', error.hint)\n"
+        )
+        for folder in (tmp_path, *tmp_path.parents[:3]):
+            folder.chmod(0o755)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    kind, message, hint = done.stdout.split(" | ")
+    assert kind == EngineDenied.__name__, done.stdout
+    assert f"unix://{tmp_path}/e.sock does not let this user in" in message
+    assert "docker group" in hint
+
+
+@pytest.mark.parametrize(
+    "host", ["garbage", "unix://", "ftp://host", "tcp://", "/var/run/docker.sock", "://x"]
+)
+def test_a_host_that_is_none_shows_what_one_looks_like(host: str):
+    with pytest.raises(EngineUnreachable, match="DOCKER_HOST is `") as caught:
+        _at(host)
+    assert "unix:///path" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["tcp://:x", "tcp://[::1", "tcp://host:99999999", "tcp://a b", "http://%zz", "ssh://h:x", "tcp://h"],
+)
+def test_a_host_that_only_looks_like_one_is_an_error_too(host: str):
+    with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at") as caught:
+        _at(host).containers()
+    assert "tcp://host:2376" in (caught.value.hint or "")
+
+
+def test_a_version_that_is_too_new_is_said_with_the_one_the_engine_has(tmp_path: Path):
+    said = "client version 1.99 is too new. Maximum supported API version is 1.41"
+    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(400, f'{{"message": "{said}"}}'))
+    engine = _at(f"unix://{tmp_path}/e.sock", DOCKER_API_VERSION="1.99")
+    try:
+        with pytest.raises(EngineVersion, match=r"1\.99 is too new.*1\.41") as caught:
+            engine.containers()
+    finally:
+        engine.close()
+        fake.close()
+    assert "DOCKER_API_VERSION" in (caught.value.hint or "")
+    assert [path.startswith("GET /v1.99/") for path in fake.asked] == [True]
+
+
+def test_the_version_is_agreed_on_once(tmp_path: Path):
+    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
+        engine.containers()
+        engine.containers()
+    assert fake.asked == ["GET /_ping", *["GET /v1.41/containers/json?all=1"] * 2]
+
+
+def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_one(tmp_path: Path):
+    said = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 2\r\n\r\n[]"  # and then the fake closes
+    with fake_engine(tmp_path, lambda *_: said) as (fake, engine):
+        for _ in range(3):
+            assert engine.containers() == []
+            for connection in fake.threads[1:]:
+                connection.join(timeout=10)
+
+
+def test_something_else_behind_the_socket_is_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, "[]"))
+    monkeypatch.setattr("tests.unit.docker.fake_engine.PING", reply(200, "hello"))
+    engine = _at(f"unix://{tmp_path}/e.sock")
+    try:
+        with pytest.raises(EngineUnreachable, match="not a Docker engine"):
+            engine.containers()
+    finally:
+        engine.close()
+        fake.close()
+
+
+BREAKS = {
+    "before the answer": b"",
+    "in the body": b'HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n[{"Id": ',
+    "in a chunk": b"HTTP/1.1 200 OK\r\nBroken: 1\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n[{",
+    "with nonsense": b"what do you want\r\n",
+}
+
+
+@pytest.mark.parametrize("where", BREAKS)
+def test_a_connection_that_breaks_off_is_one_error(tmp_path: Path, where: str):
+    with (
+        fake_engine(tmp_path, lambda *_: BREAKS[where]) as (_, engine),
+        pytest.raises(
+            EngineUnreachable, match=r"the connection to .* broke: .* \(cannot list containers\)"
+        ) as caught,
+    ):
+        engine.containers()
+    assert " at 0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", ["", "<html>", "[", "null-ish"])
+def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path, body: str):
+    with (
+        fake_engine(tmp_path, lambda *_: reply(200, body)) as (_, engine),
+        pytest.raises(EngineError, match="JSON"),
+    ):
+        engine.containers()
+
+
+def test_a_refusal_without_json_shows_its_text(tmp_path: Path):
+    with fake_engine(tmp_path, lambda *_: reply(503, "come back later")) as (_, engine):
+        with pytest.raises(EngineError, match="cannot start x: come back later") as caught:
+            engine.start("x")
+        assert caught.value.status == 503
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nBroken: 1\r\n\r\n"
+EVENT = b'12\r\n{"Action":"die"}\r\n\r\n'
+
+
+@pytest.mark.parametrize("rest", [EVENT, EVENT + b"20\r\n{", EVENT + b"0\r\n\r\n"])
+def test_events_of_an_engine_that_dies_end_with_an_error_after_what_was_told(tmp_path: Path, rest: bytes):
+    with fake_engine(tmp_path, lambda *_: HEAD + rest) as (_, engine):
+        stream = engine.events()
+        assert next(stream).action == "die"
+        with pytest.raises(EngineGone):
+            next(stream)
+
+
+def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
+    sent = HEAD + b"b\r\n\1\0\0\0\0\0\0\3one\r\n40\r\n\1\0\0"
+    with fake_engine(tmp_path, lambda *_: sent) as (_, engine):
+        stream = engine.log_frames("x", tty=False)
+        assert next(stream) == ("stdout", b"one")
+        with pytest.raises(EngineGone):
+            next(stream)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "failed to create shim task: OCI runtime create failed: runc create failed: "
+            'unable to start container process: exec: "x": executable file not found in $PATH: unknown',
+            'exec: "x": executable file not found in $PATH',
+        ),
+        (
+            "OCI runtime create failed: container_linux.go:380: starting container process caused: x",
+            "x",
+        ),
+        ("No such image: x:1\n", "No such image: x:1"),
+        ("", "the engine did not say why"),
+    ],
+)
+def test_the_cause_stands_without_its_wrappings(text: str, cause: str):
+    assert cause_of(text) == cause
+
+
+def test_every_error_is_one_that_the_commands_print():
+    errors = [kind for _, kind in inspect.getmembers(engine_errors, inspect.isclass)]
+    ours = [kind for kind in errors if kind.__module__ == engine_errors.__name__]
+    assert len(ours) > 5
+    assert all(issubclass(kind, SchedulerError) for kind in ours)
+
+
+def test_without_the_docker_package_its_name_and_remedy_are_said():
+    script = (
+        "import sys; sys.modules['docker'] = None\n"
+        "from launcher.schedulers.docker.engine import connect\n"
+        "try: connect()\n"
+        "except Exception as error: print(type(error).__name__, '|', error, '|', error.hint)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "EngineError | local_docker needs the Python package `docker` | pip install 'launcher[docker]'\n"
+    )
+
+
+WRITING = {"create", "start", "stop", "remove", "rename", "ensure_network", "remove_network", "create_volume"}
+WRITING |= {"remove_volume", "put_archive", "pull", "build", "tag", "push", "remove_image"}
+
+
+def test_a_view_has_no_way_to_write(tmp_path: Path):
+    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, "[]"))
+    view = connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})
+    try:
+        assert type(view) is EngineView
+        assert {name for name in dir(Engine) if name[0] != "_"} - set(dir(view)) == WRITING
+        for holder in (view, *vars(view).values()):
+            assert not {"post", "put", "delete", "patch", *WRITING} & set(dir(holder)), holder
+        with pytest.raises(ValueError, match="only reads"):
+            view._wire._send("POST", "/containers/create", "create")
+    finally:
+        view.close()
+        fake.close()
+    assert fake.asked == []
+
+
+def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
+    def answer(method: str, path: str) -> bytes:
+        return (
+            reply(404, "{}" if method == "GET" else "")
+            if "/x/" in path or "images/x" in path
+            else reply(200, "{}")
+        )
+
+    fake = FakeEngine(tmp_path / "e.sock", answer)
+    view = connect(readonly=True, environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})
+    calls = {name: call for name, call in inspect.getmembers(view, inspect.ismethod) if name[0] != "_"}
+    given: dict[str, tuple[object, ...]] = {"inspect": ("x",), "inspect_all": (["x"],), "image": ("x",)}
+    given |= {"path_stat": ("x", "/"), "path_exists": ("x", "/"), "read_file": ("x", "/", 1)}
+    try:
+        for name, call in calls.items():
+            if name == "log_frames":
+                call("y", tty=True).close()
+            elif name == "events":
+                call().close()
+            elif name not in ("close", "volumes"):
+                call(*given.get(name, ()))
+    finally:
+        view.close()
+        fake.close()
+    assert len(fake.asked) >= len(calls) - 2
+    assert {asked.split()[0] for asked in fake.asked} == {"GET", "HEAD"}

@@ -1,0 +1,258 @@
+"""Images are pulled, pushed and built, with progress on the way: against a registry on this machine."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.engine import split_tag
+from launcher.schedulers.docker.engine_errors import BuildFailed, EngineError, ImageNotFound
+from launcher.schedulers.docker.progress import Transfer, transfer
+from tests.engines.images import SHELL_IMAGE
+from tests.unit.docker.engine_things import Bench, bench
+from tests.unit.docker.fake_engine import fake_engine, reply
+
+
+@pytest.fixture
+def own(token: str) -> Iterator[Bench]:
+    with bench(token) as found:
+        yield found
+        found.clear()
+        for image in found.engine.images(found.label):
+            found.engine.remove_image(image.tags[0] if image.tags else image.id)
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[str]:
+    """The address of an empty registry."""
+    if not shutil.which("docker-registry"):
+        pytest.skip("there is no `docker-registry` command")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    storage = f"storage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}"
+    (tmp_path / "registry.yml").write_text(
+        f"version: 0.1\nlog: {{level: error}}\n{storage}\nhttp: {{addr: '{address}'}}\n"
+    )
+    process = subprocess.Popen(
+        ["docker-registry", "serve", str(tmp_path / "registry.yml")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _until_it_answers(f"http://{address}/v2/")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _until_it_answers(url: str) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+class Heard:
+    """What a report was told."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, Mapping[str, Any]]] = []
+
+    def __call__(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.all.append((kind, facts))
+
+    @property
+    def kinds(self) -> list[str]:
+        return list(dict.fromkeys(kind for kind, _ in self.all))
+
+
+def test_an_image_is_pushed_and_pulled_with_progress(own: Bench, registry: str):
+    name, pushed, pulled = f"{registry}/{own.token}:1", Heard(), Heard()
+    made = own.engine.build(_context(), tag=name, dockerfile="Dockerfile.x", labels=own.labels())
+    own.engine.push(name, pushed)
+    own.engine.remove_image(name)
+    assert own.engine.image(name) is None
+    own.engine.pull(name, pulled)
+    found = own.engine.image(name)
+    assert found is not None
+    assert found.id == made
+    assert found.repo_digests
+    assert pushed.kinds == ["pushing", "pushed"]
+    assert pulled.kinds == ["pulling", "pulled"]
+    assert all(facts["image"] == name for _, facts in (*pushed.all, *pulled.all))
+
+
+def test_an_image_that_no_registry_has_is_not_found(own: Bench, registry: str):
+    with pytest.raises(ImageNotFound, match=rf"cannot pull {registry}/nosuch:1: .*not found"):
+        own.engine.pull(f"{registry}/nosuch:1")
+
+
+def test_a_registry_that_does_not_answer_is_said_so(own: Bench):
+    with pytest.raises(EngineError, match="connection refused") as caught:
+        own.engine.pull("127.0.0.1:1/nosuch:1")
+    assert "registry" in (caught.value.hint or "")
+    own.engine.tag(SHELL_IMAGE, f"127.0.0.1:1/{own.token}:1")
+    try:
+        with pytest.raises(EngineError, match="connection refused"):
+            own.engine.push(f"127.0.0.1:1/{own.token}:1")
+    finally:
+        own.engine.remove_image(f"127.0.0.1:1/{own.token}:1")
+
+
+def test_an_image_that_is_not_here_cannot_be_pushed(own: Bench):
+    with pytest.raises(EngineError, match=f"cannot push 127.0.0.1:1/{own.token}:1"):
+        own.engine.push(f"127.0.0.1:1/{own.token}:1")
+
+
+@pytest.mark.parametrize("name", ["UPPER:1", "a b", "", "http://x/y", "-x/y"])
+def test_a_name_that_no_image_has_is_an_error(own: Bench, name: str):
+    for call in (own.engine.pull, own.engine.push):
+        with pytest.raises(SchedulerError):
+            call(name)
+
+
+DOCKERFILE = f"ARG IMAGE={SHELL_IMAGE}\nFROM $IMAGE\nCOPY . /work\n"
+
+
+def _context(dockerfile: str = DOCKERFILE) -> Iterator[bytes]:
+    """A tar archive in several pieces."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, text in (("Dockerfile.x", dockerfile), ("main.txt", "hello\n")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    data = buffer.getvalue()
+    yield from (data[at : at + 1000] for at in range(0, len(data), 1000))
+
+
+def test_an_image_is_built_from_a_stream_with_its_output_reported(own: Bench):
+    heard, tag = Heard(), f"launcher-workspace:{own.token}"
+    context = _context(DOCKERFILE + "RUN echo one && echo two\n")
+    made = own.engine.build(
+        context,
+        tag=tag,
+        dockerfile="Dockerfile.x",
+        buildargs={"IMAGE": SHELL_IMAGE},
+        labels=own.labels(),
+        report=heard,
+    )
+    found = own.engine.image(tag)
+    assert found is not None
+    assert (found.id, found.labels) == (made, own.labels())
+    lines = [facts["line"] for kind, facts in heard.all if kind == "building"]
+    assert {"one", "two"} <= set(lines)
+    assert heard.all[-1] == ("built", {"image": tag, "id": made})
+    assert own.engine.read_file(own.create("true", Image=tag), "/work/main.txt", 100) == b"hello\n"
+
+
+def test_a_build_that_fails_shows_its_last_lines_and_leaves_no_container(own: Bench):
+    context = _context(
+        DOCKERFILE + f"LABEL launcher.session={own.token}\nRUN echo for {own.token} && exit 7\n"
+    )
+    with pytest.raises(BuildFailed, match=r"exit 7.*returned a non-zero code: 7") as caught:
+        own.engine.build(context, tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x")
+    assert f"for {own.token}" in caught.value.output
+    assert f"\n  for {own.token}" in str(caught.value)
+    assert own.engine.containers(own.label) == []
+
+
+@pytest.mark.parametrize("dockerfile", ["", "FROM\n", "FRUM x\n", "FROM launcher-test/../x\n"])
+def test_a_dockerfile_that_is_none_is_an_error(own: Bench, dockerfile: str):
+    with pytest.raises(EngineError, match=f"cannot build launcher-workspace:{own.token}"):
+        own.engine.build(
+            _context(dockerfile), tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x"
+        )
+
+
+def test_a_workspace_that_cannot_be_read_is_not_taken_for_a_broken_engine(own: Bench):
+    def context() -> Iterator[bytes]:
+        yield b"\0" * 512
+        raise PermissionError(13, "Permission denied", "secret.txt")
+
+    with pytest.raises(SchedulerError, match=r"cannot read the workspace: .*secret\.txt"):
+        own.engine.build(context(), tag=f"launcher-workspace:{own.token}")
+    assert own.engine.containers(own.label) == []
+
+
+def test_a_transfer_counts_the_bytes_of_the_layers_it_knows():
+    seen = Transfer()
+    for message in (
+        {"status": "Pulling fs layer", "id": "a", "progressDetail": {}},
+        {"status": "Downloading", "id": "a", "progressDetail": {"current": 10, "total": 100}},
+        {"status": "Downloading", "id": "b", "progressDetail": {"current": 5, "total": 50}},
+        {"status": "Downloading", "id": "c", "progressDetail": {"current": 7}},
+        {"status": "Extracting", "id": "a", "progressDetail": {"current": 1, "total": 300}},
+    ):
+        seen.hear(message)
+    assert (seen.done, seen.total) == (15, 150)
+    seen.hear({"status": "Download complete", "id": "a", "progressDetail": {}})
+    assert (seen.done, seen.total) == (105, 150)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("web", ("web", "latest")),
+        ("web:1", ("web", "1")),
+        ("host:5000/web", ("host:5000/web", "latest")),
+        ("host:5000/a/web:1", ("host:5000/a/web", "1")),
+        ("host:5000/web@sha256:ab", ("host:5000/web", "sha256:ab")),
+    ],
+)
+def test_a_name_is_cut_at_its_tag(name: str, parts: tuple[str, str]):
+    assert split_tag(name) == parts
+
+
+def test_the_credentials_of_docker_login_go_with_a_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    login = base64.b64encode(b"me:hunter2").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {"registry.test:5000": {"auth": login}}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with fake_engine(tmp_path, lambda *_: reply(200, '{"error": "denied"}')) as (fake, engine):
+        for image in ("registry.test:5000/web:1", "elsewhere.test/web:1"):
+            with pytest.raises(EngineError, match="denied"):
+                engine.pull(image)
+    sent = [json.loads(base64.urlsafe_b64decode(one["x-registry-auth"])) for one in fake.headers[1:]]
+    assert [one.get("password") for one in sent] == ["hunter2", None]
+
+
+def test_a_credential_store_that_fails_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "config.json").write_text('{"credsStore": "nosuch"}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with (
+        fake_engine(tmp_path, lambda *_: reply(200, "")) as (_, engine),
+        pytest.raises(EngineError, match=r"cannot pull web:1: .*nosuch") as caught,
+    ):
+        engine.pull("web:1")
+    assert "docker login" in (caught.value.hint or "")
+
+
+def test_a_transfer_reports_its_start_and_its_end_and_not_every_step_between():
+    steps = [
+        {"status": "Pushing", "id": "a", "progressDetail": {"current": k, "total": 999}}
+        for k in range(1, 1000)
+    ]
+    heard = Heard()
+    transfer(steps, "pushing", "x", "push x", heard)
+    assert heard.all[0] == ("pushing", {"image": "x", "done": 0, "total": 0})
+    assert heard.all[-1] == ("pushing", {"image": "x", "done": 999, "total": 999})
+    assert len(heard.all) < 100

@@ -1,0 +1,180 @@
+"""Events and logs as they arrive: nothing missed, ended at once from another thread."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.client import IncompleteRead
+
+import pytest
+
+from launcher.schedulers.docker.chunks import dechunked
+from launcher.schedulers.docker.engine_errors import NotFound
+from launcher.schedulers.docker.events import objects
+from launcher.schedulers.docker.frames import frames
+from tests.unit.docker.engine_things import Bench, bench
+
+
+@pytest.fixture
+def own(token: str) -> Iterator[Bench]:
+    with bench(token) as found:
+        yield found
+
+
+def test_events_tell_the_life_of_a_container_in_order(own: Bench):
+    with own.engine.events(own.label) as stream:
+        made = own.sh("exit 3", labels={"launcher.role": "main"})
+        actions = []
+        for event in stream:
+            actions.append(event.action)
+            if event.action == "die":
+                break
+    assert actions == ["create", "start", "die"]
+    assert (event.container_id, event.name) == (made, own.name())
+    assert event.attributes["exitCode"] == "3"
+    assert event.attributes["launcher.role"] == "main"
+    assert abs(event.time - time.time()) < 60
+
+
+def test_events_of_others_are_not_told(own: Bench):
+    with own.engine.events(own.label, "launcher.role=b") as stream:
+        own.create("true", labels={"launcher.role": "a"})
+        own.create("true", k=1, labels={"launcher.role": "b"})
+        assert next(stream).name == own.name(1)
+
+
+def test_no_event_is_missed_however_soon_it_happens(own: Bench):
+    for k in range(20):
+        with own.engine.events(own.label, f"k={k}") as stream:
+            own.create("true", k=k, labels={"k": str(k)})
+            assert next(stream).name == own.name(k)
+
+
+def test_past_events_are_told_from_a_given_time_on(own: Bench):
+    own.create("true")
+    seen = own.engine.inspect(own.name())
+    assert seen is not None
+    with own.engine.events(own.label, since=seen.created_at) as stream:
+        assert next(stream).action == "create"
+
+
+def _in_another_thread(work: Callable[[], object]) -> threading.Thread:
+    started = threading.Event()
+
+    def run() -> None:
+        started.set()
+        work()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait()
+    return thread
+
+
+def test_closing_ends_a_waiting_stream_of_events_at_once(own: Bench):
+    stream = own.engine.events(own.label)
+    got: list[object] = []
+    thread = _in_another_thread(lambda: got.extend(stream))
+    stream.close()
+    stream.close()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+    assert got == []
+
+
+def test_closing_ends_a_log_that_is_followed(own: Bench):
+    stream = own.engine.log_frames(own.sh("echo up; sleep 60"), follow=True)
+    assert next(stream) == ("stdout", b"up\n")
+    thread = _in_another_thread(lambda: list(stream))
+    stream.close()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+
+
+def test_a_stream_that_nobody_reads_leaves_the_client_usable(own: Bench):
+    own.engine.events(own.label).close()
+    stream = own.engine.events(own.label)
+    del stream
+    assert own.engine.containers(own.label) == []
+
+
+def test_a_log_comes_stream_by_stream(own: Bench):
+    made = own.sh("echo out; echo err >&2")
+    own.ended(made)
+    assert sorted(own.engine.log_frames(made)) == [("stderr", b"err\n"), ("stdout", b"out\n")]
+    assert list(own.engine.log_frames(made, stdout=False)) == [("stderr", b"err\n")]
+    assert list(own.engine.log_frames(made, stderr=False)) == [("stdout", b"out\n")]
+
+
+def test_a_log_is_followed_to_the_end_of_the_container(own: Bench):
+    made = own.sh("for i in 1 2 3; do echo $i; sleep 0.1; done")
+    assert list(own.engine.log_frames(made, follow=True)) == [("stdout", b"%d\n" % i) for i in (1, 2, 3)]
+
+
+def test_a_part_of_a_log_is_chosen_by_time_and_number(own: Bench):
+    made = own.sh("for i in 1 2 3; do echo $i; sleep 0.1; done")
+    own.ended(made)
+    stamps = [data.split()[0].decode() for _, data in own.engine.log_frames(made, timestamps=True)]
+    assert len(stamps) == 3
+    assert list(own.engine.log_frames(made, since=stamps[1])) == [("stdout", b"2\n"), ("stdout", b"3\n")]
+    assert list(own.engine.log_frames(made, until=stamps[1])) == [("stdout", b"1\n"), ("stdout", b"2\n")]
+    assert list(own.engine.log_frames(made, tail=1)) == [("stdout", b"3\n")]
+
+
+def test_the_log_of_a_terminal_has_no_frames(own: Bench):
+    made = own.sh("echo hello; echo err >&2", Tty=True)
+    own.ended(made)
+    log = list(own.engine.log_frames(made))
+    assert {stream for stream, _ in log} == {"stdout"}
+    assert b"".join(data for _, data in log) == b"hello\r\nerr\r\n"
+
+
+def test_the_log_of_no_container_is_an_error(own: Bench):
+    with pytest.raises(NotFound, match="no-such-container"):
+        own.engine.log_frames("no-such-container")
+
+
+def test_a_long_log_comes_whole(own: Bench):
+    made = own.sh("i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; yes x | head -c 100000")
+    own.ended(made)
+    data = b"".join(payload for _, payload in own.engine.log_frames(made))
+    assert data == subprocess.run(["docker", "logs", made], capture_output=True, check=True).stdout
+    assert data.startswith(b"0\n1\n2\n")
+
+
+def test_frames_are_whole_wherever_the_pieces_were_cut():
+    sent = b"\1\0\0\0\0\0\0\3one\2\0\0\0\0\0\0\4four\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\2no"
+    expected = [("stdout", b"one"), ("stderr", b"four"), ("stdout", b""), ("stdout", b"no")]
+    for size in range(1, len(sent) + 1):
+        pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
+        assert list(frames(pieces)) == expected
+    assert list(frames([sent[:-1]])) == expected[:-1]
+
+
+def test_objects_are_whole_wherever_the_pieces_were_cut():
+    sent = b'{"a": 1}\r\n{"b": "\xc3\xa4"}\n{"c": 3}'
+    for size in range(1, len(sent) + 1):
+        pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
+        assert list(objects(pieces)) == [{"a": 1}, {"b": "ä"}, {"c": 3}]
+
+
+def _pieces(sent: bytes, size: int) -> Callable[[], bytes]:
+    left = [sent[at : at + size] for at in range(0, len(sent), size)]
+    return lambda: left.pop(0) if left else b""
+
+
+def test_chunks_are_whole_wherever_the_reads_were_cut():
+    sent = b"3\r\none\r\nA;x=1\r\ntwo\r\nthree\r\n0\r\n\r\n"
+    for size in range(1, len(sent) + 1):
+        assert b"".join(dechunked(_pieces(sent, size))) == b"onetwo\r\nthree"
+    assert list(dechunked(_pieces(sent, len(sent)))) == [b"onetwo\r\nthree"]
+
+
+def test_chunks_without_an_end_are_an_error_after_what_came():
+    for sent in (b"3\r\none\r\n", b"3\r\none\r\n5\r\ntw", b"3\r\none\r\n5"):
+        found = dechunked(_pieces(sent, len(sent)))
+        assert next(found) == b"one"
+        with pytest.raises(IncompleteRead):
+            next(found)

@@ -1,0 +1,127 @@
+"""The body that the engine gets, and what the engine makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from launcher.schedulers.docker.config import engine_config
+from launcher.schedulers.docker.labels import read_labels
+from launcher.schedulers.docker.options import options
+from launcher.schedulers.docker.request import build_request
+from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
+from launcher.specs.secret import Secret
+from tests.engines import require
+from tests.engines.images import SHELL_IMAGE
+
+ROLE = Role(
+    name="main",
+    image=SHELL_IMAGE,
+    entrypoint="sh",
+    args=["-c", "true"],
+    env={"A": "1=2"},
+    max_retries=2,
+    retry_policy=RetryPolicy.REPLICA,
+    resource=Resource(cpu=0.5, gpu=-1, memMB=64),
+    port_map={"http": 8080},
+    mounts=[BindMount("/tmp", "/host", read_only=True), DeviceMount("/dev/null", "/dev/nothing", "r")],
+)
+
+
+def container(role=ROLE, app_id="app-1", **cfg):
+    return build_request(AppDef("app", [role]), options().resolve(cfg), app_id, session="s").containers[0]
+
+
+def test_a_body_in_full():
+    body = engine_config(container(user="0", workdir="/host", network="none"))
+    host = body.pop("HostConfig")
+    body.pop("Env")
+    assert body == {
+        "Image": SHELL_IMAGE,
+        "Cmd": ["sh", "-c", "true"],
+        "Labels": {"launcher.role": "main", "launcher.replica": "0", "launcher.part": "replica"},
+        "User": "0",
+        "WorkingDir": "/host",
+    }
+    assert host == {
+        "NetworkMode": "none",
+        "Mounts": [
+            {"Type": "volume", "Source": "app-1-scratch", "Target": "/launcher/scratch", "ReadOnly": False},
+            {"Type": "bind", "Source": "/tmp", "Target": "/host", "ReadOnly": True},
+        ],
+        "Devices": [{"PathOnHost": "/dev/null", "PathInContainer": "/dev/nothing", "CgroupPermissions": "r"}],
+        "RestartPolicy": {"Name": "on-failure", "MaximumRetryCount": 2},
+        "Memory": 64 * 2**20,
+        "ShmSize": 64 * 2**20,
+        "NanoCpus": 500_000_000,
+        "Privileged": False,
+        "Init": True,
+        "LogConfig": {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}},
+    }
+
+
+def test_gpus_are_requested_by_count():
+    gpus = Role("r", "i", entrypoint="x", resource=Resource(cpu=-1, gpu=2, memMB=-1))
+    body = engine_config(container(gpus))
+    assert body["HostConfig"]["DeviceRequests"] == [{"Count": 2, "Capabilities": [["compute", "utility"]]}]
+
+
+def test_memory_need_not_be_whole():
+    half = Role("r", "i", entrypoint="x", resource=Resource(cpu=-1, gpu=-1, memMB=8.5))
+    assert engine_config(container(half))["HostConfig"]["Memory"] == 8 * 2**20 + 2**19
+
+
+def test_the_reference_of_a_secret_never_passes_for_its_value():
+    secret = Role("r", "i", entrypoint="x", env={"KEY": Secret("env:API_KEY")})
+    with pytest.raises(ValueError, match="KEY was not read"):
+        engine_config(container(secret))
+
+
+@pytest.fixture
+def made(token):
+    """Creates containers on the real engine through the Docker SDK; they and their volumes go afterwards."""
+    require("docker")
+    import docker
+
+    with contextlib.ExitStack() as after:
+        client = docker.from_env()
+        after.callback(client.close)
+
+        def make(role=ROLE, **cfg):
+            each = container(role, token, **cfg)
+            body = engine_config(each)
+            found = client.api.create_container_from_config(body, each.name)["Id"]
+            after.callback(client.api.remove_volume, f"{token}-scratch")
+            after.callback(client.api.remove_container, found, force=True, v=True)
+            return client.api.inspect_container(found)
+
+        yield make
+
+
+def test_the_engine_takes_the_body_as_it_is_meant(made, token):
+    seen = made(network="bridge")
+    host = seen["HostConfig"]
+    assert (seen["Name"], seen["Config"]["Hostname"]) == (f"/{token}-main-0", f"{token}-main-0")
+    assert seen["Config"]["Cmd"] == ["sh", "-c", "true"]
+    assert "A=1=2" in seen["Config"]["Env"]
+    assert (host["Memory"], host["ShmSize"], host["NanoCpus"]) == (64 * 2**20, 64 * 2**20, 500_000_000)
+    assert host["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 2}
+    assert host["PortBindings"] == {"8080/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}
+    assert host["LogConfig"] == {"Type": "json-file", "Config": {"max-file": "5", "max-size": "100m"}}
+    assert (host["Init"], host["Privileged"]) == (True, False)
+    writable = {mount["Destination"]: mount["RW"] for mount in seen["Mounts"]}
+    assert writable == {"/host": False, "/launcher/scratch": True}
+    assert [each["PathInContainer"] for each in host["Devices"]] == ["/dev/nothing"]
+    assert read_labels(seen["Config"]["Labels"]) is None  # the app's own labels come with the submission
+
+
+def test_the_engine_takes_an_entrypoint_in_place_of_the_images(made):
+    seen = made(Role("main", SHELL_IMAGE, entrypoint="sh", args=["-c", "true"]), override_entrypoint=True)
+    assert (seen["Config"]["Entrypoint"], seen["Config"]["Cmd"]) == (["sh"], ["-c", "true"])
+
+
+def test_the_engine_takes_volumes_and_a_network_without_names(made, token):
+    again = VolumeMount(f"{token}-scratch", "/again", read_only=True)
+    seen = made(Role("main", SHELL_IMAGE, entrypoint="true", mounts=[again]), network="none")
+    assert {m["Destination"]: m["RW"] for m in seen["Mounts"]} == {"/again": False, "/launcher/scratch": True}

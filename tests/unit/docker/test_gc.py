@@ -1,0 +1,171 @@
+"""What gc removes of Docker apps, and what it leaves alone on an engine that others use, too."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers import get_scheduler
+from launcher.schedulers.docker import gc, record
+from launcher.schedulers.docker.client import EngineView
+from launcher.schedulers.docker.engine import Engine, connect
+from launcher.specs import AppDef, Role
+from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE, make_images
+
+END_S = 60.0
+
+
+@pytest.fixture
+def scheduler(token: str) -> Iterator[Any]:
+    make_images(SHELL_IMAGE)
+    made = get_scheduler("local_docker", token, detach=True)
+    yield made
+    for app in made.list():
+        if app.app_handle.startswith(f"local_docker://{token}/"):
+            made.cancel(app.app_id)
+    made.close()
+
+
+def start(scheduler: Any, script: str) -> str:
+    role = Role(name="r", image=SHELL_IMAGE, entrypoint="sh", args=["-c", script], num_replicas=2)
+    return str(scheduler.submit(AppDef(name="app", roles=[role]), {"image_pull": "never"}))
+
+
+def ended(scheduler: Any, app_id: str) -> dict[str, Any]:
+    """What is finished, by app id, once `app_id` is among it."""
+    scheduler.wait(app_id, END_S)
+    deadline = time.monotonic() + END_S
+    while True:
+        found = {each.app_id: each for each in scheduler.finished()}
+        if app_id in found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.02)  # the watcher writes down how it ended, and goes
+
+
+def traces(app_id: str) -> list[str]:
+    return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
+
+
+def test_an_ended_app_goes_with_containers_volume_and_record(scheduler: Any, token: str) -> None:
+    app_id = start(scheduler, "true")
+    app = ended(scheduler, app_id)[app_id]
+    assert (app.session, app.name, app.own) == (token, "app", True)
+    assert abs(app.ended_at - time.time()) < 2 * END_S
+    assert traces(app_id) != []
+    scheduler.remove(app_id)
+    assert traces(app_id) == []
+    assert not record.exists(record.folder(app_id))
+    scheduler.remove(app_id)
+
+
+def test_what_runs_is_not_finished_and_not_removed(scheduler: Any) -> None:
+    app_id = start(scheduler, "exec sleep 1000")
+    assert app_id not in {each.app_id for each in scheduler.finished()}
+    with pytest.raises(SchedulerError, match="has not ended: running"):
+        scheduler.remove(app_id)
+    assert len(traces(app_id)) == 3
+
+
+def test_an_app_of_another_state_folder_is_not_our_own(
+    scheduler: Any, launcher_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    app_id = start(scheduler, "true")
+    ended(scheduler, app_id)
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    assert not ended(scheduler, app_id)[app_id].own
+
+
+def test_an_app_whose_containers_were_pruned_leaves_no_volume_and_no_record(scheduler: Any) -> None:
+    app_id = start(scheduler, "true")
+    ended(scheduler, app_id)
+    daemon = Daemon()
+    daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
+    assert app_id in ended(scheduler, app_id)
+    scheduler.remove(app_id)
+    assert traces(app_id) == []
+    assert not record.exists(record.folder(app_id))
+
+
+class Own:
+    """The engine, showing nothing but what bears the token, so that others are left alone."""
+
+    def __init__(self, engine: Engine, token: str) -> None:
+        self._engine = engine
+        self._token = token
+
+    def containers(self, *labels: str) -> list[Any]:
+        return self._of(self._engine.containers(*labels))
+
+    def volumes(self, *labels: str) -> list[Any]:
+        return self._of(self._engine.volumes(*labels))
+
+    def networks(self, *labels: str) -> list[Any]:
+        return self._of(self._engine.networks(*labels))
+
+    def images(self, *labels: str) -> list[Any]:
+        return self._of(self._engine.images(*labels))
+
+    def _of(self, things: list[Any]) -> list[Any]:
+        return [each for each in things if self._token in each.labels.values()]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+@pytest.fixture
+def own(token: str) -> Iterator[Any]:
+    engine = connect()
+    yield Own(engine, token)
+    engine.close()
+
+
+LATER_S = 2 * gc.FRESH_S
+
+
+def test_a_volume_without_an_app_goes_when_it_is_old(own: Any, token: str) -> None:
+    name = f"{token}-app-scratch"
+    own.create_volume(name, {"launcher.app-id": f"{token}-app", "launcher.session": token})
+    assert gc.sweep(own) == []
+    assert gc.sweep(own, now=time.time() + LATER_S) == [f"volume {name}"]
+    assert own.volumes() == []
+
+
+def test_a_volume_of_an_app_that_has_containers_stays(scheduler: Any, own: Any) -> None:
+    app_id = start(scheduler, "true")
+    ended(scheduler, app_id)
+    shutil.rmtree(record.folder(app_id))
+    assert gc.sweep(own, now=time.time() + LATER_S) == []
+    assert len(own.volumes()) == 1
+
+
+def test_a_network_of_ours_goes_when_nothing_of_ours_runs(own: Any, token: str) -> None:
+    own.ensure_network(token, {"launcher.network": token})
+    made = own.create(
+        f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": {"launcher.app-id": token}}
+    )
+    assert gc.sweep(own, now=time.time() + LATER_S) == []
+    own.remove(made)
+    assert gc.sweep(own, now=time.time() + LATER_S) == [f"network {token}"]
+
+
+def test_while_an_app_is_being_submitted_nothing_goes(own: Any, token: str) -> None:
+    labels = {"launcher.app-id": token, "launcher.part": "reservation"}
+    made = own.create(f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": labels})
+    own.create_volume(f"{token}-v", {"launcher.app-id": f"{token}-gone", "launcher.session": token})
+    assert gc.sweep(own, now=time.time() + LATER_S) == []
+    own.remove(made)
+    assert gc.sweep(own, now=time.time() + LATER_S) == [f"volume {token}-v"]
+
+
+def test_a_dry_run_of_gc_is_given_no_means_to_write(token: str) -> None:
+    made = get_scheduler("local_docker", token, detach=True, readonly=True)
+    assert isinstance(made.view, EngineView)  # type: ignore[attr-defined]
+    assert not isinstance(made.view, Engine)  # type: ignore[attr-defined]
+    made.close()

@@ -1,0 +1,108 @@
+"""Labels tell all of an app to whoever sees one of its containers."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.schedulers.docker.labels import (
+    RESERVATION_LABELS,
+    app_labels,
+    attempt_labels,
+    read_labels,
+    replica_labels,
+)
+from launcher.schedulers.docker.options import options
+from launcher.schedulers.docker.owner import this_process
+from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document
+from launcher.specs.canonical import digest, document_of
+from launcher.specs.secret import Secret
+
+APP = AppDef(
+    "train",
+    [
+        Role("chief", "i:1", entrypoint="serve", env={"KEY": Secret("env:API_KEY"), "N": "ü\n"}),
+        Role("worker", "i:1", entrypoint="x", num_replicas=3, max_retries=2, retry_policy=RetryPolicy.ROLE),
+    ],
+    {"team": "blue"},
+)
+DOCUMENT = document_of(APP, {"timeout_s": 60, "grace_s": 2.5}, "local_docker")
+ATTEMPT = Attempt(
+    key=JobKey("demo", "prod", "train"),
+    number=7,
+    app_id="train-7-abcde",
+    scheduler="local_docker",
+    digest=digest(DOCUMENT),
+    document=DOCUMENT,
+    metadata={"team": "blue"},
+    origin="host/path",
+    path="a b.launcher.yaml",
+    commit="c0ffee-dirty",
+    actor="me@here",
+    action="rerun",
+    plan_digest="p1",
+    plan_id="p2",
+    trigger_digest="tr1:x",
+    created_at=1234567890.123456,
+)
+
+
+def facts(made):
+    labels = read_labels(made)
+    assert labels is not None
+    return (labels.attempt, labels.expected, labels.retries, labels.owner, labels.grace_s)
+
+
+def test_an_attempt_comes_back_whole():
+    owner = this_process()
+    labels = read_labels(attempt_labels(ATTEMPT, owner) | replica_labels("worker", 2))
+    assert labels is not None
+    assert labels.attempt == ATTEMPT
+    assert labels.owner == owner
+    assert (labels.session, labels.name, labels.role, labels.replica) == ("demo.prod", "train", "worker", 2)
+    assert (labels.expected, labels.timeout_s, labels.grace_s) == (4, 60, 2.5)
+    assert labels.retries == {"chief": (0, "APPLICATION"), "worker": (2, "ROLE")}
+    assert labels.is_job
+    assert labels.is_replica
+
+
+def test_an_app_of_no_job_comes_back_whole():
+    cfg = options().resolve({})
+    labels = read_labels(app_labels(APP, cfg, "train-x", "mine", 5.5, None) | RESERVATION_LABELS)
+    assert labels is not None
+    assert app_from_document(labels.document, labels.name, labels.metadata) == APP
+    assert (labels.app_id, labels.session, labels.created_at) == ("train-x", "mine", 5.5)
+    assert (labels.timeout_s, labels.grace_s, labels.owner) == (None, 10.0, None)
+    assert labels.attempt is None
+    assert not labels.is_job
+    assert not labels.is_replica
+
+
+def test_labels_are_text_and_hold_no_value_of_a_secret(monkeypatch):
+    monkeypatch.setenv("API_KEY", "s3cret")
+    made = attempt_labels(ATTEMPT, this_process())
+    assert all(isinstance(text, str) for pair in made.items() for text in pair)
+    labels = read_labels(made)
+    assert labels is not None
+    assert labels.document["roles"][0]["env"]["KEY"] == {"secret": "env:API_KEY"}
+
+
+@pytest.mark.parametrize("labels", [{}, {"launcher.session": "x"}, {"other": "1"}, {"launcher.app-id": "x"}])
+def test_a_container_of_somebody_else_is_none_of_ours(labels):
+    assert read_labels(labels) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["document", "replicas", "retries", "owner", "metadata", "created-at", "attempt", "grace-s"]
+)
+@pytest.mark.parametrize("text", ["x", "[1]", "e30", "nan", "1e999"])
+def test_a_damaged_label_reads_as_missing(name, text):
+    sound, label = attempt_labels(ATTEMPT, this_process()), f"launcher.{name}"
+    missing = {each: value for each, value in sound.items() if each != label}
+    assert facts(sound | {label: text}) == facts(missing) != facts(sound)
+
+
+def test_metadata_of_roles_that_json_cannot_hold_is_left_out():
+    app = AppDef("a", [Role("r", "i", entrypoint="x", metadata={"hook": object()})])
+    labels = read_labels(app_labels(app, {}, "a-1", "s", 0.0))
+    assert labels is not None
+    assert labels.document["roles"][0].keys() == {"name", "entrypoint", "image"}

@@ -1,0 +1,185 @@
+"""The state of an app out of what its containers and its journal say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker.container import Container
+from launcher.schedulers.docker.journal import Journal, fold
+from launcher.schedulers.docker.status import AppView, view
+
+ROSTER = [("main", 0), ("main", 1)]
+
+
+def container(k: int, said: str = "running", **facts: Any) -> Container:
+    """Replica main/k: `said` is a state, or "exited N" with an exit code; a mark may follow after a dot."""
+    said, _, mark = said.partition(".")
+    state, _, code = said.partition(" ")
+    labels: dict[str, str] = {
+        "launcher.app-id": "app",
+        "launcher.scheduler": "local_docker",
+        "launcher.replicas": "2",
+        "launcher.retries": json.dumps({"main": facts.pop("retries", [0, "APPLICATION"])}),
+        "launcher.role": "main",
+        "launcher.replica": str(k),
+        "launcher.part": facts.pop("part", "replica"),
+    }
+    times: dict[str, Any] = {} if state == "created" else {"started_at": 10.0 + k}
+    ended: dict[str, Any] = {"exit_code": int(code), "ended_at": 20.0 + k} if code else {}
+    name = f"app-main-{k}{'.' + mark if mark else ''}"
+    return Container(
+        id=f"id{k}", name=name, state=state, labels=labels, inspected=True, **times, **ended, **facts
+    )
+
+
+def journal(*lines: dict[str, object]) -> Journal:
+    return fold(
+        b"".join(json.dumps({"t": 1.0 + at, **line}).encode() + b"\n" for at, line in enumerate(lines))
+    )
+
+
+def seen(*said: str, told: Journal | None = None, **facts: Any) -> AppView:
+    found = view([container(k, each, **facts) for k, each in enumerate(said)], told, roster=ROSTER)
+    assert found is not None
+    return found
+
+
+RESTARTS: dict[str, Any] = {"retries": [1, "APPLICATION"]}
+STOPPING = {"e": "stop", "of": ["id0", "id1"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        (("created",), "reserved"),
+        (("created", "created"), "created"),
+        (("running", "created"), "running"),
+        (("running", "running"), "running"),
+        (("paused", "exited 0"), "running"),
+        (("restarting 1", "exited 0"), "running"),
+        (("exited 0", "created"), "running"),
+        (("exited 0", "exited 0"), "succeeded"),
+        (("exited 0", "exited 3"), "failed"),
+        (("exited 3", "running"), "running"),  # until its peer has been stopped
+        (("exited 143.cancelled", "exited 0"), "cancelled"),
+        (("exited 0.cancelled", "exited 0.cancelled"), "cancelled"),
+        (("exited 137.timed-out", "exited 0"), "failed"),
+        (("exited 3", "exited 143.stopped"), "failed"),
+        (("running",), "lost"),
+        (("exited 0",), "lost"),
+    ],
+)
+def test_containers_alone_tell_the_state(said: tuple[str, ...], state: str) -> None:
+    assert seen(*said).state == state
+
+
+def test_no_container_and_no_journal_is_no_app() -> None:
+    assert view([], None) is None
+
+
+def test_a_reservation_without_replicas_is_reserved() -> None:
+    assert seen("created", part="reservation").state == "reserved"
+
+
+def test_what_was_started_and_is_gone_is_lost() -> None:
+    found = view([], journal({"e": "go"}))
+    assert found is not None
+    assert (found.state, found.message) == ("lost", "its containers were removed")
+
+
+def test_a_removed_replica_is_named() -> None:
+    found = seen("running")
+    assert found.drift == found.message == "main/1 was removed by hand"
+
+
+def test_a_replica_that_ended_on_record_may_be_pruned() -> None:
+    ended: dict[str, Any] = {"e": "exit", "role": "main", "k": 1, "code": 0}
+    found = seen("running", told=journal({"e": "go"}, ended))
+    assert (found.state, found.drift) == ("running", "")
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
+def test_a_recorded_outcome_outlives_the_containers(state: str) -> None:
+    found = view([], journal({"e": "go"}, {"e": "end", "state": state, "message": "so", "code": None}))
+    assert found is not None
+    assert (found.state, found.message, found.settled) == (state, "so", True)
+
+
+def test_of_two_recorded_outcomes_the_first_counts() -> None:
+    told = journal({"e": "end", "state": "failed"}, {"e": "end", "state": "succeeded"})
+    assert seen("exited 0", "exited 0", told=told).state == "failed"
+
+
+def test_the_first_to_fail_decides() -> None:
+    found = seen("exited 3", "exited 5")
+    assert (found.exit_code, found.message) == (3, "main/0 exited with 3")
+
+
+def test_a_kill_for_want_of_memory_is_told() -> None:
+    assert seen("exited 137", "exited 137", oom=True).message == "main/0 was killed: out of memory"
+
+
+def test_peers_that_we_stopped_have_not_failed() -> None:
+    found = seen("exited 3", "exited 143.stopped")
+    assert [each.state for each in found.replicas] == ["failed", "cancelled"]
+
+
+def test_a_failure_that_is_to_be_restarted_is_no_end() -> None:
+    assert seen("exited 3", "exited 0", told=journal({"e": "go"}), **RESTARTS).state == "running"
+
+
+def test_without_a_journal_a_failure_is_an_end() -> None:
+    assert seen("exited 3", "exited 0", **RESTARTS).state == "failed"
+    assert seen("exited 3", "exited 0", told=journal({"e": "adopted"}), **RESTARTS).state == "failed"
+
+
+def test_a_restart_goes_on_until_each_container_has_another_start_time() -> None:
+    restart = {"e": "restart", "role": "main", "policy": "APPLICATION", "again": [["main", 0], ["main", 1]]}
+    pending = journal({"e": "go"}, {**restart, "was": {"id0": 1.0, "id1": 11.0}})
+    assert seen("exited 0", "exited 0", told=pending, **RESTARTS).state == "running"
+    done = journal({"e": "go"}, {**restart, "was": {"id0": 1.0, "id1": 2.0}})
+    assert seen("exited 3", "exited 0", told=done, **RESTARTS).state == "failed"
+    assert seen("exited 3", "exited 0", told=done, **RESTARTS).num_restarts == 1
+
+
+def test_an_intent_to_cancel_allows_no_restart() -> None:
+    told = journal(
+        {"e": "go"}, {"e": "cancel", "by": "me"}, {**STOPPING, "why": "cancel", "message": "by me"}
+    )
+    found = seen("exited 3", "exited 0", told=told, **RESTARTS)
+    assert (found.state, found.message) == ("cancelled", "by me")
+
+
+def test_what_ended_before_it_could_be_cancelled_ended_as_it_did() -> None:
+    told = journal({"e": "go"}, {"e": "cancel", "by": "me"})
+    assert seen("exited 0", "exited 0", told=told).state == "succeeded"
+    assert seen("exited 0", "exited 4", told=told).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("why", "state"),
+    [("cancel", "cancelled"), ("parent", "cancelled"), ("timeout", "failed"), ("peer", "failed")],
+)
+def test_the_first_reason_to_stop_decides(why: str, state: str) -> None:
+    told = journal(
+        {"e": "go"}, {**STOPPING, "why": why, "of": ["id1"]}, {**STOPPING, "why": "cancel", "of": []}
+    )
+    assert seen("exited 1", "exited 143", told=told).state == state
+
+
+def test_what_was_stopped_by_hand_is_cancelled_and_said() -> None:
+    found = seen("exited 143", "exited 143.stopped", told=journal({"e": "go"}, {"e": "hand", "id": "id0"}))
+    assert (found.state, found.drift) == ("cancelled", "main/0 was stopped by hand")
+
+
+def test_what_was_never_started_is_counted() -> None:
+    assert seen("running", "created").unstarted == 1
+    assert seen("created", "created").unstarted == 0
+
+
+def test_a_torn_line_tells_nothing() -> None:
+    assert fold(b'{"e":"go","t":1.0}\n{"e":"end","t":2.0,"sta').outcome is None
+    assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').going_at == 1.0

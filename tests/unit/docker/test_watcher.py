@@ -1,0 +1,386 @@
+"""The watcher of an app, on the real engine: what it does, and what is left when somebody is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.docker import record, stop
+from launcher.schedulers.docker.engine import Engine, connect
+from launcher.schedulers.docker.owner import Owner
+from launcher.schedulers.docker.watch import ensure_watched, wait_for_exit
+from tests import processes
+from tests.unit.docker.apps_by_hand import SLEEP, STUBBORN, HandMade
+
+Make = Callable[..., HandMade]
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = connect()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def app(engine: Engine, token: str) -> Iterator[Make]:
+    """Makes an app out of its scripts by role; afterwards nothing of it is left."""
+    made: list[HandMade] = []
+
+    def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
+        made.append(HandMade(engine, token, roles, **asked))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.lock is not None:
+            each.lock.release()
+        stop.take_back(engine, each.app_id, force=True)
+
+
+def test_an_app_succeeds_when_all_its_replicas_do(app: Make) -> None:
+    made = app({"r": ["true", "true"]})
+    made.start()
+    assert (made.end().state, made.states()) == ("succeeded", ["r/0 succeeded", "r/1 succeeded"])
+
+
+def test_peers_are_stopped_when_a_replica_has_failed_for_good(app: Make) -> None:
+    made = app({"r": ["exit 3"], "peer": [SLEEP]})
+    made.start()
+    found = made.end()
+    assert (found.state, found.exit_code, found.message) == ("failed", 3, "r/0 exited with 3")
+    assert sorted(made.states()) == ["peer/0 cancelled", "r/0 failed"]
+
+
+@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
+def test_what_fails_is_restarted_as_often_as_asked(app: Make, policy: str) -> None:
+    made = app({"r": ["exit 5"]}, retries={"r": (2, policy)})
+    made.start()
+    found = made.end()
+    assert (found.state, found.exit_code, found.num_restarts) == ("failed", 5, 2)
+
+
+@pytest.mark.parametrize(("policy", "restarted"), [("APPLICATION", True), ("ROLE", False)])
+def test_a_restart_takes_the_whole_role_or_the_whole_app(app: Make, policy: str, restarted: bool) -> None:
+    once = "test -e /tried || { touch /tried; sleep 0.5; exit 1; }; sleep 1000"
+    made = app({"r": [once, SLEEP], "other": [SLEEP]}, retries={"r": (1, policy)})
+    made.start()
+    before = {each.name: each.started_at for each in stop.look(made.engine, made.app_id)[1]}
+    made.until(lambda: (seen := made.view()) is not None and seen.num_restarts == 1 and len(seen.live) == 3)
+    made.until(lambda: all(each.live for each in made.containers()))
+    after = {each.name: each.started_at for each in stop.look(made.engine, made.app_id)[1]}
+    changed = {name for name in before if before[name] != after[name]}
+    both = {made.name("r", 0), made.name("r", 1)}
+    made.until(lambda: len(_changed(made, before)) == (3 if restarted else 2))
+    assert changed <= both | ({made.name("other")} if restarted else set())
+
+
+def _changed(made: HandMade, before: dict[str, float | None]) -> set[str]:
+    found = stop.look(made.engine, made.app_id)[1]
+    return {each.name for each in found if each.started_at != before[each.name]}
+
+
+def test_an_app_ends_at_its_timeout(app: Make) -> None:
+    made = app({"r": [SLEEP]}, timeout_s=1)
+    made.start()
+    found = made.end()
+    assert (found.state, found.message) == ("failed", "timed out after 1 s")
+
+
+def test_cancel_ends_everything_and_the_watcher(app: Make, launcher_home: Path) -> None:
+    made = app({"r": [SLEEP, STUBBORN]}, grace_s=1.0)
+    made.start()
+    stop.cancel(made.engine, made.app_id)
+    assert processes.of_app(str(launcher_home), made.app_id) == []
+    assert [each.state for each in made.containers()] == ["exited", "exited"]
+    assert (made.end().state, made.end().settled) == ("cancelled", True)
+
+
+def test_ten_may_cancel_at_once(app: Make) -> None:
+    made = app({"r": [SLEEP, SLEEP]})
+    made.start()
+    failed: list[Exception] = []
+
+    def cancel() -> None:
+        engine = connect()
+        try:
+            stop.cancel(engine, made.app_id)
+        except Exception as error:
+            failed.append(error)
+        engine.close()
+
+    clients = [threading.Thread(target=cancel) for _ in range(10)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert failed == []
+    assert made.end().state == "cancelled"
+
+
+def test_a_cancelled_app_is_not_restarted(app: Make) -> None:
+    made = app({"r": [SLEEP]}, retries={"r": (3, "APPLICATION")})
+    made.start()
+    stop.cancel(made.engine, made.app_id)
+    found = made.end()
+    assert (found.state, found.num_restarts) == ("cancelled", 0)
+
+
+def test_cancel_changes_no_outcome(app: Make) -> None:
+    made = app({"r": ["exit 3"]})
+    made.start()
+    before = made.end()
+    stop.cancel(made.engine, made.app_id)
+    assert made.view() == before
+
+
+def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    made.start()
+    stop.cancel(made.engine, made.app_id)
+    record.remove(made.app_dir)
+    found = made.view()
+    assert found is not None
+    assert (found.state, found.settled) == ("cancelled", True)
+
+
+def test_cancel_from_another_home_ends_the_app_and_its_watcher(
+    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = app({"r": [SLEEP]})
+    made.start()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
+        stop.cancel(made.engine, made.app_id)
+        assert not (tmp_path / "elsewhere" / "docker").exists()
+    assert made.end().state == "cancelled"
+
+
+def test_cancelling_what_was_never_started_removes_it(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    made.create()
+    made.engine.create_volume(f"{made.app_id}-scratch", {"launcher.app-id": made.app_id})
+    stop.cancel(made.engine, made.app_id)
+    assert made.containers() == []
+    assert made.engine.volumes(made.label) == []
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_client_that_dies_before_it_says_go_leaves_nothing(app: Make, count: int) -> None:
+    made = app({"r": [SLEEP, SLEEP][: max(count, 1)]})
+    watcher = made.spawn()
+    if count:
+        made.create()
+    made.release()
+    assert watcher.close(20.0)
+    assert made.containers() == []
+    assert record.app_ids() == []
+
+
+def test_a_client_that_dies_while_it_starts_has_the_rest_started(app: Make) -> None:
+    made = app({"r": [SLEEP, SLEEP, SLEEP]})
+    watcher = made.spawn()
+    first, *_ = made.create()
+    watcher.go()
+    made.engine.start(first)
+    made.release()
+    watcher.close()
+    made.until(lambda: [each.state for each in made.containers()] == ["running"] * 3)
+
+
+def test_abort_removes_what_was_started(app: Make) -> None:
+    made = app({"r": [SLEEP, SLEEP]})
+    watcher = made.spawn()
+    first, _ = made.create()
+    watcher.go()
+    made.engine.start(first)
+    made.release()
+    assert watcher.abort()
+    assert (made.containers(), record.app_ids()) == ([], [])
+
+
+def test_an_attached_app_ends_with_its_client(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    watcher = made.start(attached=True)
+    assert watcher.close(20.0)
+    found = made.end()
+    assert (found.state, found.message) == ("cancelled", "its parent process ended")
+
+
+def test_containers_outlive_their_watcher_and_get_another(app: Make) -> None:
+    made = app({"r": ["while ! test -e /end; do sleep 0.05; done; exit 4"], "peer": [SLEEP]})
+    made.start()
+    _kill_watcher(made)
+    assert {each.state for each in made.containers()} == {"running"}
+    assert ensure_watched(made.engine, made.app_id)
+    assert not ensure_watched(made.engine, made.app_id)
+    made.watcher_pid()
+    made.engine.put_archive(made.name(), "/", _empty_file("end"))
+    assert made.end().message == "r/0 exited with 4"
+
+
+def test_a_failure_that_nobody_saw_is_dealt_with_by_the_next_watcher(app: Make) -> None:
+    made = app({"r": ["sleep 1.5; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
+    made.start()
+    _kill_watcher(made)
+    made.until(lambda: any(each.ended for each in made.containers()))
+    seen = made.view()
+    assert seen is not None
+    assert seen.state == "running"
+    assert ensure_watched(made.engine, made.app_id)
+    found = made.end()
+    assert (found.state, found.num_restarts, found.exit_code) == ("failed", 1, 4)
+
+
+def test_without_a_record_a_new_watcher_ends_the_app_and_restarts_nothing(app: Make) -> None:
+    made = app({"r": ["sleep 1.5; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
+    made.start()
+    _kill_watcher(made)
+    record.remove(made.app_dir)
+    assert ensure_watched(made.engine, made.app_id)
+    found = made.end()
+    assert (found.state, found.num_restarts, found.exit_code) == ("failed", 0, 4)
+
+
+def test_a_watcher_whose_record_was_removed_touches_nothing(app: Make) -> None:
+    made = app({"r": ["sleep 1; exit 4"], "peer": [SLEEP]})
+    made.start()
+    pid = made.watcher_pid()
+    record.remove(made.app_dir)
+    assert processes.gone([pid], timeout_s=20.0)
+    made.until(lambda: [each.state for each in made.containers()] == ["running", "exited"])
+
+
+def test_an_app_of_another_machine_is_not_watched_from_here(app: Make) -> None:
+    made = app({"r": [SLEEP]}, owner=Owner("far", "boot", 1, 1))
+    made.engine.start(made.create()[0])
+    assert not ensure_watched(made.engine, made.app_id)
+    assert ensure_watched(made.engine, made.app_id, take_over=True)
+
+
+def test_an_app_that_another_home_watches_is_left_to_it(
+    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = app({"r": [SLEEP]})
+    made.start()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
+        assert not ensure_watched(made.engine, made.app_id)
+
+
+def test_a_replica_removed_by_hand_loses_the_app(app: Make) -> None:
+    made = app({"r": [SLEEP, SLEEP]})
+    made.start()
+    made.watcher_pid()
+    made.engine.remove(made.name("r", 1), force=True)
+    found = made.end()
+    assert (found.state, found.live) == ("lost", ())
+    assert found.drift == "1 container was removed by hand"
+
+
+def test_a_replica_stopped_by_hand_cancels_the_app(app: Make) -> None:
+    made = app({"r": [SLEEP, SLEEP]}, retries={"r": (2, "APPLICATION")})
+    made.start()
+    _settled_watcher(made)
+    made.engine.stop(made.name("r", 1), 0)
+    found = made.end()
+    assert (found.state, found.drift) == ("cancelled", "r/1 was stopped by hand")
+    assert found.num_restarts == 0
+
+
+def test_a_pruned_replica_that_had_succeeded_is_no_loss(app: Make) -> None:
+    made = app({"r": ["true", "sleep 1000"]})
+    made.start()
+    made.until(lambda: (told := record.journal(made.app_dir)) is not None and bool(told.exits))
+    made.engine.remove(made.name("r", 0))
+    seen = made.view()
+    assert seen is not None
+    assert (seen.state, seen.drift) == ("running", "")
+
+
+def test_a_paused_app_runs_and_can_be_cancelled(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    made.start()
+    made.engine._post(made.name(), "pause")
+    seen = made.view()
+    assert seen is not None
+    assert seen.state == "running"
+    stop.cancel(made.engine, made.app_id)
+    assert made.end().state == "cancelled"
+
+
+def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    made.start()
+    pid = _settled_watcher(made)
+    status = Path(f"/proc/{pid}/status").read_text()
+    assert int(status.partition("VmRSS:")[2].split()[0]) < 48 * 1024
+    switches = _switches(pid)
+    time.sleep(1.0)  # nothing happens: that is what is looked at
+    assert _switches(pid) == switches
+
+
+def test_the_watcher_has_nothing_of_the_users_environment(app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "canary")
+    made = app({"r": [SLEEP]})
+    made.start()
+    assert b"canary" not in Path(f"/proc/{made.watcher_pid()}/environ").read_bytes()
+
+
+def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, launcher_home: Path) -> None:
+    made = app({"r": [SLEEP, SLEEP]})
+    program = (
+        "import os\nfrom launcher.schedulers.docker.engine import connect\n"
+        "from tests.unit.docker.apps_by_hand import SLEEP, HandMade\n"
+        f"app = HandMade(connect(), {made.app_id.removesuffix('-app')!r}, {{'r': [SLEEP, SLEEP]}})\n"
+        "watcher = app.spawn()\nfirst, _ = app.create()\nwatcher.go()\napp.engine.start(first)\n"
+        "os.kill(watcher.pid, 9)\nos.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert wait_for_exit(made.app_dir, 10.0)
+    seen = made.view()
+    assert seen is not None
+    assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
+
+
+def _kill_watcher(made: HandMade) -> None:
+    pid = made.watcher_pid()
+    os.kill(pid, signal.SIGKILL)
+    assert processes.gone([pid], timeout_s=10.0)
+    assert wait_for_exit(made.app_dir, 10.0)
+
+
+def _settled_watcher(made: HandMade) -> int:
+    """The pid of the watcher once it sleeps: it has taken its first look."""
+    pid = made.watcher_pid()
+    made.until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1 and _asleep(pid))
+    return pid
+
+
+def _asleep(pid: int) -> bool:
+    before = _switches(pid)
+    time.sleep(0.3)
+    return _switches(pid) == before
+
+
+def _switches(pid: int) -> str:
+    tasks = sorted(Path(f"/proc/{pid}/task").iterdir())
+    return "".join(each.joinpath("status").read_text().partition("voluntary_ctxt")[2] for each in tasks)
+
+
+def _empty_file(name: str) -> bytes:
+    import io
+    import tarfile
+
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    return out.getvalue()

@@ -1,0 +1,52 @@
+"""The tests' own eyes on the engine: leftovers fail a test, the proxy lets nothing be written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.docker import Daemon, Refused
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.proxy import Proxy, everything
+from tests.unit.test_harness import run_tests
+
+LEAVES_ONE_BEHIND = """
+from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE
+def test_it(token):
+    body = {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": {"launcher.session": token}}
+    Daemon().ask("POST", "/containers/create", body, name=f"{token}-left")
+"""
+LEAVES_A_VOLUME = """
+from tests.engines.docker import Daemon
+def test_it(token):
+    body = {"Name": f"{token}-left", "Labels": {"launcher.session": token, "launcher.app-id": token}}
+    Daemon().ask("POST", "/volumes/create", body)
+"""
+
+
+@pytest.mark.parametrize("text", [LEAVES_ONE_BEHIND, LEAVES_A_VOLUME])
+def test_a_test_that_leaves_something_on_the_engine_fails_and_it_is_gone(tmp_path, token, text):
+    code, out = run_tests(tmp_path, text)
+    assert code == 1
+    assert "left behind on the engine" in out
+    [name] = {word.rstrip(",") for word in out.split() if word.rstrip(",").endswith("-left")}
+    assert name not in [thing.name for thing in Daemon().everything()]
+
+
+def test_the_proxy_passes_reads_and_refuses_the_rest(tmp_path, token):
+    with Proxy(tmp_path / "s") as proxy:
+        behind = Daemon(proxy.host)
+        assert behind.ask("GET", "/info")["ID"] == Daemon().ask("GET", "/info")["ID"]
+        with pytest.raises(Refused, match="nothing be written"):
+            behind.ask("POST", "/volumes/create", {"Name": token})
+        assert proxy.refused == ["POST /volumes/create"]
+
+
+def test_the_proxy_passes_everything_when_told_to_and_breaks_off(tmp_path, token):
+    with Proxy(tmp_path / "s", everything) as proxy:
+        behind = Daemon(proxy.host)
+        body = {"Image": SHELL_IMAGE, "Labels": {"launcher.session": token}}
+        made = behind.ask("POST", "/containers/create", body)["Id"]
+        behind.ask("DELETE", f"/containers/{made}", force="1")
+        proxy.break_off()
+        assert not behind.answers()
