@@ -58,12 +58,30 @@ def follow(
 
 
 def _until_end(outcome: Outcome, engines: Engines, ledger: Ledger, events: Events) -> Outcome:
-    attempt = _scheduler(outcome, engines).ended_attempt(outcome.app_id)
+    scheduler = _scheduler(outcome, engines)
+    attempt = scheduler.ended_attempt(outcome.app_id)
     if attempt is None:
         return replace(outcome, state="lost", message="its records were removed while it was followed")
     ledger.record(attempt)
-    events.tell("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=attempt.message)
-    return replace(outcome, state=attempt.state, message=attempt.message)
+    cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
+    message = "; ".join(part for part in (attempt.message, cause) if part)
+    events.tell("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=message)
+    return replace(outcome, state=attempt.state, message=message)
+
+
+def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
+    """The error that came first, in one line; "" when no replica left one, or nobody can say."""
+    from launcher.errors import LauncherError
+    from launcher.specs.replica_error import read_error
+    from launcher.specs.status import root_cause
+
+    try:
+        seen = scheduler.describe(app_id)
+    except LauncherError:
+        return ""  # how it ended is known; that must not be lost
+    cause = root_cause(replica for role in seen.roles_statuses for replica in role.replicas) if seen else None
+    error = read_error(cause.structured_error_msg) if cause else None
+    return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
 
 
 def _in_threads(

@@ -57,7 +57,11 @@ class Watching:
 def make_plan(launches: Sequence[Launch], *, choices: Choices = Choices()) -> Plan:
     """What applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
 
-    Raises SchedulerError when a scheduler refuses a request, with what it says of each job.
+    Args:
+        choices: what a user may decide: which failed work runs again, what is approved.
+
+    Raises SchedulerError when a scheduler refuses a request, with what it says of each job; StateError when
+    LAUNCHER_HOME cannot be read.
     """
     with (
         Ledger.open(readonly=True) as ledger,

@@ -8,17 +8,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.components.words import ArgumentProblem
     from launcher.runner import Runner
     from launcher.specs import AppDef
 
 _OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "strict")
+_OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "workspace", "parent_run_id")
 
 
-def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
+def divide(
+    words: Sequence[str], declared: Any, *, always: bool = False
+) -> tuple[Sequence[str], Sequence[str] | None]:
     """The words up to the component and those behind it; all, and None, when the first name is none.
 
     Args:
         declared: the command's own options (`launcher.cli.arguments.Arguments`).
+        always: whether the first name is a component whatever it looks like.
     """
     takes_value = {name for option in declared.declared if not option.is_flag for name in option.names}
     position = 0
@@ -26,21 +31,31 @@ def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence
         word = words[position]
         if word == "--" and position + 1 < len(words):
             own = [*words[:position], words[position + 1]]
-            return (own, words[position + 2 :]) if is_component(own[-1]) else (words, None)
+            return (own, words[position + 2 :]) if always or is_component(own[-1]) else (words, None)
         if not word.startswith("-") or word == "-":
-            return (words[: position + 1], words[position + 1 :]) if is_component(word) else (words, None)
+            own = [*words[: position + 1]]
+            return (own, words[position + 1 :]) if always or is_component(word) else (words, None)
         position += 2 if word in takes_value else 1
     return words, None
 
 
 def is_component(word: str) -> bool:
-    """Whether a word means a component: it names no file there is, and none by its suffix."""
+    """Whether a word means a component: it names no file there is, and none by its suffix.
+
+    A single word is one only where a package has registered it: `launcher run train` may mistake a file.
+    """
     import os
 
-    if ".py:" in word:
+    if ".py:" in word or word.endswith(".py"):
         return True
     is_file = os.path.exists(word) or os.sep in word or word.endswith((".yaml", ".yml", ".toml", ".json"))
-    return not is_file and all(part.isidentifier() for part in word.split(".")) and "." in word
+    if is_file or not all(part.isidentifier() for part in word.split(".")):
+        return False
+    if "." in word:
+        return True
+    from launcher.components.finder import is_registered
+
+    return is_registered(word)
 
 
 def refuse_options_of_files(args: Any) -> None:
@@ -82,8 +97,16 @@ def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
     try:
         arguments = component_args_from_str(component.fn, words, defaults)
     except ComponentArgumentException as error:
-        raise ComponentArgumentException(component.name, error.problems) from None
+        problems = [_placed(problem) for problem in error.problems]
+        raise ComponentArgumentException(component.name, problems) from None
     return build(component, arguments)
+
+
+def _placed(problem: ArgumentProblem) -> ArgumentProblem:
+    """With the hint that an option of `run` stands in front of the component."""
+    if problem.code != "unknown-field" or problem.name not in _OF_RUN:
+        return problem
+    return problem._replace(hint=f"an option of `run` stands before the component: run --{problem.name} …")
 
 
 def scheduler_and_options(args: Any, runner: Runner) -> tuple[str, dict[str, Any]]:

@@ -28,13 +28,18 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from json import dumps
 
-    from launcher.components import component_help, get_builtin_source, get_component, get_components
+    from launcher.components import component_help, get_builtin_source, get_component
+    from launcher.components.finder import survey
     from launcher.errors import UsageError
 
     if args.name is None:
         if args.source:
             raise UsageError("--source wants a NAME", hint="see `launcher components`")
-        found = get_components()
+        found, mistaken, broken = survey()
+        for line in broken:
+            console.warn(line)
+        for line in mistaken:
+            console.warn(f"no component: {line}")
         if args.json:
             console.print(dumps([_listed(component) for component in found.values()], indent=2))
             return 0

@@ -31,7 +31,7 @@ def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence
     """The words of this command, and those of the component."""
     from launcher.cli.component_words import divide
 
-    return divide(words, declared)
+    return divide(words, declared, always=True)
 
 
 def run(args: Any, console: Console) -> int:
@@ -57,7 +57,7 @@ def _text(app: AppDef, args: Any) -> str:
     fields["roles"] = {role.name: _said(role_fields(role)) for role in app.roles}
     if app.metadata:
         fields["metadata"] = dict(app.metadata)
-    return _canonical(to_yaml(fields))
+    return _canonical(to_yaml(fields, sort=False))  # the order of roles says whose host rank 0 is on
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:

@@ -11,12 +11,27 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.local.appview import AppView
+    from launcher.specs.replica_error import ReplicaError
+
+
+_HERE = "localhost"  # as the local scheduler calls the host of its replicas
 
 
 class Replica:
-    """One replica; `state` in lower case."""
+    """One replica; `state` in lower case, `structured_error_msg` what it left in its error file, or ""."""
 
-    __slots__ = ("ended_at", "exit_code", "k", "message", "num_restarts", "role", "started_at", "state")
+    __slots__ = (
+        "ended_at",
+        "exit_code",
+        "host",
+        "k",
+        "message",
+        "num_restarts",
+        "role",
+        "started_at",
+        "state",
+        "structured_error_msg",
+    )
 
     def __init__(self, role: str, k: int, state: str) -> None:
         self.role = role
@@ -27,6 +42,27 @@ class Replica:
         self.started_at: float | None = None
         self.ended_at: float | None = None
         self.message = ""
+        self.host = ""
+        self.structured_error_msg = ""
+
+    @property
+    def id(self) -> int:
+        return self.k
+
+    @property
+    def error(self) -> ReplicaError | None:
+        """What it says went wrong; its exit code and end stand in for what the file leaves out."""
+        if not self.structured_error_msg:
+            return None
+        from launcher.specs.replica_error import read_error
+
+        error = read_error(self.structured_error_msg)
+        if error is None:
+            return None
+        return error._replace(
+            exit_code=self.exit_code if error.exit_code is None else error.exit_code,
+            time=self.ended_at if error.time is None else error.time,
+        )
 
     def to_json(self) -> dict[str, Any]:
         from launcher.cli.render.values import iso
@@ -40,7 +76,17 @@ class Replica:
             "started_at": iso(self.started_at),
             "ended_at": iso(self.ended_at),
             "message": self.message,
+            "host": self.host or None,
+            "error": self.error_json(),
         }
+
+    def error_json(self) -> dict[str, Any] | None:
+        error = self.error
+        if error is None:
+            return None
+        from launcher.cli.render.values import iso
+
+        return {**error._asdict(), "time": iso(error.time), "host": self.host or None}
 
 
 class Inspected:
@@ -54,11 +100,30 @@ class Inspected:
         self.replicas: list[Replica] = []
         self.warnings: list[str] = []
 
+    @property
+    def root_cause(self) -> Replica | None:
+        """The replica whose error came first; None when none left one."""
+        left = [replica for replica in self.replicas if replica.structured_error_msg]
+        if not left:
+            return None
+        from launcher.specs.status import root_cause
+
+        return root_cause(left)
+
+    @property
+    def cause(self) -> str:
+        """The error that came first, in one line; "" when no replica left one."""
+        cause = self.root_cause
+        error = cause.error if cause else None
+        return f"{cause.role}/{cause.k}: {error.summary}" if cause and error else ""
+
     def to_json(self) -> dict[str, Any]:
+        cause = self.root_cause
         return {
             **self.item.to_json(),
             "num_restarts": self.num_restarts,
             "warnings": self.warnings,
+            "root_cause": cause and {"role": cause.role, "replica": cause.k, **(cause.error_json() or {})},
             "replicas": [replica.to_json() for replica in self.replicas],
         }
 
@@ -97,7 +162,8 @@ def _from_local(app: App, found: Inspected) -> bool:
     item = found.item
     if item.state == "unknown":
         return False  # another session's, or nobody's: its handle names nothing
-    view: AppView | None = scheduler_of(app).view(app.app_id)
+    scheduler = scheduler_of(app)
+    view: AppView | None = scheduler.view(app.app_id)
     if view is None:
         if item.is_live:
             settle()
@@ -108,11 +174,13 @@ def _from_local(app: App, found: Inspected) -> bool:
     refresh(item, view)
     found.num_restarts = view.num_restarts
     found.warnings = list(view.warnings)
+    errors = scheduler.error_texts(app.app_id, view)
     for seen in view.replicas:
         replica = Replica(seen.role, seen.k, seen.state)
         replica.exit_code, replica.num_restarts = seen.exit_code, seen.num_restarts
         replica.started_at, replica.ended_at = seen.started_at, seen.ended_at
         replica.message = "out of memory" if seen.oom else f"signal {seen.signal}" if seen.signal else ""
+        replica.host, replica.structured_error_msg = _HERE, errors.get((seen.role, seen.k), "")
         found.replicas.append(replica)
     return True
 
@@ -143,6 +211,9 @@ def _replicas(roles: Sequence[Any]) -> list[Replica]:
     for role in roles:
         for seen in role.replicas:
             replica = Replica(role.role, seen.id, str(seen.state).lower())
+            replica.host = seen.hostname
+            error = seen.structured_error_msg
+            replica.structured_error_msg = "" if error == "<NONE>" else error
             replica.exit_code, replica.num_restarts = seen.exit_code, seen.num_restarts
             replica.started_at, replica.ended_at, replica.message = (
                 seen.started_at,

@@ -28,6 +28,7 @@ EXAMPLES = """\
   launcher run train.launcher.yaml --cfg grace_s=30
   launcher run -s local_cwd utils.sh --num_replicas 2 -- echo hello
   launcher run ./train.py:train --help
+  launcher run -s local_docker --workspace . dist.ddp --script train.py
   launcher wait $(launcher run train.launcher.yaml --detach)
 
 Exit code 5 when it did not succeed, 130 when it was interrupted."""
@@ -53,6 +54,12 @@ def add_arguments(parser: Any) -> None:
         default=[],
         help="a run option of the scheduler (see `launcher runopts`); may be repeated",
     )
+    parser.add_argument(
+        "--workspace",
+        metavar="FOLDER",
+        help="files that come along with a component: a folder, or {FOLDER: TARGET, …}",
+    )
+    parser.add_argument("--parent-run-id", metavar="ID", help="what replicas see as LAUNCHER_PARENT_RUN_ID")
     parser.add_argument("--dryrun", action="store_true", help="show what the scheduler would be sent")
     parser.add_argument("-d", "--detach", action="store_true", help="print the handle and leave it to itself")
 
@@ -70,11 +77,16 @@ def run(args: Any, console: Console) -> int:
 
     if args.component_args is not None:
         return _run_component(args, console)
+    if args.workspace:
+        from launcher.errors import UsageError
+
+        raise UsageError("--workspace is for components", hint="a job file has its own `workspace:`")
     launch = _one(jobs.launches([args.file], args, console), args)
     scheduler = args.scheduler or launch.scheduler
     with get_runner(launch.key.project, detach=args.detach) as runner:
         app, cfg = _bound(launch, scheduler, args.cfg, runner)
-        info = runner.dryrun(app, scheduler, cfg, _workspace(launch, scheduler, runner))
+        workspace = _workspace(launch, scheduler, runner)
+        info = runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
         return _attached(info, app.name, args, runner, console)
 
 
@@ -88,7 +100,22 @@ def _run_component(args: Any, console: Console) -> int:
         return 0
     with get_runner(detach=args.detach) as runner:
         scheduler, cfg = scheduler_and_options(args, runner)
-        return _attached(runner.dryrun(app, scheduler, cfg), app.name, args, runner, console)
+        info = runner.dryrun(app, scheduler, cfg, _workspace_of_component(args), args.parent_run_id)
+        return _attached(info, app.name, args, runner, console)
+
+
+def _workspace_of_component(args: Any) -> object:
+    """From the command line, else the configuration; "" is none."""
+    if args.workspace is not None:
+        return args.workspace
+    from launcher.runner import config
+
+    given = config.get_config("cli", "run", "workspace")
+    if not isinstance(given, dict):
+        return given
+    from launcher.workspace import Workspace
+
+    return Workspace(given)
 
 
 def _attached(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
@@ -99,7 +126,7 @@ def _attached(info: Any, name: str, args: Any, runner: Runner, console: Console)
 
     terminate_with_exception()
     try:
-        return _run(info, args, runner, console)
+        return _run(info, name, args, runner, console)
     except (KeyboardInterrupt, Terminated):
         console.note(f"cancelling {name}")  # closing the runner does it, and waits until nothing is left
         raise
@@ -123,8 +150,12 @@ def _one(launches: Sequence[Launch], args: Any) -> Launch:
     )
 
 
-def _run(info: Any, args: Any, runner: Runner, console: Console) -> int:
-    handle = runner.schedule(info)
+def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
+    from launcher.cli.image_news import ImageNews
+
+    with ImageNews(name, console) as news:
+        runner.on_progress = news
+        handle = runner.schedule(info)
     if args.detach:
         console.print(handle)
         return 0
@@ -184,7 +215,8 @@ def _follow(handle: str, console: Console) -> int:
     for data in read(app, asked):
         console.copy(data, flush=True)
     state = wait_for(app, None)
-    why = inspect(app).item.message
+    found = inspect(app)
+    why = found.cause or found.item.message
     console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
     return 0 if state == "succeeded" else NOT_SUCCEEDED
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 USAGE = "wait APP… [--timeout TIME]"
 HELP = """\
-Wait until apps have ended, and print how each of them did. The kernel wakes
-it: nothing is polled.
+Wait until apps have ended, and print how each of them did, with the error that
+came first where a replica left one. The kernel wakes it: nothing is polled.
 
 Exit code 0 when all have succeeded, 5 when one has not, or not in time."""
 EXAMPLES = """\
@@ -45,7 +45,8 @@ def run(args: Any, console: Console) -> int:
     code = 0
     for app in apps:
         state = wait_for(app, None if deadline is None else max(0.0, deadline - time.monotonic()))
-        console.print(f"{app.handle} {state.upper()}", flush=True)
+        cause = _cause(app) if state in ("failed", "lost") else ""
+        console.print(f"{app.handle} {state.upper()}{': ' if cause else ''}{cause}", flush=True)
         if state != "succeeded":
             code = NOT_SUCCEEDED
     return code
@@ -74,6 +75,12 @@ def wait_for(app: App, timeout_s: float | None) -> str:
         recorder.record(app.app_id, view)
     state: str = view.state
     return state
+
+
+def _cause(app: App) -> str:
+    from launcher.cli.inspect_app import inspect
+
+    return inspect(app).cause
 
 
 def _recorded_state(app: App) -> str:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
         get_validators,
         validate,
     )
-    from launcher.components.names import StructuredJArgument, StructuredNameArgument
     from launcher.components.source import read_conf_file
+    from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
 
 _NAMES_OF = {
     "call": "ComponentArgs ComponentArgumentException ComponentResultException component_args_from_str "
@@ -58,8 +58,8 @@ _NAMES_OF = {
     "help": "component_help get_fn_docstring",
     "linter": "ArgTypeValidator ComponentFnVisitor ComponentFunctionValidator DocstringValidator "
     "LinterMessage ReturnTypeValidator get_validators validate",
-    "names": "StructuredJArgument StructuredNameArgument",
     "source": "read_conf_file",
+    "structured_arg": "StructuredJArgument StructuredNameArgument",
 }
 _HOMES = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

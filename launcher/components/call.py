@@ -147,7 +147,9 @@ def _parsed(
     if assigned.rest is not None:
         texts.update({p.name: assigned.rest for p in parameters.values() if p.is_rest})
     for defaulted, text in (defaults or {}).items():
-        if defaulted not in texts and defaulted not in values:
+        if defaulted not in parameters:
+            problems.append(_unknown(defaulted, parameters, ", and configuration sets it"))
+        elif defaulted not in texts and defaulted not in values:
             texts[defaulted] = text
     values.update(_from_texts(parameters, texts, problems))
     completed = _completed(parameters, values, problems)
@@ -188,8 +190,7 @@ def _each(
     """Name and value of all that can be read. Of what cannot, the value is None, and a problem says why."""
     for name, value in given.items():
         if name not in parameters:
-            message, hint = f"there is no argument `{name}`", did_you_mean(name, parameters)
-            problems.append(ArgumentProblem(name, "unknown-field", message, hint))
+            problems.append(_unknown(name, parameters))
             continue
         try:
             yield name, read(parameters[name], value)
@@ -197,6 +198,11 @@ def _each(
             hint = parameters[name].text or None
             problems.append(ArgumentProblem(name, "wrong-type", f"`{name}`: {error}", hint))
             yield name, None
+
+
+def _unknown(name: str, parameters: Parameters, where: str = "") -> ArgumentProblem:
+    message = f"there is no argument `{name}`{where}"
+    return ArgumentProblem(name, "unknown-field", message, did_you_mean(name, parameters))
 
 
 def _completed(

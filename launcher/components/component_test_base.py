@@ -22,6 +22,7 @@ class ComponentTestCase(unittest.TestCase):
     """Checks components, and runs them. Tests run in the folder above our own components."""
 
     def setUp(self) -> None:
+        """Go to the folder above our own components, and back at the end."""
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(PACKAGE)
 

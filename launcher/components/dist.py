@@ -6,12 +6,8 @@ import shlex
 
 import launcher.specs as specs
 from launcher.components.image import TORCH_IMAGE
-from launcher.components.names import (
-    StructuredJArgument,
-    StructuredNameArgument,
-    get_role_name,
-    parse_nnodes,
-)
+from launcher.components.names import get_role_name, parse_nnodes
+from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
 from launcher.specs.macros import macros
 
 _TORCH_DEBUG_FLAGS = {
@@ -106,7 +102,7 @@ def ddp(
                 max_retries=max_retries,
                 resource=specs.resource(cpu=cpu, gpu=gpu, memMB=memMB, h=h),
                 port_map={"c10d": rdzv_port},
-                mounts=specs.parse_mounts(mounts or []),
+                mounts=specs.parse_mounts(mounts or [], expand_home=False),
             )
         ],
     )

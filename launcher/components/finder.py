@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import ast
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
 from launcher.components.linter import ComponentFunctionValidator, LinterMessage, lint
 from launcher.components.modules import defined_in, load_function, module_files, spec_of
 from launcher.components.source import ComponentFile, locate, read_component_file
-from launcher.errors import LauncherError
 from launcher.specs.text import did_you_mean
 
 GROUP = "launcher.components"
@@ -65,6 +65,13 @@ class ModuleComponentsFinder:
             return None
         return _component(name, parsed, function, _importing(module, function), validators)
 
+    def unreadable(self) -> Iterator[str]:
+        """The files that are no Python: `FILE:LINE: WHY`."""
+        for _, path in self._files():
+            error = read_component_file(path).error
+            if error is not None:
+                yield f"{path}:{error.lineno or 1}: {error.msg}"
+
     def _files(self) -> Iterator[tuple[str, str]]:
         if spec_of(self._module) is None:
             raise ComponentNotFoundException(f"there is no module `{self._module}` to look for components in")
@@ -94,8 +101,8 @@ class CustomComponentsFinder:
         except FileNotFoundError:
             hint = "the path is relative to the job file" if self._folder else None
             raise ComponentNotFoundException(f"there is no file {self._filepath}", hint=hint) from None
-        except (OSError, UnicodeDecodeError) as error:
-            message = f"cannot read {self._filepath}: {getattr(error, 'strerror', None) or error}"
+        except OSError as error:
+            message = f"cannot read {self._filepath}: {error.strerror or error}"
             raise ComponentNotFoundException(message) from error
         if parsed.error is None and self._function not in parsed.functions:
             hint = did_you_mean(self._function, _candidates(parsed) or parsed.functions)
@@ -106,14 +113,50 @@ class CustomComponentsFinder:
         return [_component(name, parsed, self._function, _executing(parsed, self._function), validators)]
 
 
-def get_components(validators: Validators = None) -> dict[str, Component]:
-    """Every component without mistakes of installed packages and of ours, by name. Imports none of them."""
-    found: dict[str, Component] = {}
+class Survey(NamedTuple):
+    """Attributes:
+    components: those without mistakes, by name.
+    mistaken: functions that mean to be components and are none; why, a line for each mistake.
+    broken: packages and files that cannot be looked into; why, a line each.
+    """
+
+    components: dict[str, Component]
+    mistaken: list[str]
+    broken: list[str]
+
+
+def survey(validators: Validators = None) -> Survey:
+    """What there is, and what is wrong: a package that is broken hides no other. Imports none of them."""
+    found = Survey({}, [], [])
     for finder in _finders():
-        for component in finder.find(validators):
-            if not component.validation_errors:
-                found.setdefault(component.name, component)
+        try:
+            for component in finder.find(validators):
+                found.mistaken.extend(_lines(component))
+                if not component.validation_errors:
+                    found.components.setdefault(component.name, component)
+            found.broken.extend(finder.unreadable())
+        except (ComponentNotFoundException, OSError) as error:
+            found.broken.append(str(error))
     return found
+
+
+def get_components(validators: Validators = None) -> dict[str, Component]:
+    """Every component without mistakes of installed packages and of ours, by name. Imports none of them.
+
+    A package that cannot be looked into is a UserWarning, and hides no other.
+
+    Args:
+        validators: what functions are held to, nothing with `[]`; else `get_validators()`.
+    """
+    found = survey(validators)
+    for line in found.broken:
+        warnings.warn(f"components are missing: {line}", stacklevel=2)
+    return found.components
+
+
+def is_registered(name: str) -> bool:
+    """Whether there is a component of that name, be it one with mistakes. Files are not asked."""
+    return _search(name)[0] is not None
 
 
 def get_component(name: str, *, folder: str | None = None) -> Component:
@@ -126,11 +169,8 @@ def get_component(name: str, *, folder: str | None = None) -> Component:
     """
     component = _from_file(name, folder) if ":" in name else _registered(name)
     if component.validation_errors:
-        where = component.path
-        lines = [f"{where}:{found.line}: {found.description}" for found in component.validation_errors]
-        raise ComponentValidationException(
-            "\n".join(lines), hint=f"this keeps `{name}` from being a component"
-        )
+        hint = f"this keeps `{name}` from being a component"
+        raise ComponentValidationException("\n".join(_lines(component)), hint=hint)
     return component
 
 
@@ -159,25 +199,45 @@ def _finders() -> Iterator[ModuleComponentsFinder]:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
-        yield ModuleComponentsFinder(point.value, "" if point.name.startswith("_") else point.name)
+        module = point.value.partition(":")[0].strip()
+        yield ModuleComponentsFinder(module, "" if point.name.startswith("_") else point.name)
     for home in HOMES:
         yield ModuleComponentsFinder(f"{BUILTIN}.{home}", home)
 
 
 def _registered(name: str) -> Component:
-    short = name.removeprefix(f"{BUILTIN}.")
+    found, broken = _search(name)
+    if found is not None:
+        return found
+    raise ComponentNotFoundException(
+        f"there is no component `{name}`", hint=broken[0] if broken else _nearest(name)
+    )
+
+
+def _search(name: str) -> tuple[Component | None, list[str]]:
+    """The first component of that name; and which packages could not be looked into, and why."""
+    broken: list[str] = []
     for finder in _finders():
-        found = finder.find_one(short)
-        if found is not None:
-            return found
-    if name.endswith(".py"):
-        hint: str | None = f"name the function in it as well: {name}:FUNCTION"
-    else:
         try:
-            hint = did_you_mean(short, get_components())
-        except LauncherError as error:  # an installed package that is broken: perhaps it was meant
-            hint = str(error)
-    raise ComponentNotFoundException(f"there is no component `{name}`", hint=hint)
+            found = finder.find_one(name.removeprefix(f"{BUILTIN}."))
+        except (ComponentNotFoundException, OSError) as error:
+            broken.append(str(error))
+            continue
+        if found is not None:
+            return found, broken
+    return None, broken
+
+
+def _nearest(name: str) -> str | None:
+    if name.endswith(".py"):
+        return f"name the function in it as well: {name}:FUNCTION"
+    found = survey()
+    nearest = did_you_mean(name.removeprefix(f"{BUILTIN}."), found.components)
+    return f"{found.broken[0]}" if found.broken else nearest
+
+
+def _lines(component: Component) -> list[str]:
+    return [f"{component.path}:{found.line}: {found.description}" for found in component.validation_errors]
 
 
 def _from_file(name: str, folder: str | None) -> Component:

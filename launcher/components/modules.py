@@ -9,13 +9,24 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any
 
+from launcher.components.component import ComponentNotFoundException
+
 
 def spec_of(module: str) -> ModuleSpec | None:
-    """Where a module is; None when there is none. The packages above it are imported."""
+    """Where a module is; None when there is none. The packages above it are imported.
+
+    Raises ComponentNotFoundException when one of those cannot be imported.
+    """
     try:
         return find_spec(module)
-    except (ImportError, ValueError, AttributeError):
+    except ValueError:  # an empty name, a module that was made by hand
         return None
+    except (Exception, SystemExit) as error:
+        # A package that misses another one is broken; one that misses itself is not there.
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            return None
+        why = f"{type(error).__name__}: {error}"
+        raise ComponentNotFoundException(f"module `{module}` cannot be imported: {why}") from error
 
 
 def defined_in(module: str) -> str | None:

@@ -46,15 +46,18 @@ def read_conf_file(path: str) -> str:
 
 
 def read_component_file(path: str) -> ComponentFile:
-    """Parse a file, once as long as it does not change. Raises OSError, UnicodeDecodeError."""
+    """Parse a file, once as long as it does not change. Raises OSError."""
     status = os.stat(path)
     return _read(os.path.abspath(path), status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @lru_cache(maxsize=256)
 def _read(path: str, *_version: int) -> ComponentFile:
-    with open(path, encoding="utf-8-sig") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except UnicodeDecodeError as error:
+        return ComponentFile(path, "", {}, (), SyntaxError(f"not UTF-8: {error}"))
     try:
         tree = ast.parse(text, path)
     except SyntaxError as error:

@@ -93,7 +93,7 @@ def sh(
                 resource=specs.resource(cpu=cpu, gpu=gpu, memMB=memMB, h=h),
                 env=dict(env or {}),
                 max_retries=max_retries,
-                mounts=specs.parse_mounts(mounts or []),
+                mounts=specs.parse_mounts(mounts or [], expand_home=False),
             )
         ],
     )

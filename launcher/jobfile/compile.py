@@ -120,7 +120,12 @@ def load_job(
 ) -> Launch:
     """Compile one job file that declares one job.
 
-    Raises JobFileError, with `.diagnostics`, when the file is wrong.
+    Args:
+        vars: values of the file's variables, by name; text is read as on the command line.
+        target: one of the file's `targets`; without it the file as it stands.
+        schedulers: scheduler name → function that gives its run options; without it those that are installed.
+
+    Raises JobFileError, with `.diagnostics`, when the file is wrong or makes more than one job.
     """
     compiled = compile_files(
         [os.fspath(path)], variables=vars, target=target, environment=Environment(schedulers=schedulers)

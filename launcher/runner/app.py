@@ -16,7 +16,11 @@ class InvalidAppException(LauncherError, ValueError):
 
 
 def check(app: AppDef) -> None:
-    """Raises InvalidAppException when the app breaks a rule of `launcher.specs.check`."""
+    """Raises InvalidAppException for what is no app, or breaks a rule of `launcher.specs.check`."""
+    from launcher.specs.app import AppDef
+
+    if not isinstance(app, AppDef):
+        raise InvalidAppException(f"want an AppDef, got {app!r}")
     from launcher.specs.check import check_app
 
     problems = check_app(app)

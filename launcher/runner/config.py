@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CONFIG_FILE = "launcher.toml"
 ENV_CONFIG = "LAUNCHER_CONFIG"
 SECTIONS = ("schedulers", "components", "cli")
+_COMMANDS = {"run": ("scheduler", "workspace")}
+"""Command → what its table `[cli.COMMAND]` may hold."""
 
 Table = dict[str, "Any"]
 
@@ -131,7 +133,20 @@ class _Source:
             if not isinstance(table, dict):
                 message = f"`{section}.{name}` must be a table"
                 raise self.error((section, name), message, hint=f"write [{section}.{_key(name)}]")
+            if section == "cli":
+                self._check_command(name, table)
         return found
+
+    def _check_command(self, name: str, table: Table) -> None:
+        from launcher.specs.text import did_you_mean
+
+        if name not in _COMMANDS:
+            message = f"`cli.{name}` is no table of this file"
+            raise self.error(("cli", name), message, hint=did_you_mean(name, _COMMANDS))
+        for key in table:
+            if key not in _COMMANDS[name]:
+                hint = did_you_mean(key, _COMMANDS[name])
+                raise self.error(("cli", name, key), f"`cli.{name}` has no `{key}`", hint=hint)
 
     def error(self, path: Sequence[str], message: str, *, hint: str | None = None) -> ConfigError:
         """The error with file, line and column of what `path` names."""
@@ -141,17 +156,21 @@ class _Source:
     def _place(self, path: Sequence[str]) -> tuple[int, int]:
         """Where the key stands: the first line with it behind the header of its table."""
         *heads, last = path
-        header = re.compile(r"\s*\[" + r"\s*\.\s*".join(map(_spelt, heads or [last])) + r"\s*\]")
+        header, itself = _header(heads or [last]), _header(path)
         key = re.compile(rf"\s*(?={_spelt(last)}\s*[=.])")
         inside = not heads
         for number, line in enumerate(self._lines, 1):
+            if itself.match(line):
+                return number, 1
             if header.match(line):
                 inside = True
-                if not heads:
-                    return number, 1
             elif inside and (found := key.match(line)):
                 return number, found.end() + 1
         return 1, 1
+
+
+def _header(path: Sequence[str]) -> re.Pattern[str]:
+    return re.compile(r"\s*\[" + r"\s*\.\s*".join(map(_spelt, path)) + r"\s*\]")
 
 
 def _read(path: str) -> _Source:

@@ -26,6 +26,14 @@ def get_runner(
         with get_runner() as runner:
             handle = runner.run(app, "local_cwd")
             print(runner.wait(handle))
+
+    Args:
+        name: the session in the handles of its apps; `launcher` without it.
+        component_defaults: component name → parameter → text; see `launcher.runner.config`.
+        detach: whether apps outlive this process.
+        scheduler_params: keywords for every scheduler's factory.
+
+    Nothing is read from configuration files here, and no scheduler is made before it is used.
     """
     from launcher.schedulers.registry import get_scheduler_factories
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from _collections_abc import Mapping
-from functools import partial
 
 from launcher.errors import LauncherError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from launcher.schedulers.api import Scheduler
+    from launcher.schedulers.api import OnProgress, Scheduler
     from launcher.schedulers.registry import Factory
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.specs.app import AppDef, CfgVal
@@ -41,6 +40,10 @@ class Runner:
         component_defaults: component name → parameter → default.
         scheduler_params: keywords for every factory.
         detach: whether apps outlive this process. Otherwise one that still runs is cancelled with it.
+
+    Attributes:
+        on_progress: called with app id ("" before there is one), kind and facts while images are pulled,
+            built and pushed; see `launcher.schedulers.api.OnProgress`. From any thread.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Runner:
         self._component_defaults = dict(component_defaults or {})
         self._params = {**(scheduler_params or {}), "detach": detach}
         self._schedulers: dict[str, Scheduler[Any]] = {}
+        self.on_progress: OnProgress | None = None
 
     def __enter__(self) -> Runner:
         return self
@@ -90,7 +94,11 @@ class Runner:
         workspace: object | None = None,
         parent_run_id: str | None = None,
     ) -> str:
-        """Submit `app` and return its handle. See `dryrun` for what is refused."""
+        """Submit `app` and return its handle, `SCHEDULER://SESSION/APP_ID`.
+
+        See `dryrun` for the arguments and for what is refused. Raises SchedulerError when the app cannot be
+        started; then nothing of it is left.
+        """
         return self.schedule(self.dryrun(app, scheduler, cfg, workspace, parent_run_id))
 
     def run_component(
@@ -145,46 +153,59 @@ class Runner:
 
         Args:
             cfg: run options of the scheduler (`scheduler_run_opts`).
-            workspace: a folder whose files go into the images of the app when it is scheduled; "" is none.
+            workspace: files that every role gets when the app is scheduled: the path of a folder, a
+                `launcher.workspace.Workspace`, or its text; "" is none. On local_cwd replicas run in the
+                folder itself.
             parent_run_id: what replicas see as LAUNCHER_PARENT_RUN_ID, unless our own environment says.
 
         Raises InvalidAppException, UnknownSchedulerException, InvalidRunConfigException; SchedulerError for
         a workspace where the scheduler cannot build one.
         """
-        from launcher.schedulers.api import validate, workspace_for
+        from launcher.schedulers.api import validate
 
         check(app)
         engine = self._scheduler(scheduler)
-        bound = workspace_for(engine, workspace)
-        options = dict(cfg or {})
+        options = _options(cfg)
         resolved = engine.run_opts().resolve(options)
         launched = with_parent(app, os.environ.get(PARENT_RUN_ID) or parent_run_id)
         engine._pre_build_validate(launched, scheduler, resolved)
         validate(engine, launched, resolved)
-        placed = engine.workspace_app(launched, options, bound) if bound else launched
-        info = engine.submit_dryrun(placed, options)
-        if bound:
-            info._build = partial(engine.build_workspace, launched, options, bound)
+        if workspace:
+            from launcher.schedulers.workspaces import dryrun_with
+
+            info = dryrun_with(engine, launched, options, workspace)
+        else:
+            info = engine.submit_dryrun(launched, options)
         info._scheduler = scheduler  # our name for it, whatever it calls itself
         return info
 
     def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
-        """Submit what `dryrun` made and return the handle. Each call submits another app."""
+        """Submit what `dryrun` made and return the handle. Each call submits another app.
+
+        Raises LauncherError for a dry run that no Runner made, SchedulerError when the app cannot be started.
+        """
         scheduler = dryrun_info._scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
-        if dryrun_info._build is not None:
-            dryrun_info._build()
-        return self._handle(scheduler, self._scheduler(scheduler).schedule(dryrun_info))
+        engine: Any = self._scheduler(scheduler)
+        if self.on_progress is not None and hasattr(engine, "on_progress"):
+            engine.on_progress = self.on_progress
+        built = dryrun_info if dryrun_info._build is None else dryrun_info._build()
+        return self._handle(scheduler, engine.schedule(built))
 
     def builds_workspaces(self, scheduler: str) -> bool:
-        """Whether `workspace` means something to a scheduler."""
-        return self._scheduler(scheduler).builds_workspaces
+        """Whether a scheduler puts a workspace into what replicas run in."""
+        engine = self._scheduler(scheduler)
+        return engine.builds_workspaces or hasattr(engine, "build_workspace_and_update_roles")
 
     # One app
 
     def status(self, app_handle: str) -> AppStatus | None:
-        """How the app stands; None when its scheduler does not know it."""
+        """How the app stands; None when its scheduler does not know it.
+
+        Raises MalformedAppHandleException, UnknownSchedulerException; SchedulerError where the scheduler does
+        not answer: what is not known is never reported as an end.
+        """
         engine, app_id = self._locate(app_handle)
         return _status(engine.describe(app_id))
 
@@ -197,12 +218,18 @@ class Runner:
             wait_interval: kept for callers of old; the scheduler is told when the app ends, or knows
                 itself how often to ask.
             timeout_s: after this many seconds the answer is the status as it is then, not terminal.
+
+        Raises what `status` does.
         """
         engine, app_id = self._locate(app_handle)
         return _status(engine.wait(app_id, timeout_s))
 
     def cancel(self, app_handle: str) -> None:
-        """Stop the app and return when it has stopped. One that has ended, or is unknown, is left alone."""
+        """Stop the app and return when it has stopped. One that has ended, or is unknown, is left alone.
+
+        Its processes get SIGTERM, and SIGKILL after the grace period of the app (run option `grace_s`).
+        Raises what `status` does.
+        """
         status = self.status(app_handle)
         if status is not None and not status.is_terminal():
             engine, app_id = self._locate(app_handle)
@@ -216,7 +243,7 @@ class Runner:
         self.cancel(app_handle)
 
     def describe(self, app_handle: str) -> AppDef | None:
-        """The app as its scheduler knows it; None when it does not."""
+        """The app as its scheduler knows it; None when it does not. Raises what `status` does."""
         engine, app_id = self._locate(app_handle)
         found = engine.describe(app_id)
         if found is None:
@@ -239,12 +266,17 @@ class Runner:
         """The lines that replica `k` of a role wrote, each with its newline.
 
         Args:
-            regex: only the lines in which it is found.
-            since, until: only the lines written between.
+            k: 0, 1, … within the role.
+            regex: only the lines in which it is found (`re.search`).
+            since, until: only the lines written between; without a time zone they are local time.
             should_tail: go on until the app has ended.
+            streams: stdout or stderr alone; both in the order of writing without it.
 
-        Raises UnknownAppException at the call, not at the first line.
+        Raises UnknownAppException at the call, not at the first line, SchedulerError for a role or replica
+        that the app does not have, and what `status` does.
         """
+        if regex is not None:
+            _checked(regex)
         engine, app_id = self._locate(app_handle)
         if not engine.exists(app_id):
             from launcher.specs.handle import UnknownAppException
@@ -255,7 +287,10 @@ class Runner:
     # Schedulers
 
     def list(self, scheduler: str) -> builtins.list[ListAppResponse]:
-        """Every app that the scheduler knows of, with its handle."""
+        """Every app that the scheduler knows of, with its handle.
+
+        Raises UnknownSchedulerException; SchedulerError where it does not answer.
+        """
         from dataclasses import replace
 
         from launcher.schedulers.responses import NOT_SET
@@ -267,15 +302,19 @@ class Runner:
         ]
 
     def scheduler_backends(self) -> builtins.list[str]:
-        """The names of all schedulers."""
+        """The names of all schedulers; none of them is made or asked."""
         return [*self._factories]
 
     def scheduler_run_opts(self, scheduler: str) -> runopts:
-        """The run options of a scheduler: names, types, defaults, help."""
+        """The run options of a scheduler: names, types, defaults, help. Raises UnknownSchedulerException."""
         return self._scheduler(scheduler).run_opts()
 
     def cfg_from_str(self, scheduler: str, *cfg_literals: str) -> dict[str, CfgVal]:
-        """Run options out of texts like `"log_dir=/tmp/logs,prepend_cwd=true"`; later ones win."""
+        """Run options out of texts like `"log_dir=/tmp/logs,prepend_cwd=true"`; later ones win.
+
+        Raises UnknownSchedulerException; InvalidRunConfigException for an option that there is not, with the
+        nearest name, and for a value of another type.
+        """
         opts = self.scheduler_run_opts(scheduler)
         merged: dict[str, CfgVal] = {}
         for literal in cfg_literals:
@@ -303,6 +342,21 @@ class Runner:
         from launcher.specs.handle import make_app_handle
 
         return make_app_handle(scheduler, self._name, app_id)
+
+
+def _options(cfg: Mapping[str, CfgVal] | None) -> dict[str, CfgVal]:
+    if cfg is None or isinstance(cfg, Mapping):
+        return dict(cfg or {})
+    raise LauncherError(f"run options are a dict, got {cfg!r}", hint="Runner.cfg_from_str reads text")
+
+
+def _checked(regex: str) -> None:
+    import re
+
+    try:
+        re.compile(regex)
+    except re.error as error:
+        raise LauncherError(f"`{regex}` is no regular expression: {error}") from None
 
 
 def _status(found: DescribeAppResponse | None) -> AppStatus | None:

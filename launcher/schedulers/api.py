@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.bound import BoundWorkspace as BoundWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,26 +57,14 @@ class ResourceRequired(SchedulerError, ValueError):
     """This scheduler places replicas by their resources, and a role names none."""
 
 
-class BoundWorkspace:
-    """A folder of files that travels with an app.
-
-    Attributes:
-        folder: absolute.
-        digest: of what it holds (`launcher.workspace.content_digest`).
-    """
-
-    __slots__ = ("digest", "folder")
-
-    def __init__(self, folder: str, digest: str) -> None:
-        self.folder = folder
-        self.digest = digest
-
-
 class Scheduler(ABC, Generic[T]):
     """Runs apps. `T` is the type of its requests (what `submit_dryrun` makes and `schedule` sends)."""
 
     builds_workspaces = False
     """Whether it can run an app in images that it makes of a workspace."""
+    workspace_option = ""
+    """The run option with the folder to run in, where a workspace is run in place."""
+    no_workspace_hint = "leave the workspace out, or use another scheduler"
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -201,24 +190,32 @@ class Scheduler(ABC, Generic[T]):
     # What all of them have
 
     def run_opts(self) -> runopts:
-        """The run options of this scheduler. Override `_run_opts`; overriding this works too."""
-        return self._run_opts()
+        """The run options of this scheduler, with those of its workspace mixin if it has one.
+
+        Override `_run_opts`; overriding this works too.
+        """
+        opts = self._run_opts()
+        of_workspace = getattr(self, "workspace_opts", None)
+        if of_workspace is not None:
+            opts.update(of_workspace())
+        return opts
 
     def submit(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object | None = None) -> str:
         """Dry run and schedule in one; returns the app id.
 
         Args:
-            workspace: a folder whose files go into the images of the app; "" is none.
+            workspace: files that every role of the app gets: the path of a folder, a
+                `launcher.workspace.Workspace`, or its text; "" is none.
 
         Raises InvalidRunConfigException for wrong run options, SchedulerError for a workspace where none
-        can be built.
+        can be built, WorkspaceError for one that cannot be read.
         """
-        bound = workspace_for(self, workspace)
-        if bound is None:
+        if not workspace:
             return self.schedule(self.submit_dryrun(app, cfg))
-        info = self.submit_dryrun(self.workspace_app(app, cfg, bound), cfg)
-        self.build_workspace(app, cfg, bound)
-        return self.schedule(info)
+        from launcher.schedulers.workspaces import dryrun_with
+
+        info = dryrun_with(self, app, cfg, workspace)
+        return self.schedule(info if info._build is None else info._build())
 
     def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
         """What `submit` would send, without sending it. `app` and `cfg` stay as they are.
@@ -235,6 +232,7 @@ class Scheduler(ABC, Generic[T]):
         return info
 
     def exists(self, app_id: str) -> bool:
+        """Whether `describe` knows the app."""
         return self.describe(app_id) is not None
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
@@ -285,21 +283,6 @@ def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) 
         hook(app, scheduler.backend, cfg)
 
 
-def workspace_for(scheduler: Scheduler[Any], workspace: object | None) -> BoundWorkspace | None:
-    """`bind_workspace` for a scheduler that can build it; None for no workspace ("" is none).
-
-    Raises SchedulerError for one that cannot.
-    """
-    if not workspace:
-        return None
-    if not scheduler.builds_workspaces:
-        raise SchedulerError(
-            f"{scheduler.backend} cannot build workspaces",
-            hint="leave the workspace out, or use another scheduler",
-        )
-    return bind_workspace(workspace)
-
-
 def bind_workspace(workspace: object) -> BoundWorkspace:
     """A folder (its path, absolute or relative to the current one) with the digest of what it holds.
 
@@ -325,6 +308,7 @@ class Reservation:
 
     @property
     def app_id(self) -> str:
+        """The id that the app will have."""
         return self.attempt.app_id
 
 
@@ -352,6 +336,7 @@ class Finished:
 
     @property
     def handle(self) -> str:
+        """The app's handle, `SCHEDULER://SESSION/APP_ID`."""
         return f"{self.scheduler}://{self.session}/{self.app_id}"
 
     def __repr__(self) -> str:

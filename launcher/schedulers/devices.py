@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 def efa_mounts(count: int) -> list[DeviceMount]:
+    """The first `count` EFA network devices of the machine, /dev/infiniband/uverbs0 and on."""
     return _numbered("/dev/infiniband/uverbs", count)
 
 
 def neuron_mounts(count: int) -> list[DeviceMount]:
+    """The first `count` AWS Neuron accelerators of the machine, /dev/neuron0 and on."""
     return _numbered("/dev/neuron", count)
 
 

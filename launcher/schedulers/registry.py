@@ -92,6 +92,7 @@ def get_scheduler_factories(group: str = GROUP, skip_defaults: bool = False) -> 
 
 
 def get_default_scheduler_name() -> str:
+    """The scheduler where neither a file nor a command line names one: `local_cwd`."""
     return next(iter(DEFAULT_SCHEDULERS))
 
 

@@ -98,7 +98,10 @@ class Role:
 
 @dataclass
 class AppDef:
-    """An app: roles that run together. `metadata` is for people and tools, no part of what runs."""
+    """An app: roles that run together. `metadata` is for people and tools, no part of what runs.
+
+    A value: nothing of ours edits one that it was handed. Nothing is checked here (`check_app` does).
+    """
 
     name: str
     roles: list[Role] = field(default_factory=list)

@@ -69,10 +69,12 @@ class Attempt:
 
     @property
     def handle(self) -> str:
+        """`SCHEDULER://SESSION/APP_ID`, as `parse_app_handle` takes it apart."""
         return f"{self.scheduler}://{self.key.session}/{self.app_id}"
 
     @property
     def is_live(self) -> bool:
+        """Whether it may have processes or containers, or will."""
         return self.state in LIVE_STATES
 
     def to_json(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ class AppDryRunInfo(Generic[T]):
     """The request of a scheduler with the function that prints it.
 
     `Scheduler.submit_dryrun` sets `_app`, `_cfg` and `_scheduler` to what the request was made from. The
-    request carries the symbolic app id, so one info may be scheduled more than once. `_build` makes the
-    images of a workspace; the Runner calls it before it schedules.
+    request carries the symbolic app id, so one info may be scheduled more than once. `_build` brings
+    the workspace along and gives the info to schedule; the Runner calls it before it schedules.
     """
 
     def __init__(self, request: T, fmt: Callable[[T], str]) -> None:
@@ -25,7 +25,7 @@ class AppDryRunInfo(Generic[T]):
         self._app: AppDef | None = None
         self._cfg: Mapping[str, CfgVal] = {}
         self._scheduler: Any = None
-        self._build: Callable[[], object] | None = None
+        self._build: Callable[[], AppDryRunInfo[T]] | None = None
 
     def __repr__(self) -> str:
         return self._fmt(self.request)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 else:  # every command parses handles, and typing.NamedTuple would cost it the import of typing
     ParsedAppHandle = namedtuple("ParsedAppHandle", "scheduler_backend session_name app_id")
+    ParsedAppHandle.__doc__ = "The three parts of a handle."
 
 
 class MalformedAppHandleException(LauncherError, ValueError):
@@ -65,6 +66,8 @@ def parse_app_handle(app_handle: AppHandle) -> ParsedAppHandle:
     The session may be empty; neither it nor the app id holds a slash.
     Raises MalformedAppHandleException.
     """
+    if not isinstance(app_handle, str):
+        raise MalformedAppHandleException(repr(app_handle))
     backend, scheme, rest = app_handle.partition("://")
     session, slash, app_id = rest.partition("/")
     if not (backend and scheme and slash and app_id) or "/" in app_id or "/" in backend or ":" in backend:

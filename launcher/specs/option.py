@@ -26,10 +26,12 @@ class runopt:
 
     @property
     def is_type_list_of_str(self) -> bool:
+        """Whether the type is `list[str]` or `List[str]`."""
         return get_origin(self.opt_type) is list and get_args(self.opt_type) == (str,)
 
     @property
     def is_type_dict_of_str(self) -> bool:
+        """Whether the type is `dict[str, str]` or `Dict[str, str]`."""
         return get_origin(self.opt_type) is dict and get_args(self.opt_type) == (str, str)
 
     def cast_to_type(self, value: str) -> CfgVal:

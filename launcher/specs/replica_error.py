@@ -9,9 +9,13 @@ Source: PyTorch, torch.distributed.elastic.multiprocessing.errors.
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, NamedTuple
 
 from launcher.specs.app import NONE
+
+_WIDTH = 160
+_MOST = 4096  # characters of a message that are looked at for its first line
 
 
 class ReplicaError(NamedTuple):
@@ -24,9 +28,10 @@ class ReplicaError(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first line of the message."""
-        lines = self.message.strip().splitlines()
-        return lines[0] if lines else "an error without a message"
+        """The first line of the message, cut and safe for a terminal."""
+        lines = self.message[:_MOST].strip().splitlines()
+        line = printable(lines[0].strip()) if lines else "an error without a message"
+        return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]} …"
 
 
 def read_error(text: str) -> ReplicaError | None:
@@ -35,7 +40,7 @@ def read_error(text: str) -> ReplicaError | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ReplicaError(text)
     reply = found.get("message") if isinstance(found, dict) else None
     if isinstance(reply, str):
@@ -52,9 +57,26 @@ def read_error(text: str) -> ReplicaError | None:
     )
 
 
+def printable(line: str) -> str:
+    """A line that programs wrote, so that it cannot drive the reader's terminal."""
+    line = line.expandtabs(4)
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def compact(text: str) -> str:
+    """JSON on one line; any other text as it is."""
+    try:
+        return json.dumps(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
 def _number(value: Any, kind: type) -> Any:
     """A number, also one written as text; None for anything else."""
     try:
-        return kind(value) if value and not isinstance(value, bool) else None
+        found = kind(value) if value and not isinstance(value, bool) else None
     except (TypeError, ValueError, OverflowError):
         return None
+    return found if found is None or isfinite(found) else None

@@ -71,6 +71,7 @@ class runopts:
         self._opts[cfg_key] = runopt(default, type_, required, help)
 
     def get(self, name: str) -> runopt | None:
+        """The option of that name; None when there is none."""
         return self._opts.get(name)
 
     def update(self, other: runopts) -> None:

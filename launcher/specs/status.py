@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from launcher.errors import LauncherError
 from launcher.specs.app import NONE
@@ -60,12 +60,21 @@ class RoleStatus:
     replicas: list[ReplicaStatus]
 
     def to_json(self) -> dict[str, Any]:
+        """The object `{"role": NAME, "replicas": [{field: value}]}`; states are members of AppState."""
         return {"role": self.role, "replicas": [asdict(replica) for replica in self.replicas]}
 
 
 @dataclass
 class AppStatus:
-    """The state of an app and what is known about how it came to it."""
+    """The state of an app and what is known about how it came to it.
+
+    Attributes:
+        num_restarts: of all its replicas together; -1 where nobody counts.
+        msg: why it ended so, in a short sentence; "" when there is nothing to say.
+        structured_error_msg: the JSON text of the replica's error that came first (`error.json`), or NONE.
+        ui_url: where a person can look further; None for nowhere.
+        roles: the replicas, by role in the order of the AppDef.
+    """
 
     state: AppState
     num_restarts: int = 0
@@ -75,6 +84,7 @@ class AppStatus:
     roles: list[RoleStatus] = field(default_factory=list)
 
     def is_terminal(self) -> bool:
+        """Whether the app has ended: succeeded, failed or cancelled."""
         return is_terminal(self.state)
 
     def raise_for_status(self) -> None:
@@ -155,7 +165,23 @@ def roll_up(replicas: Iterable[ReplicaStatus]) -> AppState:
     return max(states, default=AppState.UNKNOWN)
 
 
-def root_cause(replicas: Iterable[ReplicaStatus]) -> ReplicaStatus | None:
+class _Blamed(Protocol):
+    """What `root_cause` looks at."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def structured_error_msg(self) -> str: ...
+    @property
+    def ended_at(self) -> float | None: ...
+
+
+_B = TypeVar("_B", bound=_Blamed)
+
+
+def root_cause(replicas: Iterable[_B]) -> _B | None:
     """The replica whose error came first: later ones are mostly its effects. None when none left one."""
     from launcher.specs.replica_error import read_error
 
@@ -182,7 +208,7 @@ def _parsed(structured_error_msg: str) -> object:
 
     try:
         return json.loads(structured_error_msg)
-    except ValueError:
+    except (ValueError, RecursionError):
         return structured_error_msg
 
 
@@ -228,8 +254,10 @@ def _format_error_message(msg: str, header: str, width: int = 80) -> str:
     """`header` and `msg`, wrapped behind `width` and indented by the length of the header."""
     import textwrap
 
+    from launcher.specs.replica_error import printable
+
     paragraphs = [
-        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+        textwrap.wrap(printable(line), width, break_long_words=False, break_on_hyphens=False) or [""]
         for line in msg.rstrip().splitlines() or [""]
     ]
     indent = "\n        " + " " * len(header)

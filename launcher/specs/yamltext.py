@@ -12,30 +12,34 @@ _KEYWORDS = frozenset({"<<", "null", "true", "false", "yes", "no", "on", "off", 
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
 
 
-def to_yaml(value: object) -> str:
-    """Block style, keys sorted, one final newline. Mappings, sequences, text, numbers, booleans and None."""
-    lines = _block(value)
+def to_yaml(value: object, *, sort: bool = True) -> str:
+    """Block style, one final newline. Mappings, sequences, text, numbers, booleans and None.
+
+    Args:
+        sort: whether keys are sorted, or stay as they come.
+    """
+    lines = _block(value, sort)
     return "\n".join(lines) + "\n"
 
 
-def _block(value: object) -> list[str]:
+def _block(value: object, sort: bool) -> list[str]:
     if isinstance(value, Mapping) and value:
         out: list[str] = []
-        for key in sorted(value, key=str):
-            out += _entry(f"{_scalar(str(key))}:", value[key])
+        for key in sorted(value, key=str) if sort else value:
+            out += _entry(f"{_scalar(str(key))}:", value[key], sort)
         return out
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and value:
         out = []
         for item in value:
-            inner = _block(item)
+            inner = _block(item, sort)
             out.append(f"- {inner[0]}")
             out += [f"  {line}" for line in inner[1:]]
         return out
     return [_scalar(value)]
 
 
-def _entry(key: str, value: object) -> list[str]:
-    inner = _block(value)
+def _entry(key: str, value: object, sort: bool) -> list[str]:
+    inner = _block(value, sort)
     if isinstance(value, Mapping) and value:
         return [key, *(f"  {line}" for line in inner)]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and value:

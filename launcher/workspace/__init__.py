@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from launcher.workspace.api import WorkspaceMixin
     from launcher.workspace.context import WorkspaceError, content_digest
     from launcher.workspace.directory import DirWorkspaceMixin, TmpDirWorkspaceMixin
+    from launcher.workspace.docker_workspace import DockerWorkspaceMixin
     from launcher.workspace.ignore import Ignore, read_ignore
     from launcher.workspace.projects import Workspace
     from launcher.workspace.triggers import trigger_digest
+    from launcher.workspace.walk import walk_workspace
 
 __all__ = [
     "DirWorkspaceMixin",
+    "DockerWorkspaceMixin",
     "Ignore",
     "TmpDirWorkspaceMixin",
     "Workspace",
@@ -24,10 +27,12 @@ __all__ = [
     "content_digest",
     "read_ignore",
     "trigger_digest",
+    "walk_workspace",
 ]
 
 _HOMES = {
     "DirWorkspaceMixin": "directory",
+    "DockerWorkspaceMixin": "docker_workspace",
     "Ignore": "ignore",
     "TmpDirWorkspaceMixin": "directory",
     "Workspace": "projects",
@@ -36,6 +41,7 @@ _HOMES = {
     "content_digest": "context",
     "read_ignore": "ignore",
     "trigger_digest": "triggers",
+    "walk_workspace": "walk",
 }
 
 

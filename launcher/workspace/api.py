@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from launcher.workspace.projects import Workspace, merged
@@ -45,6 +45,19 @@ class WorkspaceMixin(Generic[T]):
             return
         with merged(given) as folder:
             self.build_workspace_and_update_role(role, folder, cfg)
+
+    def build_workspace_and_update_roles(
+        self, roles: Sequence[Role], workspace: Workspace | str, cfg: Mapping[str, CfgVal]
+    ) -> None:
+        """The same for all roles of an app; several projects are put together once."""
+        given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
+        if given.is_unmapped_single_project():
+            for role in roles:
+                self.build_workspace_and_update_role2(role, given, cfg)
+            return
+        with merged(given) as folder:
+            for role in roles:
+                self.build_workspace_and_update_role2(role, Workspace({folder: ""}), cfg)
 
     def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> T:
         """What `push_images` would push. Raises NotImplementedError where nothing can be pushed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.specs.runopts import InvalidRunConfigException
@@ -18,7 +18,21 @@ if TYPE_CHECKING:
     from launcher.specs.runopts import runopts
 
 
-class DirWorkspaceMixin(WorkspaceMixin[None]):
+class _OneFolder(WorkspaceMixin[None]):
+    """All roles of an app share one copy of the workspace."""
+
+    def build_workspace_and_update_roles(
+        self, roles: Sequence[Role], workspace: Workspace | str, cfg: Mapping[str, CfgVal]
+    ) -> None:
+        given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
+        for first in roles[:1]:
+            before = first.image
+            self.build_workspace_and_update_role2(first, given, cfg)
+            for other in roles[1:]:
+                other.image = first.image if first.image != before else other.image
+
+
+class DirWorkspaceMixin(_OneFolder):
     """Copies the workspace into the folder that the option `job_dir` names; roles run from there."""
 
     def workspace_opts(self) -> runopts:
@@ -51,7 +65,7 @@ class DirWorkspaceMixin(WorkspaceMixin[None]):
         role.image = folder
 
 
-class TmpDirWorkspaceMixin(WorkspaceMixin[None]):
+class TmpDirWorkspaceMixin(_OneFolder):
     """Copies the workspace into a new temporary folder, which is the caller's to remove."""
 
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:

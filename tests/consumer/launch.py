@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 import launcher
-from launcher.components import get_component, materialize_appdef
+from launcher.components import (
+    ComponentArgumentException,
+    ComponentFunctionValidator,
+    LinterMessage,
+    get_component,
+    get_components,
+    materialize_appdef,
+    validate,
+)
 from launcher.components.dist import ddp
-from launcher.runner import Runner, get_runner
+from launcher.components.structured_arg import StructuredJArgument
+from launcher.errors import LauncherError
+from launcher.runner import Runner, config, get_runner
 from launcher.schedulers import ListAppResponse, Stream, get_scheduler, get_scheduler_factories
 from launcher.specs import (
     AppDef,
@@ -17,6 +28,7 @@ from launcher.specs import (
     AppState,
     AppStatus,
     BindMount,
+    CfgVal,
     Resource,
     RetryPolicy,
     Role,
@@ -63,12 +75,37 @@ def follow(runner: Runner, handle: AppHandle) -> Iterator[str]:
     yield from runner.log_lines(handle, "trainer", 0, since=since, should_tail=True, streams=Stream.STDOUT)
 
 
+class Short(ComponentFunctionValidator):
+    """Components fit the eye."""
+
+    def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
+        return [self.message("too long", app_specs_func_def)] if len(app_specs_func_def.body) > 20 else []
+
+
+def by_name(runner: Runner) -> AppHandle | None:
+    """Components by name: with words, and with values."""
+    mistakes: list[str] = [found.description for found in validate("train.py", "trainer", [Short()])]
+    print(sorted(get_components()), mistakes, StructuredJArgument.parse_from("gpu.small", "2").nproc_per_node)
+    cfg: dict[str, CfgVal] = {"grace_s": 1.0}
+    config.apply("local_cwd", cfg)
+    try:
+        info = runner.dryrun_component("utils.sh", ["--num_replicas", "2", "--", "date"], "local_cwd", cfg)
+        print(info.request)
+        return runner.run_component("utils.echo", {"msg": "hi", "num_replicas": 2}, "local_cwd", cfg)
+    except ComponentArgumentException as error:
+        print([problem.name for problem in error.problems])
+    except LauncherError as error:
+        print(error, error.hint)
+    return None
+
+
 def main() -> bool:
     options: runopts = get_scheduler("local_cwd", "mine").run_opts()
     schedulers: list[str] = list(get_scheduler_factories())
     component = get_component("utils.echo")
     app: AppDef = materialize_appdef(component.fn, ["--msg", "hello"])
-    with get_runner(component_defaults={"utils.echo": {"msg": "hi"}}) as runner:
+    with get_runner(component_defaults=config.component_defaults()) as runner:
+        print(by_name(runner))
         handle = submit(runner, app)
         status: AppStatus | None = runner.wait(handle, timeout_s=60)
         apps: list[ListAppResponse] = runner.list("local_cwd")

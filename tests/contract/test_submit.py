@@ -66,6 +66,8 @@ def test_an_option_of_the_wrong_type_is_refused(case: Case) -> None:
 def test_a_workspace_is_refused_where_none_can_be_built(case: Case) -> None:
     if case.scheduler.builds_workspaces:
         pytest.skip(f"{case.name} builds workspaces")
+    if case.scheduler.workspace_option:
+        pytest.skip(f"{case.name} runs in the workspace itself")
     with pytest.raises(LauncherError, match="workspace"):
         case.scheduler.submit(case.app(), {}, workspace="/somewhere")
 

@@ -1,1 +1,1 @@
-"""A real distributed training job, two replicas of PyTorch: too large for the default test run."""
+"""Real distributed training jobs of PyTorch: too large for the default test run."""

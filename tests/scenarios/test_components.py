@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,9 +63,11 @@ def test_a_component_that_fails_gives_5(scenario):
     [
         (["utils.ecko"], 1, "did you mean `utils.echo`?"),
         (["nowhere.py:f"], 1, "there is no file nowhere.py"),
+        (["broken.py"], 1, "name the function in it as well: broken.py:FUNCTION"),
         (["utils.echo", "--mgs", "x"], 64, "component `utils.echo`: there is no argument `--mgs`"),
         (["utils.echo", "--num_replicas", "many"], 64, "`num_replicas`: want a number (int), got `many`"),
         (["utils.echo", "--msg=a", "--msg=b"], 64, "--msg is given twice"),
+        (["utils.echo", "--dryrun"], 64, "stands before the component: run --dryrun"),
         (["--var", "a=b", "utils.echo"], 64, "--var is for job files, and utils.echo is a component"),
         (["dist.ddp"], 1, "component `dist.ddp` failed: exactly one of --script and -m must be given"),
         (["broken.py:broken"], 1, "KeyError: 'x', line 3 of "),
@@ -76,6 +80,34 @@ def test_a_wrong_command_line_is_one_clear_error(scenario, words, code, said):
     done = scenario.launcher("run", *words, code=code)
     assert said in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.fixture
+def plugins(files):
+    """Two installed packages: one whose components have no prefix, one that cannot be imported."""
+    for name, module in (("good", "trainer"), ("broken", "broken_package.jobs")):
+        info = files.folder / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[launcher.components]\n_{name} = {module}\n")
+    (files.folder / "broken_package").mkdir()
+    (files.folder / "broken_package" / "__init__.py").write_text("raise RuntimeError('no driver')\n")
+    env = {**os.environ, "PYTHONPATH": f"{files.folder}:{os.environ.get('PYTHONPATH', '')}"}
+    return partial(files.launcher, env=env)
+
+
+def test_a_component_of_one_word_runs_and_a_file_of_its_name_comes_first(plugins, scenario):
+    assert "epochs=3" in plugins("run", "trainer", *TRAINER).out
+    assert plugins("convert", "trainer", *TRAINER).out.startswith("version: 1")
+    (scenario.folder / "trainer").write_text("version: 1\nname: x\n")
+    assert "trainer" in plugins("run", "trainer", code=6).err
+
+
+def test_a_package_that_cannot_be_imported_hides_no_other(plugins):
+    shown = plugins("components")
+    assert {"trainer", "utils.echo"} <= {line.split()[0] for line in shown.out.splitlines()}
+    assert "RuntimeError: no driver" in shown.err
+    assert plugins("run", "utils.echo", "--msg=hi").out == "hi\n"
 
 
 def test_help_behind_a_component_is_its_own(files):
@@ -140,6 +172,14 @@ def test_convert_writes_the_job_file_that_gives_the_same_app(files, words):
     assert files.launcher("fmt", "--check", str(path)).code == 0
 
 
+def test_convert_keeps_the_order_of_roles(scenario):
+    text = "from launcher.specs import AppDef, Role\ndef f() -> AppDef:\n"
+    text += "    return AppDef('f', [Role(name, '', entrypoint='true') for name in ('worker', 'chief')])\n"
+    (scenario.folder / "c.py").write_text(text)
+    out = scenario.launcher("convert", "c.py:f").out
+    assert out.index("worker:") < out.index("chief:")
+
+
 def test_convert_refuses_what_no_job_file_can_say(scenario):
     text = "from launcher.specs import AppDef, Role\n"
     text += "def f() -> AppDef: return AppDef('f', [Role('A_b', '', entrypoint='true')])\n"
@@ -185,6 +225,18 @@ def job(files):
 def test_a_job_file_with_a_component_is_applied_and_then_nothing_is_left_to_do(job):
     job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
     assert "Plan: no changes" in job.launcher("plan", "train.launcher.yaml").out
+
+
+def test_two_users_get_one_digest_for_a_mount_from_their_home(scenario):
+    path = scenario.folder / "x.launcher.yaml"
+    text = "version: 1\nname: x\nscheduler: local_docker\ncomponent: utils.sh\nargs:\n  args: [ls, /data]\n"
+    path.write_text(text + "  mounts: [type=bind, src=~/data, dst=/data, readonly]\n")
+    documents = [
+        json.loads(scenario.launcher("compile", path, "--json", env={**os.environ, "HOME": home}).out)
+        for home in ("/home/ada", "/home/bob")
+    ]
+    assert documents[0] == documents[1]
+    assert "~/data" in json.dumps(documents[0])
 
 
 def test_a_changed_component_file_is_a_changed_job(job):

@@ -30,6 +30,7 @@ FACES = {
     "launcher.specs.finder",
     "launcher.specs.file_linter",
     "launcher.components.component_test_base",
+    "launcher.workspace.docker_workspace",
 }
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace
 
@@ -87,6 +88,7 @@ def test_faces_are_for_users_alone():
     assert named_by == {  # for type checkers only
         ("launcher.specs", "launcher.specs.builders"),
         ("launcher.components", "launcher.components.component_test_base"),
+        ("launcher.workspace", "launcher.workspace.docker_workspace"),
     }
 
 

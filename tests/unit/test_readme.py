@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.snippets import blocks, shell
+
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE = (ROOT / "README.md").read_text()
-README = re.sub(
-    r"^## Job files$.*?(?=^## )", "", WHOLE, flags=re.M | re.S
-)  # test_readme_job_files has that one
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)
+# Two sections are stories of their own: test_readme_job_files, test_readme_components.
+README = re.sub(r"^## (?:Job files|Components)$.*?(?=^## )", "", WHOLE, flags=re.M | re.S)
+BLOCKS = blocks(README)
 COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines()]
 FIRST, SECOND, *TOUR = COMMANDS
 
@@ -32,12 +33,6 @@ def checkout(tmp_path, monkeypatch):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(folder)
-
-
-def shell(line, *, code=0):
-    got = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-    assert got.returncode == code, f"{line}\n{got.stdout}{got.stderr}"
-    return got.stdout + got.stderr
 
 
 def test_the_first_two_commands_set_up_a_virtual_environment_inside_the_checkout():

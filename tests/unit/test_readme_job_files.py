@@ -6,12 +6,13 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.unit.test_readme import WHOLE, checkout, shell
+from tests.snippets import blocks, shell, tell
+from tests.unit.test_readme import WHOLE, checkout
 
 __all__ = ["checkout"]  # the fixture
 
 SECTION = re.search(r"^## Job files$.*?(?=^## )", WHOLE, re.M | re.S)
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", SECTION[0] if SECTION else "", re.M | re.S)
+BLOCKS = blocks(SECTION[0] if SECTION else "")
 
 
 def test_the_section_begins_with_init():
@@ -19,20 +20,7 @@ def test_the_section_begins_with_init():
 
 
 def test_every_snippet_works_in_its_order(checkout):
-    said = ""
-    for kind, text in BLOCKS:
-        if kind == "yaml":
-            Path(text.splitlines()[0].removeprefix("# ")).write_text(text)
-        elif kind == "sh":
-            said = "".join(run(line) for line in text.splitlines())
-        else:
-            assert kind == "text"
-            assert text in said
-
-
-def run(line: str) -> str:
-    command, _, comment = line.partition("  #")
-    return shell(command, code=int(comment.removeprefix(" exits ")) if "exits" in comment else 0)
+    tell(BLOCKS)
 
 
 def test_the_jobs_shown_have_the_names_that_the_text_says(checkout):

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from launcher.cli.inspect_app import Inspected
+    from launcher.cli.inspect_app import Inspected, Replica
     from launcher.cli.render.tables import Cell
 
 _MOST_REPLICAS = 100  # shown one by one; of more, those that need a look
@@ -30,6 +30,11 @@ def status_text(found: Inspected, *, more: Mapping[str, str] | None = None, colo
     facts = [*_facts(found, now), *(more or {}).items()]
     size = max(len(name) for name, _ in facts)
     lines = [head, *(f"  {paint(name.ljust(size), 'dim', color)}  {value}" for name, value in facts)]
+    cause = found.root_cause
+    if cause and (error := cause.error):
+        from launcher.cli.render.error_text import root_cause_text
+
+        lines += ["", root_cause_text(cause, error, item.handle, color=color)]
     if found.replicas:
         lines += ["", _replicas(found, now, color)]
     return "\n".join(lines)
@@ -69,7 +74,7 @@ def _replicas(found: Inspected, now: float, color: bool) -> str:
             str(replica.num_restarts) if replica.num_restarts else "",
             ago(replica.started_at, now),
             took(replica.started_at, replica.ended_at, now if replica.state == "running" else None),
-            replica.message,
+            _why(replica),
         ]
         for replica in told
     ]
@@ -80,3 +85,13 @@ def _replicas(found: Inspected, now: float, color: bool) -> str:
     ]
     rest = f"{len(found.replicas)} replicas: {', '.join(counts)}" if quiet else ""
     return "\n".join(part for part in (text, rest) if part)
+
+
+def _why(replica: Replica) -> str:
+    """The first line of its error, and what its scheduler says."""
+    error = replica.error
+    if error is None:
+        return replica.message
+    from launcher.cli.render.error_text import short
+
+    return f"{short(error)} ({replica.message})" if replica.message else short(error)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 from launcher.schedulers.docker.engine_errors import EngineError
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.together import together
 from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
-from launcher.specs.status import ReplicaStatus, RoleStatus
+from launcher.specs.replica_error import compact
+from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,20 +20,23 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.status import ReplicaView
 
 _MOST = 1 << 20
+_MOST_FILES = 64  # each is two questions to the engine
 
 
 def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
     """The answer of `describe`; `errors` as from `error_files`."""
     labels, view = found.labels, found.view
     app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
+    roles = _roles(found, errors)
+    cause = root_cause(replica for role in roles for replica in role.replicas)
     return DescribeAppResponse(
         app_id=labels.app_id,
         state=app_state(view.state),
         num_restarts=view.num_restarts,
         msg=_message(found) or NONE,
-        structured_error_msg=next(iter(errors.values()), NONE),
+        structured_error_msg=cause.structured_error_msg if cause else NONE,
         metadata=labels.metadata,
-        roles_statuses=_roles(found, errors),
+        roles_statuses=roles,
         roles=app.roles if app else [],
         name=labels.name,
         exit_code=view.exit_code,
@@ -45,25 +47,26 @@ def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppRe
 
 
 def error_files(engine: EngineView, found: App) -> dict[tuple[str, int], str]:
-    """(role, replica) → what a failed replica left in its error file; the first to fail comes first.
+    """(role, replica) → what it left in its error file. Of replicas that have failed, or were stopped for it.
 
-    A file that cannot be read is as good as none: what else is known of the app matters more.
+    One that was told to stop by a person may have noted that; it is nobody's fault. A file that cannot be
+    read is as good as none: what else is known of the app matters more.
     """
-    failed = [each for each in found.view.replicas if each.state == "failed"]
-    failed.sort(key=lambda each: each.ended_at or 0.0)
-    texts = together(lambda each: _error_file(engine, each), failed)
-    return {(each.role, each.k): text for each, text in zip(failed, texts, strict=True) if text}
+    view = found.view
+    blamed = {"failed", "cancelled"} if view.state in ("failed", "lost") else {"failed"}
+    some = [each for each in view.replicas if each.state in blamed and each.id]
+    some.sort(key=lambda each: (each.state != "failed", each.ended_at or 0.0))
+    del some[_MOST_FILES:]
+    texts = together(lambda each: _error_file(engine, each), some)
+    return {(each.role, each.k): text for each, text in zip(some, texts, strict=True) if text}
 
 
 def _error_file(engine: EngineView, replica: ReplicaView) -> str:
     path = error_file(replica.role, replica.k)
     try:
-        text = (engine.read_file(replica.id, path, _MOST) or b"").decode(errors="replace")
-        return json.dumps(json.loads(text))
+        return compact((engine.read_file(replica.id, path, _MOST) or b"").decode(errors="replace"))
     except EngineError:
         return ""
-    except ValueError:
-        return text
 
 
 def _message(found: App) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-from launcher.schedulers.local import attemptfile
-from launcher.schedulers.local.request import ERROR_FILE
+from launcher.schedulers.local import attemptfile, errorfiles
 from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
-from launcher.specs.status import ReplicaStatus, RoleStatus
+from launcher.specs.replica_error import compact
+from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +26,18 @@ _URI_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 def response(app_id: str, app_dir: str, view: AppView, record: Record | None) -> DescribeAppResponse:
     """The answer of `describe`. `record` None: the app was reserved and not recorded yet."""
     request = attemptfile.read_request(app_dir) or {}
-    log_dirs = request.get("role_log_dirs") or {}
-    errors = _error_files(log_dirs)
+    roles = _roles(view, errorfiles.read(app_dir, view))
+    cause = root_cause(replica for role in roles for replica in role.replicas)
     app = _app(record)
     return DescribeAppResponse(
         app_id=app_id,
         state=app_state(view.state),
         num_restarts=view.num_restarts,
         msg=_message(view) or NONE,
-        structured_error_msg=_oldest(errors),
+        structured_error_msg=cause.structured_error_msg if cause else NONE,
         ui_url=_file_uri(request["log_dir"]) if request.get("log_dir") else None,
         metadata=app.metadata if app else {},
-        roles_statuses=_roles(view, errors),
+        roles_statuses=roles,
         roles=app.roles if app else [],
         name=app.name if app else "",
         exit_code=view.exit_code,
@@ -65,11 +64,11 @@ def _message(view: AppView) -> str:
     return "; ".join(part for part in (lost + view.message, *view.warnings) if part)
 
 
-def _roles(view: AppView, errors: dict[tuple[str, int], tuple[float, str]]) -> list[RoleStatus]:
+def _roles(view: AppView, errors: dict[tuple[str, int], str]) -> list[RoleStatus]:
     by_role: dict[str, list[ReplicaStatus]] = {}
     for replica in view.replicas:
-        error = errors.get((replica.role, replica.k), (0.0, NONE))[1]
-        by_role.setdefault(replica.role, []).append(_status(replica, error))
+        error = errors.get((replica.role, replica.k))
+        by_role.setdefault(replica.role, []).append(_status(replica, compact(error) if error else NONE))
     return [RoleStatus(role, sorted(found, key=lambda status: status.id)) for role, found in by_role.items()]
 
 
@@ -86,32 +85,6 @@ def _status(replica: ReplicaView, error: str) -> ReplicaStatus:
         ended_at=replica.ended_at,
         message="killed: out of memory" if replica.oom else "",
     )
-
-
-def _error_files(log_dirs: dict[str, list[str]]) -> dict[tuple[str, int], tuple[float, str]]:
-    """(role, k) → (time, text) of the replicas that left an error file; one half-written counts as it is."""
-    found = {}
-    for role, dirs in log_dirs.items():
-        for k, folder in enumerate(dirs):
-            path = os.path.join(folder, ERROR_FILE)
-            try:
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    found[role, k] = os.fstat(file.fileno()).st_mtime, _compact(file.read())
-            except OSError:
-                continue
-    return found
-
-
-def _compact(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text))
-    except ValueError:
-        return text
-
-
-def _oldest(errors: dict[tuple[str, int], tuple[float, str]]) -> str:
-    """The first error is the cause; later ones are mostly its effects."""
-    return min(errors.values())[1] if errors else NONE
 
 
 def _file_uri(path: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
+from launcher.schedulers.local.errorfiles import ERROR_FILE
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
-ERROR_FILE = "error.json"
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
 
 

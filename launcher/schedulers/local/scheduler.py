@@ -58,6 +58,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def __init__(self, session_name: str, *, backend: str = CWD, detach: bool = False) -> None:
         self._index: Index | None = None
         super().__init__(backend, session_name)
+        if backend == CWD:
+            self.workspace_option = "cwd"
+        else:
+            self.no_workspace_hint = "make the folder the image of the roles, or use local_cwd"
         self._detach = detach
         self._supervisors: list[Supervisor] = []
         self._lock = allocate_lock()
@@ -231,6 +235,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
             bury(self._state_dir, app_id, view)
         return view
+
+    def error_texts(self, app_id: str, view: AppView) -> dict[tuple[str, int], str]:
+        """(role, replica) → what it left in its error file."""
+        from launcher.schedulers.local.errorfiles import read
+
+        return read(self._app_dir(app_id), view)
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
         view = self.view(app_id)

@@ -169,6 +169,11 @@ def test_a_configured_default_of_the_rest_is_split_at_blanks():
     assert given(rest, "--first=a", "d", defaults={"args": "a b --c"})["args"] == ["d"]
 
 
+def test_a_configured_argument_that_there_is_not_is_said_to_be_of_configuration():
+    with pytest.raises(ComponentArgumentException, match="no argument `lost`, and configuration sets it"):
+        given(rest, "--first=a", defaults={"lost": "b"})
+
+
 def test_a_document_gives_values_of_their_types():
     config = {"text": "t", "maybe_number": 3, "rate": 1, "sizes": {"a": 1}, "pair": ["b", 2], "flag": True}
     got = given(every, config=config)

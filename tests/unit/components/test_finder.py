@@ -16,7 +16,9 @@ from launcher.components import (
     get_components,
     materialize_appdef,
     module_relname,
+    read_conf_file,
 )
+from launcher.components.finder import survey
 
 TRAIN = """\
 from __future__ import annotations
@@ -119,6 +121,72 @@ def test_a_module_that_cannot_be_imported_is_named(installed):
     installed("acme")
     with pytest.raises(ComponentNotFoundException, match=r"vision/utils.py: SystemExit: imported"):
         _ = get_component("acme.vision.utils.echo").fn
+
+
+def broken_package(folder, monkeypatch):
+    (folder / "acme_broken").mkdir()
+    (folder / "acme_broken" / "__init__.py").write_text("raise RuntimeError('no driver')\n")
+    info = folder / "acme_broken-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-broken\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[launcher.components]\n_ = acme_broken.parts\n")
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def test_a_package_that_cannot_be_imported_hides_no_other(installed, tmp_path, monkeypatch):
+    installed("acme")
+    broken_package(tmp_path, monkeypatch)
+    with pytest.warns(UserWarning, match="`acme_broken.parts` cannot be imported: RuntimeError: no driver"):
+        assert {"acme.vision.train", "utils.echo"} <= get_components().keys()
+    assert get_component("utils.echo").name == "utils.echo"
+    with pytest.raises(ComponentNotFoundException) as caught:
+        get_component("parts.mine")
+    assert "RuntimeError: no driver" in str(caught.value.hint)
+
+
+def test_a_file_that_is_no_python_hides_no_other(installed, tmp_path):
+    installed("acme")
+    (tmp_path / "acme_components" / "a.py").write_text("def f(:\n")
+    (tmp_path / "acme_components" / "b.py").write_bytes(b"# \xff\n")
+    found = survey()
+    assert "acme.vision.train" in found.components
+    assert ["a.py:1: invalid syntax" in found.broken[0], "b.py:1: not UTF-8" in found.broken[1]] == [True] * 2
+
+
+def test_a_survey_says_what_keeps_functions_from_being_components(installed):
+    installed("acme")
+    assert any("__init__.py:13: Missing type annotation" in line for line in survey().mistaken)
+
+
+@pytest.mark.parametrize("value", ["nowhere", "no module!", "", ".relative", "acme_components.nowhere"])
+def test_an_entry_point_that_leads_nowhere_is_told(installed, value):
+    installed("acme", package=value)
+    (line,) = survey().broken
+    assert "module" in line
+
+
+def test_an_attribute_in_an_entry_point_is_left_out(installed):
+    installed("acme", package="acme_components.vision:train")
+    assert get_component("acme.train").fn().name == "train"
+
+
+def test_a_package_without_init_is_looked_into_and_folders_without_one_below_are_not(tmp_path, monkeypatch):
+    for folder in ("acme_components", "acme_components/loose"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "jobs.py").write_text(TRAIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = [one.name for one in ModuleComponentsFinder("acme_components", "a").find([])]
+    assert found == ["a.jobs.train", "a.jobs.wrong"]
+
+
+def test_a_file_on_disk_is_read_before_one_of_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "def echo(" in read_conf_file("components/utils.py")
+    (tmp_path / "components").mkdir()
+    (tmp_path / "components" / "utils.py").write_text("mine")
+    assert read_conf_file("components/utils.py") == "mine"
+    with pytest.raises(FileNotFoundError):
+        read_conf_file("components/nowhere.py")
 
 
 def test_a_component_of_a_file(train):

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from launcher.components import DocstringValidator, LinterMessage, validate
+from launcher.components import (
+    ComponentFnVisitor,
+    ComponentFunctionValidator,
+    DocstringValidator,
+    LinterMessage,
+    validate,
+)
 
 
 @pytest.fixture
@@ -108,3 +116,21 @@ def test_descriptions_can_be_asked_for(lint):
     assert texts(lint(source, validators=[DocstringValidator()])) == [
         "Argument 'b' of function 'f' is not described"
     ]
+
+
+class NoLambdas(ComponentFunctionValidator):
+    def validate(self, app_specs_func_def):
+        found = [node for node in ast.walk(app_specs_func_def) if isinstance(node, ast.Lambda)]
+        return [self.message("no lambdas", node) for node in found]
+
+
+def test_a_rule_of_ones_own(lint):
+    source = "def f(a) -> AppDef:\n    return (lambda: a)()\n"
+    assert lint(source, validators=[NoLambdas()]) == [LinterMessage("NoLambdas", "no lambdas", 2, 12)]
+
+
+def test_a_visitor_looks_at_one_function_of_a_tree():
+    visitor = ComponentFnVisitor("f", None)
+    visitor.visit(ast.parse("def g(a): ...\ndef f(a) -> AppDef: ..."))
+    assert visitor.visited_function
+    assert texts(visitor.linter_errors) == ["Missing type annotation for argument 'a' in function 'f'"]

@@ -96,6 +96,21 @@ def test_what_is_wrong_is_told_with_its_place(project: Path, text: str, where: s
     assert what in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "where", "what", "hint"),
+    [
+        ('[cli.rum]\nscheduler = "local_dir"\n', ":1:1:", "`cli.rum` is no table", "`run`"),
+        ('[cli.run]\nsheduler = "local_dir"\n', ":2:1:", "`cli.run` has no `sheduler`", "`scheduler`"),
+    ],
+)
+def test_what_no_command_knows_is_refused(project: Path, text: str, where: str, what: str, hint: str) -> None:
+    write(project, text)
+    with pytest.raises(config.ConfigError) as error:
+        config.get_config("cli", "run", "scheduler")
+    assert f"{where} {what}" in str(error.value)
+    assert hint in (error.value.hint or "")
+
+
 def test_a_misspelt_option_gets_the_nearest_name(project: Path) -> None:
     write(project, "[schedulers.local_cwd]\ngrace = 1.0\n")
     with pytest.raises(config.ConfigError) as error:

@@ -165,6 +165,13 @@ def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, obje
     assert isinstance(invalid.value, ValueError), "as users of TorchX catch it"
 
 
+def test_what_is_no_app_and_what_are_no_options_is_refused(runner: Runner):
+    with pytest.raises(InvalidAppException, match="AppDef"):
+        runner.dryrun("demo", "memory")  # type: ignore[arg-type]
+    with pytest.raises(LauncherError, match="dict"):
+        runner.dryrun(app(), "memory", "queue=long")  # type: ignore[arg-type]
+
+
 def test_an_app_without_roles_is_refused(runner: Runner):
     with pytest.raises(InvalidAppException, match="at least one role"):
         runner.run(AppDef(name="empty"), "memory")
@@ -223,6 +230,29 @@ def test_the_session_of_a_handle_may_be_another_s(runner: Runner):
 def test_a_malformed_handle_is_refused(runner: Runner):
     with pytest.raises(MalformedAppHandleException):
         runner.status("demo-0")
+
+
+@pytest.mark.parametrize("handle", [None, 7, "", "memory://session", "memory:///", "://session/demo"])
+def test_what_is_no_handle_is_refused_with_its_form(runner: Runner, handle: object):
+    with pytest.raises(MalformedAppHandleException) as error:
+        runner.status(handle)  # type: ignore[arg-type]
+    assert "SCHEDULER://" in (error.value.hint or "")
+
+
+def test_a_wrong_regular_expression_is_refused_at_the_call(runner: Runner):
+    handle = runner.run(app(), "memory")
+    with pytest.raises(LauncherError, match="regular expression"):
+        runner.log_lines(handle, "main", regex="(")
+
+
+def test_progress_of_images_is_passed_on(runner: Runner, engines: list[MemoryScheduler]):
+    told: list[object] = []
+    runner._scheduler("memory")
+    engines[0].on_progress = None  # type: ignore[attr-defined]
+    runner.on_progress = lambda *what: told.append(what)
+    runner.run(app(), "memory")
+    engines[0].on_progress("id", "pulling", {})  # type: ignore[attr-defined]
+    assert told == [("id", "pulling", {})]
 
 
 def test_wait_returns_the_end(runner: Runner, engines: list[MemoryScheduler]):

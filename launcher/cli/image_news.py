@@ -1,0 +1,55 @@
+"""How far images are, for commands that submit one app and are no apply."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Any
+
+    from launcher.apply.events import Events
+    from launcher.cli.console import Console
+    from launcher.cli.watch import Watch
+
+
+class ImageNews:
+    """Shows pulls and builds as an apply does: in place on a terminal, else in lines. A context manager.
+
+    Nothing is loaded before there is something to show. Called from any thread.
+    """
+
+    def __init__(self, name: str, console: Console) -> None:
+        self._name = name
+        self._console = console
+        self._lock = allocate_lock()
+        self._watch: Watch | None = None
+        self._events: Events | None = None
+
+    def __enter__(self) -> ImageNews:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watch is not None:
+            self._watch.__exit__(kind, error, trace)
+
+    def __call__(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
+        from launcher.specs.jobkey import JobKey
+
+        events = self._begun()
+        events.introduce(JobKey("", "default", self._name), app_id=app_id)
+        events.progress(app_id, kind, facts)
+
+    def _begun(self) -> Events:
+        from launcher.apply.events import Events
+        from launcher.cli.watch import Watch
+
+        with self._lock:
+            if self._watch is None or self._events is None:
+                self._watch = Watch(self._console, format="text", wait=False, logs=False)
+                self._events = Events(self._watch.watching().on_event)
+            return self._events

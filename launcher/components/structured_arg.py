@@ -1,0 +1,74 @@
+"""Arguments that hold two things: `experiment/run`, and nodes x processes."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+
+from launcher.components.names import get_role_name
+
+
+@dataclass
+class StructuredNameArgument:
+    """`experiment/run`, each part with a default."""
+
+    experiment_name: str
+    run_name: str
+
+    def __str__(self) -> str:
+        return f"{self.experiment_name}/{self.run_name}"
+
+    @staticmethod
+    def parse_from(
+        name: str,
+        m: str | None = None,
+        script: str | None = None,
+        default_experiment_name: str = "default-experiment",
+    ) -> StructuredNameArgument:
+        """Read `e/r`, `e/`, `/r`, `r`, `/` or "". The run is called after the script or module by default.
+
+        Raises ValueError unless one of `m` and `script` is given.
+        """
+        if not m and not script:
+            raise ValueError("No main module or script specified")
+        if m and script:
+            raise ValueError("Both main module and script set")
+        experiment, slash, run = name.partition("/")
+        if not slash:
+            experiment, run = "", name
+        return StructuredNameArgument(experiment or default_experiment_name, run or get_role_name(script, m))
+
+
+@dataclass
+class StructuredJArgument:
+    """`nodes x processes per node`."""
+
+    nnodes: int
+    nproc_per_node: int
+
+    def __str__(self) -> str:
+        return f"{self.nnodes}x{self.nproc_per_node}"
+
+    @staticmethod
+    def parse_from(h: str, j: str) -> StructuredJArgument:
+        """Read `N`, with a process per GPU of the named resource `h`, or `NxM`.
+
+        Raises ValueError; UnknownResourceException for `h`.
+        """
+        from launcher.specs.resources import get_named_resources
+
+        found = re.fullmatch(r"(\d+)(?:x(\d+))?", j.strip())
+        if not found:
+            raise ValueError(f"Invalid format for `-j`: `{j}`; want NODES or NODESxPROCESSES, such as 2x4")
+        gpus = get_named_resources(h).gpu
+        if found[2] is None:
+            if gpus <= 0:
+                raise ValueError(
+                    f"nproc_per_node cannot be inferred from GPU count. `{h}` is not a GPU instance."
+                    " Write NODESxPROCESSES"
+                )
+            return StructuredJArgument(int(found[1]), gpus)
+        if gpus > 0 and int(found[2]) != gpus:
+            warnings.warn(f"{j}: {found[2]} processes per node, and {h} has {gpus} GPUs", stacklevel=3)
+        return StructuredJArgument(int(found[1]), int(found[2]))

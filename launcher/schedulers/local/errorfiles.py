@@ -1,0 +1,49 @@
+"""The error files that local replicas left, read with care: their programs may have put anything there."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from launcher.schedulers.local import attemptfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.appview import AppView
+
+ERROR_FILE = "error.json"
+MOST = 1 << 20
+"""Bytes of an error file that are read."""
+
+
+def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
+    """(role, replica) → what it wrote, whole or not. Of replicas that have failed, or were stopped for it.
+
+    One that was told to stop by a person may have noted that; it is nobody's fault.
+    """
+    blamed = {"failed", "cancelled", "lost"} if view.state in ("failed", "lost") else {"failed"}
+    wanted = [(replica.role, replica.k) for replica in view.replicas if replica.state in blamed]
+    if not wanted:
+        return {}
+    folders = (attemptfile.read_request(app_dir) or {}).get("role_log_dirs") or {}
+    found = {}
+    for role, k in wanted:
+        dirs = folders.get(role, ())
+        text = _text(os.path.join(dirs[k], ERROR_FILE)) if k < len(dirs) else ""
+        if text:
+            found[role, k] = text
+    return found
+
+
+def _text(path: str) -> str:
+    """The beginning of a file; "" for none, and for what is no file: reading a pipe might never end."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(fd, "rb", buffering=0) as file:
+            return (file.read(MOST) or b"").decode("utf-8", "replace") if _is_plain(fd) else ""
+    except OSError:
+        return ""
+
+
+def _is_plain(fd: int) -> bool:
+    return stat.S_ISREG(os.fstat(fd).st_mode)

@@ -1,0 +1,136 @@
+"""An app with its workspace on a scheduler: in images, by a workspace mixin of its own, or run in place.
+
+None of this edits an app that it is given, and a dry run leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.bound import BoundWorkspace
+from launcher.workspace.context import content_digest
+from launcher.workspace.ignore import WorkspaceError
+from launcher.workspace.projects import Workspace, merged, source_path
+
+if TYPE_CHECKING:
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.dryrun import AppDryRunInfo
+
+
+def has_mixin(scheduler: Any) -> bool:
+    """Whether its author made it of a `launcher.workspace.WorkspaceMixin`."""
+    return hasattr(scheduler, "build_workspace_and_update_roles")
+
+
+def dryrun_with(
+    scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
+) -> AppDryRunInfo[Any]:
+    """`scheduler.submit_dryrun` for an app with a workspace; its `_build` gives what is to be scheduled.
+
+    Raises SchedulerError for a scheduler that has no use for it, WorkspaceError for one that cannot be read.
+    """
+    if scheduler.builds_workspaces:
+        return _in_images(scheduler, app, cfg, workspace)
+    if has_mixin(scheduler):
+        info: AppDryRunInfo[Any] = scheduler.submit_dryrun(app, cfg)
+        given = as_workspace(workspace)
+        info._build = lambda: _by_mixin(scheduler, app, cfg, given)
+        return info
+    if scheduler.workspace_option:
+        cfg = _in_place(scheduler, cfg, as_workspace(workspace))
+        in_place: AppDryRunInfo[Any] = scheduler.submit_dryrun(app, cfg)
+        return in_place
+    raise SchedulerError(f"{scheduler.backend} cannot build workspaces", hint=scheduler.no_workspace_hint)
+
+
+def as_workspace(workspace: object) -> Workspace:
+    """A workspace in any form that callers have: a folder, text as `Workspace.from_str` reads it, or itself.
+
+    Raises WorkspaceError, and SchedulerError for what is none of these.
+    """
+    if isinstance(workspace, Workspace):
+        return workspace
+    if isinstance(workspace, BoundWorkspace):
+        return Workspace({workspace.folder: ""})
+    if isinstance(workspace, os.PathLike):
+        return Workspace({os.fspath(workspace): ""})
+    if not isinstance(workspace, str):
+        raise SchedulerError(f"a workspace is the path of a folder, or a Workspace, not {workspace!r}")
+    is_path = os.path.exists(os.path.expanduser(workspace))
+    return Workspace({workspace: ""}) if is_path else Workspace.from_str(workspace)
+
+
+@contextmanager
+def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
+    """The workspace as one folder: the only project itself, or a copy of all that is gone afterwards.
+
+    Args:
+        digest: what it was when somebody looked before; who reads the files then sees whether they changed.
+    """
+    if isinstance(workspace, BoundWorkspace):
+        yield workspace
+        return
+    given = as_workspace(workspace)
+    folder = _only_folder(given)
+    if folder is not None:
+        yield BoundWorkspace(folder, digest or content_digest(folder))
+        return
+    with merged(given) as copied:
+        yield BoundWorkspace(copied, digest or content_digest(copied))
+
+
+def _only_folder(workspace: Workspace) -> str | None:
+    """The folder that is the whole workspace; None where files must be brought together first."""
+    if not workspace.is_unmapped_single_project():
+        return None
+    path = source_path(str(workspace))
+    return path if os.path.isdir(path) else None
+
+
+def _in_images(
+    scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
+) -> AppDryRunInfo[Any]:
+    with bound(workspace) as found:
+        digest = found.digest
+        info: AppDryRunInfo[Any] = scheduler.submit_dryrun(scheduler.workspace_app(app, cfg, found), cfg)
+
+    def build() -> AppDryRunInfo[Any]:
+        with bound(workspace, digest) as again:
+            scheduler.build_workspace(app, cfg, again)
+        return info
+
+    info._build = build
+    return info
+
+
+def _by_mixin(
+    scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: Workspace
+) -> AppDryRunInfo[Any]:
+    """The request for a copy of the app whose roles have the workspace, which is built now."""
+    placed = replace(app, roles=deepcopy(app.roles))
+    scheduler.build_workspace_and_update_roles(placed.roles, workspace, scheduler.run_opts().resolve(cfg))
+    info: AppDryRunInfo[Any] = scheduler.submit_dryrun(placed, cfg)
+    return info
+
+
+def _in_place(scheduler: Any, cfg: Mapping[str, CfgVal], workspace: Workspace) -> dict[str, CfgVal]:
+    """The run options with the folder to run in. Raises SchedulerError for more than one folder."""
+    option, folder = scheduler.workspace_option, _only_folder(workspace)
+    if folder is None:
+        raise SchedulerError(
+            f"{scheduler.backend} runs apps in one folder, and this workspace is put together: {workspace}",
+            hint="give it one folder, or use local_docker",
+        )
+    given = cfg.get(option)
+    if given is not None and os.path.realpath(os.path.expanduser(str(given))) != os.path.realpath(folder):
+        raise WorkspaceError(
+            f"the workspace is {folder}, and the run option `{option}` is {given}",
+            hint="give only one of them",
+        )
+    return {**cfg, option: folder}

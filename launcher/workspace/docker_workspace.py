@@ -1,0 +1,7 @@
+"""The Docker workspace under the name that users know; it is built by the Docker scheduler's code."""
+
+from __future__ import annotations
+
+from launcher.schedulers.docker.workspace import DockerWorkspaceMixin
+
+__all__ = ["DockerWorkspaceMixin"]

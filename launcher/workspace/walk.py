@@ -1,0 +1,44 @@
+"""The files of a workspace, folder by folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from launcher.workspace.context import entries
+
+
+def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """What counts in a local folder, from the top: (folder, names of folders, names of files), like os.walk.
+
+    What the ignore files name is left out, and so are folders with nothing in them that counts. Links are
+    among the files, as they are, and not followed. Names come in the order of their bytes; a folder that the
+    caller takes out of the list is not gone into.
+
+    Raises WorkspaceError for a folder that cannot be read, or a wrong ignore file.
+    """
+    top = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    found: dict[str, tuple[list[str], list[str]]] = {"": ([], [])}
+    for entry in entries(top):
+        folder, _, name = entry.path.rpartition("/")
+        _add(found, folder)
+        found[folder][1].append(name)
+    yield from _visit(top, "", found)
+
+
+def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
+    """The folder, and those it lies in."""
+    if folder not in found:
+        parent, _, name = folder.rpartition("/")
+        _add(found, parent)
+        found[parent][0].append(name)
+        found[folder] = ([], [])
+
+
+def _visit(
+    top: str, folder: str, found: dict[str, tuple[list[str], list[str]]]
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    dirs, files = found[folder]
+    yield os.path.join(top, folder) if folder else top, dirs, files
+    for name in dirs:
+        yield from _visit(top, f"{folder}/{name}" if folder else name, found)

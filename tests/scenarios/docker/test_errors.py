@@ -1,0 +1,70 @@
+"""Structured errors of replicas in containers, and how far images are while `run` has them made."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from tests.docker_scenario import DockerScenario
+
+ERROR = json.dumps({"message": {"message": "ValueError: no data", "extraInfo": {"timestamp": "1700000000"}}})
+
+
+def test_the_root_cause_stands_above_the_replicas(scenario: DockerScenario) -> None:
+    script = f"echo '{ERROR}' > $TORCHELASTIC_ERROR_FILE; exit 3"
+    scenario.run_to_end(scenario.job(script), code=5)
+    shown = scenario.launcher("status", "job").out
+    block, table = shown[shown.index("ROOT CAUSE") :].split("REPLICA", 1)
+    assert "main/0: ValueError: no data" in block
+    assert "exit code 3" in block
+    assert "2023-11-1" in block
+    assert "ValueError: no data" in table
+    found = scenario.status("job")
+    assert found["root_cause"]["message"] == "ValueError: no data"
+    assert found["root_cause"]["host"] == found["replicas"][0]["host"] != ""
+    assert "main/0: ValueError: no data" in scenario.launcher("wait", "job", code=5).out
+
+
+def test_a_replica_that_was_stopped_for_another_may_be_the_cause(scenario: DockerScenario) -> None:
+    """The one whose error came first ended last: it took its time to fall."""
+    script = f"""
+    if [ $K = 1 ]; then
+      trap 'exit 9' TERM
+      echo '{ERROR}' > $TORCHELASTIC_ERROR_FILE; touch {scenario.folder}/told
+      while :; do sleep 0.05; done
+    fi
+    until [ -e {scenario.folder}/told ]; do sleep 0.05; done
+    exit 3
+    """
+    scenario.run_to_end(scenario.job(script, replicas=2, role="env: {K: $<replica_id>}"), code=5)
+    assert scenario.status("job")["root_cause"]["replica"] == 1
+
+
+def test_a_cancelled_app_has_no_cause(scenario: DockerScenario) -> None:
+    script = f"""
+    trap 'echo oops > $TORCHELASTIC_ERROR_FILE; exit 9' TERM
+    echo > {scenario.folder}/up; while :; do sleep 0.05; done
+    """
+    os.mkfifo(scenario.folder / "up")
+    scenario.apply(scenario.job(script))
+    (scenario.folder / "up").read_text()  # returns when the replica has written there
+    scenario.launcher("cancel", "job")
+    assert scenario.status("job")["root_cause"] is None
+
+
+def test_whatever_is_in_the_file_is_harmless(scenario: DockerScenario) -> None:
+    script = "head -c 3000000 /dev/zero > $TORCHELASTIC_ERROR_FILE; exit 3"
+    scenario.run_to_end(scenario.job(script), code=5)
+    shown = scenario.launcher("status", "job").out
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert len(shown) < 5000
+
+
+def test_run_tells_how_far_images_are(scenario: DockerScenario) -> None:
+    scenario.write("src/words.txt", scenario.token)
+    path = scenario.job("cat words.txt", top="workspace: src")
+    told = scenario.launcher("run", path)
+    assert told.out == scenario.token
+    assert "builds launcher-workspace:" in told.err
+    assert "has built launcher-workspace:" in told.err
+    assert "builds" not in scenario.launcher("run", path).err

@@ -1,0 +1,94 @@
+"""DockerWorkspaceMixin: images of workspaces for schedulers of other people, and their way to a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.runner import Runner
+from launcher.specs import AppDef, InvalidRunConfigException, Role
+from launcher.workspace import DockerWorkspaceMixin, WorkspaceError
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.registry import registry, tags
+from tests.unit.runner.engine import MemoryScheduler
+
+
+class ImageScheduler(DockerWorkspaceMixin, MemoryScheduler):
+    """Apps that would run images somewhere else."""
+
+
+@pytest.fixture
+def runner(token: str) -> Iterator[Runner]:
+    with Runner("s", {"mine": ImageScheduler}) as opened:
+        engine: Any = opened._scheduler("mine")
+        yield opened
+        for name in {role.image for app in engine.apps.values() for role in app.roles} - {SHELL_IMAGE}:
+            engine._docker_engine.remove_image(name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, token: str) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "mark").write_text(token)
+    return tmp_path / "src"
+
+
+def app() -> AppDef:
+    return AppDef("demo", [Role("r", SHELL_IMAGE, entrypoint="true")])
+
+
+def image_of(runner: Runner, handle: str) -> str:
+    found = runner.describe(handle)
+    assert found is not None
+    return found.roles[0].image
+
+
+def test_a_scheduler_gets_images_by_the_name_of_what_is_in_them(runner: Runner, folder: Path) -> None:
+    given = app()
+    first, again = (image_of(runner, runner.run(given, "mine", workspace=str(folder))) for _ in range(2))
+    assert first == again
+    assert first.startswith("launcher-workspace:")
+    assert given.roles[0].image == SHELL_IMAGE
+
+
+def test_its_options_stand_beside_those_of_the_scheduler(runner: Runner) -> None:
+    assert {"image_repo", "quiet", "queue"} <= dict(runner.scheduler_run_opts("mine")).keys()
+
+
+def test_nothing_connects_to_an_engine_before_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "nonsense")
+    with Runner("s", {"mine": ImageScheduler}) as runner:
+        runner.run(app(), "mine")
+
+
+def test_images_go_to_the_repository_that_is_asked_for(runner: Runner, folder: Path, tmp_path: Path) -> None:
+    engine: Any = runner._scheduler("mine")
+    local = image_of(runner, runner.run(app(), "mine", workspace=str(folder)))
+    built = AppDef("demo", [Role("r", local), Role("other", "busybox:1")])
+    with registry(tmp_path) as address:
+        repo, tag = f"{address}/team/{folder.parent.name.lower()}", local.rpartition(":")[2]
+        found = engine.dryrun_push_images(built, {"image_repo": repo})
+        assert found == {local: (repo, tag)}
+        assert [role.image for role in built.roles] == [f"{repo}:{tag}", "busybox:1"]
+        try:
+            engine.push_images(found)
+            assert tags(address, repo.partition("/")[2]) == [tag]
+        finally:
+            engine._docker_engine.remove_image(f"{repo}:{tag}")
+
+
+def test_without_a_repository_nothing_can_be_pushed() -> None:
+    built = AppDef("demo", [Role("r", "launcher-workspace:abc")])
+    with pytest.raises(InvalidRunConfigException, match="where to push"):
+        DockerWorkspaceMixin().dryrun_push_images(built, {})
+    assert built.roles[0].image == "launcher-workspace:abc"
+    assert DockerWorkspaceMixin().dryrun_push_images(app(), {}) == {}
+    DockerWorkspaceMixin().push_images({})
+
+
+def test_a_folder_that_is_not_there_is_an_error(runner: Runner, folder: Path) -> None:
+    with pytest.raises(WorkspaceError):
+        runner.run(app(), "mine", workspace=str(folder / "none"))

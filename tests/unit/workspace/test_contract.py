@@ -1,0 +1,259 @@
+"""What every workspace keeps: the same files arrive, whoever brings them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from launcher.schedulers.docker.engine import connect
+from launcher.specs import Role
+from launcher.workspace import (
+    DirWorkspaceMixin,
+    DockerWorkspaceMixin,
+    TmpDirWorkspaceMixin,
+    Workspace,
+    WorkspaceError,
+    WorkspaceMixin,
+    walk_workspace,
+)
+from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE
+
+
+class File(NamedTuple):
+    """What a role finds at a path."""
+
+    text: str
+    runs: bool = False
+    link: str = ""
+
+
+class Place:
+    """One kind of workspace: how it is built, and a look at what roles get."""
+
+    image = "before"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made = 0
+
+    def mixin(self) -> WorkspaceMixin[Any]:
+        raise NotImplementedError
+
+    def cfg(self) -> Mapping[str, Any]:
+        return {}
+
+    def build(self, workspace: Workspace | str, *roles: Role) -> list[Role]:
+        built = list(roles) or [Role("r", self.image)]
+        self.mixin().build_workspace_and_update_roles(built, workspace, self.cfg())
+        return built
+
+    def files(self, workspace: Workspace | str) -> dict[str, File]:
+        (role,) = self.build(workspace)
+        return self.look(role.image)
+
+    def look(self, image: str) -> dict[str, File]:
+        """Files by their path."""
+        found = {}
+        for folder, dirs, names in os.walk(image):
+            for name in [*names, *dirs]:
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    found[os.path.relpath(path, image)] = File("", link=os.readlink(path))
+                elif os.path.isfile(path):
+                    runs = bool(os.stat(path).st_mode & stat.S_IXUSR)
+                    found[os.path.relpath(path, image)] = File(Path(path).read_text(), runs)
+        return found
+
+    def left(self) -> list[str]:
+        """What was made and is there."""
+        return sorted(os.listdir(self.folder))
+
+    def clear(self) -> None:
+        """Nothing stays after a test."""
+
+
+class DirPlace(Place):
+    def mixin(self) -> WorkspaceMixin[Any]:
+        return DirWorkspaceMixin()
+
+    def cfg(self) -> Mapping[str, Any]:
+        self.made += 1
+        return {"job_dir": str(self.folder / f"job{self.made}")}
+
+
+class TmpDirPlace(Place):
+    def mixin(self) -> WorkspaceMixin[Any]:
+        return TmpDirWorkspaceMixin()
+
+
+class DockerPlace(Place):
+    """Images. Each holds the files of the image below it as well, which are none of the workspace."""
+
+    image = SHELL_IMAGE
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.engine = connect()
+        self.daemon = Daemon()
+        self.images: set[str] = set()
+        self.below = set(self._export(self.image))
+        self.before = self._names()
+
+    def mixin(self) -> WorkspaceMixin[Any]:
+        return DockerWorkspaceMixin(docker_client=self.engine)
+
+    def build(self, workspace: Workspace | str, *roles: Role) -> list[Role]:
+        built = super().build(workspace, *roles)
+        self.images |= {role.image for role in built}
+        return built
+
+    def look(self, image: str) -> dict[str, File]:
+        return {path: file for path, file in self._export(image).items() if path not in self.below}
+
+    def left(self) -> list[str]:
+        return [*super().left(), *sorted(self._names() - self.before)]
+
+    def clear(self) -> None:
+        for image in self.images - {self.image}:
+            self.engine.remove_image(image)
+        self.engine.close()
+
+    def _names(self) -> set[str]:
+        return {image.name for image in self.daemon.images() if "launcher-workspace:" in image.name}
+
+    def _export(self, image: str) -> dict[str, File]:
+        made = self.daemon.ask("POST", "/containers/create", {"Image": image, "Cmd": ["true"]})["Id"]
+        try:
+            data = self.daemon.ask("GET", f"/containers/{made}/export")
+        finally:
+            self.daemon.ask("DELETE", f"/containers/{made}", force="1", v="1")
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            return {
+                member.name: _of_member(member, tar)
+                for member in tar
+                if member.issym() or (member.isfile() and member.size < 1 << 16)
+            }
+
+
+def _of_member(member: tarfile.TarInfo, tar: tarfile.TarFile) -> File:
+    if member.issym():
+        return File("", link=member.linkname)
+    file = tar.extractfile(member)
+    assert file is not None
+    return File(file.read().decode(errors="replace"), bool(member.mode & 0o100))
+
+
+@pytest.fixture(params=["directory", "temporary", "docker"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    if request.param == "docker":
+        request.getfixturevalue("token")
+        found: Place = DockerPlace(folder)
+    else:
+        found = {"directory": DirPlace, "temporary": TmpDirPlace}[request.param](folder)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield found
+    found.clear()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a program, links, files to leave behind, and a mark that no other test has."""
+    folder = tmp_path / "project"
+    (folder / "sub" / "deep").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "empty").mkdir()
+    files = {
+        "run.sh": "#!/bin/sh\n",
+        "sub/a.py": "a = 1\n",
+        "sub/deep/b.py": "b = 1\n",
+        "sub/deep/b.log": "",
+        "secret.env": "",
+        ".git/HEAD": "",
+        ".dockerignore": "*.env\n**/*.log\n!sub/keep.log\n",
+        "sub/keep.log": "",
+        "mark": str(tmp_path),
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (folder / "run.sh").chmod(0o755)
+    (folder / "gone").symlink_to("nowhere")
+    (folder / "inner").symlink_to("sub")
+    return folder
+
+
+COUNTS = [".dockerignore", "gone", "inner", "mark", "run.sh", "sub/a.py", "sub/deep/b.py", "sub/keep.log"]
+
+
+def test_the_files_that_count_arrive_as_they_are(place: Place, project: Path) -> None:
+    found = place.files(str(project))
+    assert sorted(found) == COUNTS
+    assert found["sub/a.py"] == File("a = 1\n")
+    assert found["run.sh"] == File("#!/bin/sh\n", runs=True)
+    assert found["gone"] == File("", link="nowhere")
+    assert found["inner"] == File("", link="sub")
+
+
+def test_a_walk_names_the_same_files(place: Place, project: Path) -> None:
+    walked = [
+        os.path.relpath(os.path.join(folder, name), project)
+        for folder, _, files in walk_workspace(project)
+        for name in files
+    ]
+    assert sorted(walked) == sorted(place.files(str(project)))
+
+
+def test_projects_lie_where_they_are_mapped_and_later_ones_win(place: Place, project: Path) -> None:
+    (project.parent / "one.txt").write_text("1")
+    (project.parent / "two").mkdir()
+    (project.parent / "two" / "a.py").write_text("a = 2\n")
+    given = {str(project): "", str(project.parent / "one.txt"): "lib/", str(project.parent / "two"): "sub"}
+    found = place.files(Workspace(given))
+    assert sorted(found) == sorted([*COUNTS, "lib/one.txt"])
+    assert found["sub/a.py"].text == "a = 2\n"
+    assert found["run.sh"].runs
+
+
+def test_several_projects_leave_no_copy_beside_what_was_made(place: Place, project: Path) -> None:
+    built = place.build(Workspace({str(project): "", str(project / "sub"): "lib"}))
+    assert len(place.left()) == 1
+    assert built[0].image.endswith(place.left()[0].rpartition("/")[2])
+
+
+def test_a_missing_folder_is_an_error_and_leaves_nothing(place: Place, project: Path) -> None:
+    for given in ({str(project / "none"): ""}, {str(project): "", str(project / "none"): "lib"}):
+        role = Role("r", place.image)
+        with pytest.raises(WorkspaceError, match="none"):
+            place.build(Workspace(given), role)
+        assert role.image == place.image
+        assert place.left() == []
+
+
+def test_every_role_gets_it(place: Place, project: Path) -> None:
+    one, other = place.build(str(project), Role("a", place.image), Role("b", place.image))
+    assert one.image == other.image != place.image
+    assert "run.sh" in place.look(other.image)
+
+
+def test_only_the_image_of_a_role_is_changed(place: Place, project: Path) -> None:
+    role = Role("r", place.image, entrypoint="sh", args=["run.sh"], env={"A": "1"})
+    before = copy.deepcopy(role)
+    place.build(str(project), role)
+    assert replace(role, image=before.image) == before
+
+
+def test_what_is_there_is_not_touched(place: Place, project: Path) -> None:
+    before = sorted(str(path) for path in project.rglob("*"))
+    place.build(str(project))
+    assert sorted(str(path) for path in project.rglob("*")) == before

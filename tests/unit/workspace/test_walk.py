@@ -1,0 +1,56 @@
+"""walk_workspace: like os.walk, of what counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.workspace import WorkspaceError, walk_workspace
+
+
+def write(folder: Path, *names: str, ignore: str = "") -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    if ignore:
+        (folder / ".launcherignore").write_text(ignore)
+    return folder
+
+
+def test_folders_come_from_the_top_with_what_counts_in_them(tmp_path: Path) -> None:
+    write(tmp_path, "b.py", "a.py", "sub/x", "sub/deep/y", "out/z", "empty/.git/HEAD", ignore="out\n")
+    assert list(walk_workspace(tmp_path)) == [
+        (str(tmp_path), ["sub"], ["a.py", "b.py"]),
+        (str(tmp_path / "sub"), ["deep"], ["x"]),
+        (str(tmp_path / "sub/deep"), [], ["y"]),
+    ]
+
+
+def test_what_is_taken_back_is_reached(tmp_path: Path) -> None:
+    write(tmp_path, "out/a", "out/keep/b", ignore="out\n!out/keep\n")
+    assert [(Path(folder).name, files) for folder, _, files in walk_workspace(tmp_path)] == [
+        (tmp_path.name, []),
+        ("out", []),
+        ("keep", ["b"]),
+    ]
+
+
+def test_a_folder_that_the_caller_drops_is_not_gone_into(tmp_path: Path) -> None:
+    write(tmp_path, "one/a", "two/b")
+    seen = []
+    for folder, dirs, _ in walk_workspace(tmp_path):
+        seen.append(Path(folder).name)
+        dirs[:] = [name for name in dirs if name != "one"]
+    assert seen == [tmp_path.name, "two"]
+
+
+def test_links_are_files_and_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, "sub/a")
+    (tmp_path / "link").symlink_to("sub")
+    assert next(walk_workspace(tmp_path))[1:] == (["sub"], ["link"])
+
+
+def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError):
+        list(walk_workspace(tmp_path / "none"))
