@@ -104,4 +104,12 @@ class StartError(SchedulerError):
 
 
 class ReservedError(SchedulerError):
-    """The app id is taken by somebody else."""
+    """The app id is somebody else's. `owner` says whose, `state` how far that app has come."""
+
+    def __init__(self, app_id: str, state: str, owner: str = "") -> None:
+        super().__init__(
+            f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
+            hint="plan again: somebody applied the same job meanwhile",
+        )
+        self.owner = owner
+        self.state = state

@@ -33,6 +33,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(trylast=True)  # after xdist has seen its workers off
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The last session on an engine removes what its tests shared, and fails when anything else is left."""
+    engine_tidy.part()
     before = session.config.stash.get(BEFORE, None)
     if before is None or not Daemon().answers():
         return

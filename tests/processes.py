@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 
 SUPERVISOR = b"launcher.schedulers.local.supervisor"
+AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 
 
 def of_home(home: str) -> list[int]:
@@ -52,7 +53,7 @@ def with_argument(text: str) -> list[int]:
 
 
 def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
-    """Wait until none of the processes lives any more. Kernel notification, no polling."""
+    """Wait until none of the processes lives any more: told by the kernel, and seen to where it forgets."""
     deadline = time.monotonic() + timeout_s
     for pid in pids:
         try:
@@ -62,8 +63,9 @@ def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
         try:
             poll = select.poll()
             poll.register(fd, select.POLLIN)
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                return False
+            while not poll.poll(max(0.0, min(deadline - time.monotonic(), AGAIN_S)) * 1000):
+                if time.monotonic() > deadline:
+                    return False
         finally:
             os.close(fd)
     return True

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.api import OnProgress
 
+ANY_SESSION = "launcher"
+
 
 class Engines:
-    """One scheduler per name, detached: what an apply starts outlives the apply. A context manager.
+    """A scheduler per name and session, detached: what an apply starts outlives the apply. A context manager.
 
     Args:
         readonly: the schedulers get no means to change anything at their engines, where they can do without.
@@ -25,15 +27,18 @@ class Engines:
     def __init__(
         self, *, readonly: bool = False, take_over: bool = False, on_progress: OnProgress | None = None
     ) -> None:
-        self._made: dict[str, StagedScheduler[Any]] = {}
+        self._made: dict[tuple[str, str], StagedScheduler[Any]] = {}
         self._params = {"readonly": True} if readonly else {}
         self._take_over = take_over
         self._on_progress = on_progress
 
-    def get(self, name: str) -> StagedScheduler[Any]:
-        """Raises UnknownSchedulerException, and SchedulerError for one that cannot be planned and applied."""
-        if name not in self._made:
-            scheduler = get_scheduler(name, "launcher", detach=True, **self._params)
+    def get(self, name: str, session: str = ANY_SESSION) -> StagedScheduler[Any]:
+        """The scheduler; its session matters to dry runs alone, for attempts know theirs.
+
+        Raises UnknownSchedulerException, and SchedulerError for one that cannot be planned and applied.
+        """
+        if (name, session) not in self._made:
+            scheduler = get_scheduler(name, session, detach=True, **self._params)
             if not isinstance(scheduler, StagedScheduler):
                 raise SchedulerError(
                     f"the scheduler `{name}` cannot be planned and applied",
@@ -41,8 +46,8 @@ class Engines:
                 )
             scheduler.take_over = self._take_over
             scheduler.on_progress = self._on_progress
-            self._made[name] = scheduler
-        return self._made[name]
+            self._made[name, session] = scheduler
+        return self._made[name, session]
 
     def close(self) -> None:
         for scheduler in self._made.values():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from time import time
 from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events
+from launcher.errors import SchedulerError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.api import BoundWorkspace, Reservation, StagedScheduler
 from launcher.specs.app import AppDef
@@ -45,7 +47,7 @@ def bound(launch: Launch, scheduler: StagedScheduler[Any]) -> tuple[AppDef, dict
 
 def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
     """The exact request, under the symbolic app id. Whatever the scheduler refuses, it refuses here."""
-    scheduler = engines.get(launch.scheduler)
+    scheduler = engines.get(launch.scheduler, launch.key.session)
     app, cfg = bound(launch, scheduler)
     workspace = workspace_of(launch, scheduler)
     if workspace is not None:
@@ -107,8 +109,9 @@ def submit(
         scheduler.start(reservation)
     except BaseException:
         scheduler.abort(reservation)
-        if scheduler.attempt(step.app_id) is None:
-            ledger.forget(step.app_id)
+        with suppress(SchedulerError):  # it cannot be asked, and why is what we are about to tell
+            if scheduler.attempt(step.app_id) is None:
+                ledger.forget(step.app_id)
         raise
     started = replace(attempt, state="running", started_at=time())
     events.tell("started", step.key, **about)

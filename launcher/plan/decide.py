@@ -311,4 +311,6 @@ def _ending(attempt: Attempt) -> str:
     """`attempt 2 failed: trainer/1 exited with 17`."""
     verb = {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[attempt.state]
     told = attempt.message or ("" if attempt.exit_code is None else f"exit code {attempt.exit_code}")
+    if told == attempt.drift:
+        told = ""  # the reason `drift` says it
     return f"attempt {attempt.number} {verb}" + (f": {' '.join(told.split())}" if told else "")

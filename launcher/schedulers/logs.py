@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from launcher.schedulers.responses import Stream
 
@@ -220,3 +221,24 @@ def text_lines(chunks: Iterable[bytes]) -> Iterator[str]:
         for line in first:
             yield line + "\n"
         yield last + "\n" if ended else last
+
+
+def as_text(
+    read: Callable[..., Iterator[tuple[str, int, bytes]]],
+    app_id: str,
+    replica: tuple[str, int],
+    since: datetime | None,
+    until: datetime | None,
+    follow: bool,
+    streams: Stream | None,
+) -> Iterator[str]:
+    """The lines of a replica, where `read` is the `log_chunks` of its scheduler."""
+    chunks = read(
+        app_id,
+        [replica],
+        since=since.timestamp() if since else None,
+        until=until.timestamp() if until else None,
+        follow=follow,
+        stream=str(streams.value) if streams else COMBINED,
+    )
+    return text_lines(data for _, _, data in chunks)

@@ -1,68 +1,58 @@
-"""P4, P5 and P6 with containers: to start an app, to list, to notice its end, to read its log back."""
+"""P4, to start an app in containers and to list them; then P5 and P6 of `docker_ends`."""
 
 from __future__ import annotations
 
-import http.client
 import json
+import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.containers import THREADS, Containers, Ends, app_of, seconds
+from tests.benchmarks.docker_ends import EndsAndLogs
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.peers import peer
-from tests.benchmarks.wait import _fifo, _opener
-from tests.benchmarks.world import launcher, took, world
+from tests.benchmarks.world import took, world
 from tests.engines import tidy
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
-
-THREADS = 4
-NETWORK = "launcher-bench"
 
 
 def rows(settings: Settings) -> Iterator[Row]:
     tidy.join()
     daemon, token = Daemon(), tidy.new_token()
     with world() as folder:
+        bench = Starts(daemon, token, folder)
         label = {"launcher.session": token}
-        daemon.ask("POST", "/networks/create", {"Name": NETWORK, "Labels": label})
-        bench = Bench(daemon, token, folder)
+        daemon.ask("POST", "/networks/create", {"Name": bench.network, "Labels": label})
+        ends = EndsAndLogs(daemon, token, folder)
         try:
             for replicas in (10, 30):
                 count = settings.size(replicas)
                 yield bench.started(settings, count)
                 yield bench.finished(settings, count)
             yield bench.listed(settings, settings.size(30))
-            yield bench.noticed(settings)
-            yield from bench.logs(settings)
+            yield ends.noticed(settings)
+            yield from ends.logs(settings)
         finally:
             bench.clear()
-            daemon.remove(thing for thing in daemon.networks() if thing.name == NETWORK)
+            daemon.remove(thing for thing in daemon.networks() if thing.name == bench.network)
 
 
-class Bench:
-    """What all figures share. Every measurement removes its containers before it returns, unmeasured."""
-
-    def __init__(self, daemon: Daemon, token: str, folder: Path) -> None:
-        self.daemon = daemon
-        self.token = token
-        self.folder = folder
-
-    def clear(self) -> None:
-        own = tidy.of_token(self.token, self.daemon.everything())
-        self.daemon.remove(thing for thing in own if thing.kind in ("container", "volume"))
-
-    # P4
+class Starts(Containers):
+    """To all started, to all finished, and the list of them."""
 
     def started(self, settings: Settings, count: int) -> Row:
         return compare(
             f"{count} containers, to all started",
             floor=lambda: self.raw(count, ["sleep", "300"]),
             ours=lambda: self.ours(count, ["sleep", "300"], wait=False),
-            peers=self._loop(settings, count) | self._sdk(settings, count) | self._compose(settings, count),
+            peers={"ours by reserve, create, start": lambda: self.staged(count, ["sleep", "300"])}
+            | self._loop(settings, count)
+            | self._sdk(settings, count)
+            | self._compose(settings, count),
             target="<= 1.15",
             rounds=settings.rounds,
             note=f"floor: raw HTTP, {THREADS} threads, a network of its own",
@@ -83,14 +73,14 @@ class Bench:
             "Image": SHELL_IMAGE,
             "Cmd": command,
             "Labels": {"launcher.session": self.token},
-            "HostConfig": {"NetworkMode": NETWORK, "Init": True},
+            "HostConfig": {"NetworkMode": self.network, "Init": True},
         }
 
         def create(_: int) -> str:
             return str(self.daemon.ask("POST", "/containers/create", body)["Id"])
 
         started = time.perf_counter()
-        events = _Ends(self.daemon, f"launcher.session={self.token}") if ends else None
+        events = Ends(self.daemon, f"launcher.session={self.token}") if ends else None
         with ThreadPoolExecutor(THREADS) as pool:
             made = list(pool.map(create, range(count)))
             list(pool.map(lambda one: self.daemon.ask("POST", f"/containers/{one}/start"), made))
@@ -108,13 +98,31 @@ class Bench:
 
         with get_runner(self.token, detach=True) as runner:
             runner.scheduler_run_opts("local_docker")
-            app = _app(command, count)
+            app = app_of(command, count)
             started = time.perf_counter()
             handle = runner.run(app, "local_docker", {"grace_s": 0.0})
             if wait:
                 runner.wait(handle)
             elapsed = time.perf_counter() - started
             runner.cancel(handle)
+        self.clear()
+        return elapsed
+
+    def staged(self, count: int, command: list[str]) -> float:
+        """The same app as an apply submits it."""
+        from launcher.schedulers import StagedScheduler, get_scheduler
+
+        app, cfg = app_of(command, count), {"grace_s": 0.0}
+        scheduler = get_scheduler("local_docker", self.token, detach=True)
+        assert isinstance(scheduler, StagedScheduler)
+        attempt = attempt_of(app, scheduler.run_opts().resolve(cfg), self.token)
+        started = time.perf_counter()
+        reservation = scheduler.reserve(attempt)
+        scheduler.create(reservation, app, cfg)
+        scheduler.start(reservation)
+        elapsed = time.perf_counter() - started
+        scheduler.cancel(attempt.app_id)
+        scheduler.close()
         self.clear()
         return elapsed
 
@@ -126,7 +134,7 @@ class Bench:
             "never",
             "--init",
             "--network",
-            NETWORK,
+            self.network,
             "--label",
             f"launcher.session={self.token}",
         ]
@@ -143,7 +151,7 @@ class Bench:
     def _sdk(self, settings: Settings, count: int) -> dict[str, Callable[[], float]]:
         if not settings.peers:
             return {}
-        import docker
+        import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         client = docker.from_env()
         make = partial(
@@ -151,19 +159,19 @@ class Bench:
             SHELL_IMAGE,
             ["sleep", "300"],
             init=True,
-            network=NETWORK,
+            network=self.network,
             labels={"launcher.session": self.token},
         )
 
-        def run() -> float:
+        def run(threads: int) -> float:
             started = time.perf_counter()
-            for _ in range(count):
-                make().start()
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(lambda _: make().start(), range(count)))
             elapsed = time.perf_counter() - started
             self.clear()
             return elapsed
 
-        return {"SDK, 1 thread": run}
+        return {f"SDK, {n} threads": partial(run, n) for n in (THREADS, 1)}
 
     def _compose(self, settings: Settings, count: int) -> dict[str, Callable[[], float]]:
         file = self.folder / "docker-compose.yml"
@@ -184,12 +192,12 @@ class Bench:
         from launcher.schedulers import get_scheduler
 
         scheduler = get_scheduler("local_docker", self.token, detach=True)
-        app_id = scheduler.submit(_app(["sleep", "300"], count), {"grace_s": 0.0})
+        app_id = scheduler.submit(app_of(["sleep", "300"], count), {"grace_s": 0.0})
         query = {"all": 1, "filters": json.dumps({"label": ["launcher.app-id"]})}
         row = compare(
             f"list of {count} containers",
-            floor=lambda: _seconds(lambda: self.daemon.ask("GET", "/containers/json", **query)),
-            ours=lambda: _seconds(scheduler.list),
+            floor=lambda: seconds(lambda: self.daemon.ask("GET", "/containers/json", **query)),
+            ours=lambda: seconds(scheduler.list),
             target="<= 2",
             rounds=settings.rounds * 5,
         )
@@ -198,111 +206,19 @@ class Bench:
         self.clear()
         return row
 
-    # P5
 
-    def noticed(self, settings: Settings) -> Row:
-        return compare(
-            "exit of a container -> Scheduler.wait returns",
-            floor=self._event,
-            ours=self._wait,
-            target="<= 1.3",
-            rounds=settings.rounds * 2,
-            note="floor: the event stream",
-        )
+def attempt_of(app: Any, cfg: Mapping[str, Any], project: str) -> Any:
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.canonical import digest, document_of
+    from launcher.specs.jobkey import JobKey
 
-    def _event(self) -> float:
-        fifo = _fifo(self.folder)
-        mount = [f"{self.folder}:{self.folder}"]
-        body = {
-            "Image": SHELL_IMAGE,
-            "Cmd": ["sh", "-c", f"read x <{fifo}"],
-            "Labels": {"launcher.session": self.token},
-            "HostConfig": {"NetworkMode": NETWORK, "Init": True, "Binds": mount},
-        }
-        made = self.daemon.ask("POST", "/containers/create", body)["Id"]
-        events = _Ends(self.daemon, f"launcher.session={self.token}")
-        self.daemon.ask("POST", f"/containers/{made}/start")
-        return self._age_of_end(fifo, events.next, events.close)
-
-    def _wait(self) -> float:
-        from launcher.schedulers import get_scheduler
-        from launcher.specs import BindMount
-
-        fifo = _fifo(self.folder)
-        app = _app(["sh", "-c", f"read x <{fifo}"], 1)
-        app.roles[0].mounts = [BindMount(str(self.folder), str(self.folder))]
-        scheduler = get_scheduler("local_docker", self.token, detach=True)
-        app_id = scheduler.submit(app, {})
-        return self._age_of_end(fifo, lambda: scheduler.wait(app_id), scheduler.close)
-
-    def _age_of_end(self, fifo: Path, wait: Callable[[], object], close: Callable[[], None]) -> float:
-        """Another process opens the gate, and notes when."""
-        opener = _opener(fifo)
-        assert opener.stdin
-        assert opener.stdout
-        opener.stdin.write("now\n")
-        opener.stdin.flush()
-        wait()
-        ended = time.monotonic_ns()
-        opened = int(opener.stdout.read())
-        opener.communicate()
-        close()
-        self.clear()
-        return (ended - opened) / 1e9
-
-    # P6
-
-    def logs(self, settings: Settings) -> Iterator[Row]:
-        for full in (4, 40):
-            size = settings.size(full)
-            line = "x" * 99
-            name = f"log{full}"
-            script = f"yes {line} | head -n {size * 10_000}"
-            (self.folder / "launcher.toml").write_text(f'project = "{self.token}"\n')
-            (self.folder / f"{name}.launcher.yaml").write_text(
-                f"version: 1\nname: {name}\nscheduler: local_docker\n"
-                f"roles:\n  main:\n    image: {SHELL_IMAGE}\n"
-                f"    entrypoint: sh\n    args: [-c, {json.dumps(script)}]\n"
-            )
-            took(launcher("apply", f"{name}.launcher.yaml", "--yes", "--wait"))
-            own = tidy.of_token(self.token, self.daemon.containers())
-            container = next(thing.name for thing in own if thing.name.startswith(f"{name}-"))
-            read, ours = str(self.folder / "read"), launcher("logs", name, "--no-prefix")
-            yield compare(
-                f"the log of a finished container, {size} MB, to a file",
-                floor=partial(took, ["docker", "logs", container], stdout=read),
-                ours=partial(took, ours, stdout=read),
-                target="<= 1",
-                rounds=max(5, settings.rounds // 2),
-            )
-
-
-class _Ends:
-    """The least that can follow the ends of containers: the event stream, a line of JSON each."""
-
-    def __init__(self, daemon: Daemon, label: str) -> None:
-        from urllib.parse import quote
-
-        filters = quote(json.dumps({"label": [label], "type": ["container"], "event": ["die"]}))
-        self._connection: http.client.HTTPConnection = daemon._connect()
-        self._connection.request("GET", f"/events?filters={filters}")
-        self._answer = self._connection.getresponse()
-
-    def next(self) -> bytes:
-        return self._answer.readline()
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _app(command: list[str], replicas: int) -> Any:
-    from launcher.specs import AppDef, Role
-
-    role = Role("main", SHELL_IMAGE, entrypoint=command[0], args=command[1:], num_replicas=replicas)
-    return AppDef("bench", [role])
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    document = document_of(app, cfg, "local_docker")
+    return Attempt(
+        key=JobKey(project, "default", "bench"),
+        number=1,
+        app_id=f"bench-{secrets.token_hex(4)}",
+        scheduler="local_docker",
+        digest=digest(document),
+        document=document,
+        created_at=time.time(),
+    )

@@ -86,7 +86,7 @@ def _scheduler_wait(folder: Path) -> float:
     return (ended - opened) / 1e9
 
 
-def _opener(fifo: Path) -> subprocess.Popen[str]:
+def _opener(fifo: Path, pause_s: float = 0.05) -> subprocess.Popen[str]:
     """A process that holds the gate, waits a moment after the word is given, notes the time and opens it."""
     import sys
 
@@ -94,7 +94,7 @@ def _opener(fifo: Path) -> subprocess.Popen[str]:
         "import sys, time\n"
         f"gate = open({str(fifo)!r}, 'w')\n"
         "sys.stdin.readline()\n"
-        "time.sleep(0.05)\n"  # by then the other side waits in the kernel
+        f"time.sleep({pause_s})\n"  # by then the other side waits in the kernel
         "opened = time.monotonic_ns()\n"
         "gate.write('go\\n'); gate.flush()\n"
         "print(opened)\n"

@@ -117,7 +117,7 @@ class Case:
             "import json, sys\n"
             "from launcher.schedulers import get_scheduler\n"
             "name, *values = sys.argv[1:]\n"
-            "scheduler = get_scheduler(name, 'elsewhere')\n" + textwrap.dedent(code)
+            f"scheduler = get_scheduler(name, {self.session!r})\n" + textwrap.dedent(code)
         )
         argv = [sys.executable, "-c", program, self.name, *values]
         ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)

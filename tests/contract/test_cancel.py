@@ -102,13 +102,13 @@ def test_an_attached_app_is_cancelled_when_its_parent_is_killed(case: Case, laun
     code = """
         import os
         from launcher.specs import AppDef, Role
-        scheduler = get_scheduler(name, 'elsewhere', detach=False)
+        scheduler = get_scheduler(name, values[1], detach=False)
         app = AppDef('contract', [Role('r', values[0], entrypoint='sleep', args=['1000'])])
         print(json.dumps(scheduler.submit(app, {})), flush=True)
         sys.stdout.flush()
         os.kill(os.getpid(), 9)
     """
-    app_id = case.elsewhere(code, case.image, killed=True)
+    app_id = case.elsewhere(code, case.image, case.session, killed=True)
     found = case.end(app_id)
     assert found.state is AppState.CANCELLED
     assert case.left_of(app_id, launcher_home) == []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.engines.docker import Daemon, Refused
+from tests.engines.docker import Daemon, Refused, Thing
 
 SHELL_IMAGE = "launcher-test/shell:1"
 PYTHON_IMAGE = "launcher-test/python:1"
@@ -23,6 +23,9 @@ RECIPES: Mapping[str, str] = {
     REDIS_IMAGE: "image-redis",
 }
 """Image → the script beside this file that makes it."""
+
+LABEL = "launcher-test"
+"""What they all bear."""
 
 PUBLIC: dict[str, str] = {
     "busybox:1.37": SHELL_IMAGE,
@@ -51,10 +54,14 @@ def stand_in(public: str) -> None:
         Daemon().tag(PUBLIC[public], public)
 
 
-def stand_ins() -> list[str]:
-    """Every tag that points to an image of ours, its own included."""
-    found = (image for image in Daemon().images() if any(name in RECIPES for name in image.name.split()))
-    return [name for image in found for name in image.name.split()]
+def made_by_tests() -> list[Thing]:
+    """Every image of ours, under each of its names, and what was built on one: the label is inherited."""
+    found = [image for image in Daemon().images() if LABEL in image.labels]
+    return [
+        image if name.startswith("<none>") else image._replace(id=name)
+        for image in found
+        for name in image.name.split()
+    ]
 
 
 def _is_there(name: str) -> bool:

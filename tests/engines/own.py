@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 
+from tests import processes
 from tests.engines import docker
 from tests.engines.images import RECIPES, SHELL_IMAGE
 
 _HERE = Path(__file__).resolve().parent
-_REAPED_S = 10.0
+_DEAD_S = 30.0
 
 
 def reason() -> str:
@@ -47,12 +46,15 @@ class OwnEngine:
         self._dockerd("up")
 
     def kill(self) -> None:
-        """SIGKILL the daemon, and wait until it and its containerd are reaped: a zombie passes for alive."""
-        pids = [int(file.read_text()) for file in self._pid_files()]
-        os.kill(pids[0], signal.SIGKILL)
-        deadline = time.monotonic() + _REAPED_S
-        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        """SIGKILL the daemon, and wait until it and its containerd are dead.
+
+        The next daemon would take containerd's zombie for alive: the file that names it goes.
+        """
+        daemon, containerd = self._pid_files()
+        pids = [int(file.read_text()) for file in (daemon, containerd)]
+        processes.kill(pids)
+        assert processes.gone(pids, timeout_s=_DEAD_S)
+        containerd.unlink(missing_ok=True)
 
     def _pid_files(self) -> list[Path]:
         return [self.folder / "d" / "pid", self.folder / "d" / "exec" / "containerd" / "containerd.pid"]

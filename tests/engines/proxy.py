@@ -126,4 +126,5 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while got := source.recv(65536):
             sink.sendall(got)
+    with contextlib.suppress(OSError):  # also when the engine was killed, which resets the connection
         sink.shutdown(socket.SHUT_WR)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import IO
 
 from tests.engines.docker import Daemon, Thing, is_ours
-from tests.engines.images import SHELL_IMAGE, lock_file, make_images, stand_ins
+from tests.engines.images import SHELL_IMAGE, lock_file, made_by_tests, make_images
 
 
 def new_token() -> str:
@@ -37,10 +37,15 @@ def unfinished(things: Iterable[Thing]) -> list[Thing]:
     return [
         thing
         for thing in found
-        if (thing.kind == "container" and thing.state not in ("exited", "dead"))
+        if (thing.kind == "container" and not _is_over(thing))
         or (thing.kind == "volume" and thing.labels.get("launcher.app-id") not in held)
         or thing.kind == "network"
     ]
+
+
+def _is_over(container: Thing) -> bool:
+    """Ended, or cancelled before it ever ran, with the rest of its app: then its name says so."""
+    return container.state in ("exited", "dead") or container.name.endswith(".cancelled")
 
 
 @functools.cache
@@ -52,10 +57,16 @@ def join() -> IO[str]:
     return lock
 
 
-def leave(before: Iterable[Thing]) -> list[Thing]:
-    """Remove what tests share, if nobody else runs tests; what of ours is left and was not `before`."""
+def part() -> None:
+    """This process has done with the engine."""
     if join.cache_info().currsize:
         join().close()
+        join.cache_clear()
+
+
+def leave(before: Iterable[Thing]) -> list[Thing]:
+    """Remove what tests share, if nobody else runs tests; what of ours is left and was not `before`."""
+    part()
     with open(lock_file("engine"), "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,7 +74,7 @@ def leave(before: Iterable[Thing]) -> list[Thing]:
             return []  # whoever ends last judges
         known = {thing.id for thing in before}
         daemon = Daemon()
-        shared = [Thing("image", name, name, "", {}) for name in stand_ins()]
+        shared = made_by_tests()
         shared += [net for net in daemon.networks() if net.name == "launcher" and net.id not in known]
         daemon.remove(shared)
         return [thing for thing in daemon.everything() if is_ours(thing) and thing.id not in known]

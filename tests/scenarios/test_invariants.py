@@ -87,8 +87,8 @@ def test_the_digests_of_the_examples_are_the_ones_that_were_published(scenario):
     """A change here would re-run every job of every user: make a new normal form instead."""
     found = {}
     for file in sorted((ROOT / "examples").rglob("*.launcher.*")):
-        jobs = scenario.plan_document(file)["jobs"]
-        digests = {job["key"]["job"]: job["launch"]["digest"] for job in jobs}
+        jobs = json.loads(scenario.launcher("compile", "--json", file).out)["jobs"]  # asks no engine
+        digests = {job["key"]["job"]: job["digest"] for job in jobs}
         # A matrix makes many; else the file says it all.
         found[str(file.relative_to(ROOT))] = digests if len(digests) > 1 else next(iter(digests.values()))
     assert found == json.loads(GOLDEN.read_text())

@@ -45,7 +45,9 @@ FORBIDDEN = {
     "apps": {"launcher"},
 }
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.responses", "launcher.schedulers.logs"}
-SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("checks", "devices", "ids")}
+SHARED_BY_ENGINES |= {
+    f"launcher.schedulers.{name}" for name in ("appfolder", "checks", "devices", "ids", "pids")
+}
 
 
 def module_of(path: Path) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from launcher.schedulers.docker import record, status
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, read_labels
+from launcher.schedulers.docker.replicas import roster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,11 +53,10 @@ class App:
     def roster(self) -> list[tuple[str, int]]:
         return roster(self.labels)
 
-
-def roster(labels: Labels) -> list[tuple[str, int]]:
-    """Every (role, replica) that an app should have."""
-    roles = labels.document.get("roles", ())
-    return [(role["name"], k) for role in roles for k in range(role.get("num_replicas", 1))]
+    def ports_of(self, role: str) -> Mapping[str, int]:
+        """The role's `port_map`: name → port in the container."""
+        roles = self.labels.document.get("roles", ())
+        return next((each.get("port_map", {}) for each in roles if each["name"] == role), {})
 
 
 def facts(engine: EngineView, labels: Mapping[str, str]) -> dict[str, Any]:

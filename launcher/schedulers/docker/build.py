@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
 
 REPOSITORY = "launcher-workspace"
-LABEL = "launcher.workspace"
-"""On every image that is built here: the digest of the workspace in it."""
+LABEL = images.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """The ids of the images it was built on: another one under the same name makes it stale."""
 
@@ -97,11 +96,6 @@ def build_workspace(
 
     together(have, todo)
     return workspace_app(app, cfg, workspace)
-
-
-def is_built(image: Image) -> bool:
-    """Whether we made it of a workspace: it is where it was made, or pushed by us, and nothing to pull."""
-    return LABEL in image.labels
 
 
 def recipe(folder: str) -> Recipe:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing
+from hashlib import sha256
 
 from launcher.schedulers.docker.container import epoch, from_inspect, from_list
 from launcher.schedulers.docker.engine_errors import NotFound
@@ -41,9 +42,14 @@ class EngineView:
         return self._wire.host
 
     def engine_id(self) -> str:
-        """The id that the engine gave itself at its first start."""
+        """The id that the engine gave itself at its first start, and a hash of where it keeps its things.
+
+        Two engines of one machine can have one id: older ones take it from a key below /etc/docker.
+        """
         if not self._id:
-            self._id = str(self._wire.json("/info", "ask the engine who it is").get("ID") or self.host)
+            about = self._wire.json("/info", "ask the engine who it is")
+            folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
+            self._id = f"{about.get('ID') or self.host}/{folder}"
         return self._id
 
     def close(self) -> None:
@@ -53,11 +59,15 @@ class EngineView:
     # Containers
 
     def containers(self, *labels: str) -> list[Container]:
-        """Every container with all of these labels (`key` or `key=value`), in any state, newest first."""
+        """Every container with all of these labels (`key` or `key=value`), in any state, newest first.
+
+        An engine may go on listing one that ended while it was removed, until it is restarted: nothing else
+        of that container is left, and no name.
+        """
         entries = self._wire.json(
             "/containers/json", "list containers", params={"all": "1", **_having(labels)}
         )
-        return [from_list(entry) for entry in entries]
+        return [from_list(entry) for entry in entries if entry["Names"]]
 
     def inspect(self, container: str) -> Container | None:
         """All of one container, by id or name. None when there is none."""

@@ -57,8 +57,11 @@ class Container:
 
     @property
     def was_started(self) -> bool:
-        """Whether it was ever started. One whose start failed is `created` as before."""
-        return self.state != "created"
+        """Whether it was ever started. One whose start failed is `created` as before.
+
+        The list does not tell it of one that is being removed.
+        """
+        return self.state not in ("created", "removing") or self.started_at is not None
 
     @property
     def live(self) -> bool:

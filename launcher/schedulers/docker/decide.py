@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launcher.schedulers.docker.status import may_restart, not_restarted, pending_restart, where
+from launcher.schedulers.docker.replicas import where
+from launcher.schedulers.docker.restarts import may_restart, not_restarted, pending_restart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.container import Container
     from launcher.schedulers.docker.journal import Journal
-    from launcher.schedulers.docker.status import AppView, ReplicaView
+    from launcher.schedulers.docker.replicas import ReplicaView
+    from launcher.schedulers.docker.status import AppView
 
 
 @dataclass(frozen=True, slots=True)

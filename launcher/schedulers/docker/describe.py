@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from launcher.schedulers.docker.engine_errors import EngineError
+from launcher.schedulers.docker.labels import SCHEDULER
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.together import together
-from launcher.schedulers.responses import DescribeAppResponse, app_state
+from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import compact
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.apps import App
     from launcher.schedulers.docker.client import EngineView
-    from launcher.schedulers.docker.status import ReplicaView
+    from launcher.schedulers.docker.replicas import ReplicaView
 
 _MOST = 1 << 20
 _MOST_FILES = 64  # each is two questions to the engine
@@ -43,6 +44,17 @@ def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppRe
         created_at=labels.created_at,
         started_at=view.started_at,
         ended_at=view.ended_at,
+    )
+
+
+def listed(found: App) -> ListAppResponse:
+    """The line of an app in a list."""
+    return ListAppResponse(
+        app_id=found.app_id,
+        state=app_state(found.view.state),
+        app_handle=f"{SCHEDULER}://{found.labels.session}/{found.app_id}",
+        name=found.labels.name,
+        created_at=found.labels.created_at,
     )
 
 
@@ -72,18 +84,20 @@ def _error_file(engine: EngineView, replica: ReplicaView) -> str:
 def _message(found: App) -> str:
     view = found.view
     lost = "lost: " if view.state == "lost" else ""
-    return "; ".join(part for part in (lost + view.message, view.drift) if part)
+    drift = "" if view.drift in view.message else view.drift
+    return "; ".join(part for part in (lost + view.message, drift) if part)
 
 
 def _roles(found: App, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus]:
     by_role: dict[str, list[ReplicaStatus]] = {}
     for replica in found.view.replicas:
-        status = _status(replica, errors.get((replica.role, replica.k), NONE))
+        ports = found.ports_of(replica.role)
+        status = _status(replica, errors.get((replica.role, replica.k), NONE), ports)
         by_role.setdefault(replica.role, []).append(status)
     return [RoleStatus(role, sorted(many, key=lambda one: one.id)) for role, many in by_role.items()]
 
 
-def _status(replica: ReplicaView, error: str) -> ReplicaStatus:
+def _status(replica: ReplicaView, error: str, ports: Mapping[str, int]) -> ReplicaStatus:
     return ReplicaStatus(
         id=replica.k,
         state=app_state(replica.state),
@@ -94,5 +108,11 @@ def _status(replica: ReplicaView, error: str) -> ReplicaStatus:
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message="killed: out of memory" if replica.oom else "",
+        message="killed: out of memory" if replica.oom else _reachable(replica, ports),
     )
+
+
+def _reachable(replica: ReplicaView, ports: Mapping[str, int]) -> str:
+    """Where its ports are, on the machine of the engine: `http at 127.0.0.1:49153`."""
+    found = ((name, replica.ports.get(port)) for name, port in ports.items())
+    return ", ".join(f"{name} at {at[0]}:{at[1]}" for name, at in found if at is not None)

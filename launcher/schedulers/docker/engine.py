@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from contextlib import contextmanager
 from typing import overload
 
@@ -12,6 +13,7 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client import EngineView, quoted
 from launcher.schedulers.docker.engine_errors import Conflict, EngineError, NotFound
 from launcher.schedulers.docker.events import objects
+from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
 from launcher.schedulers.docker.progress import built, transfer
 from launcher.schedulers.docker.streams import OPTIONS, Stream
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 WORK_S = (
     300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
 )
+_AGAIN_S = 0.1
 
 
 class Engine(EngineView):
@@ -48,8 +51,17 @@ class Engine(EngineView):
         return str(json.loads(answer.content)["Id"])
 
     def start(self, container: str) -> None:
-        """Start it, for the first time or again. One that runs stays as it is."""
-        self._post(container, "start")
+        """Start it, for the first time or again. One that runs stays as it is.
+
+        Our network may have gone since it was created, for a network has no users before they run.
+        """
+        try:
+            self._post(container, "start")
+        except NotFound as error:
+            if f"network {NETWORK} not found" not in str(error):
+                raise
+            self.ensure_network(NETWORK, NETWORK_LABELS)
+            self._post(container, "start")
 
     def stop(self, container: str, grace_s: float) -> None:
         """Ask its process to end, and kill it after `grace_s`; returns when it has ended.
@@ -61,7 +73,7 @@ class Engine(EngineView):
     def rename(self, container: str, name: str) -> None:
         self._post(container, "rename", params={"name": name})
 
-    def remove(self, container: str, *, force: bool = False) -> None:
+    def remove(self, container: str, *, force: bool = False, again: int = 5) -> None:
         """Remove it with its anonymous volumes, killing it first with `force`. One that is gone is fine."""
         path, params = f"/containers/{quoted(container)}", {"force": "1" if force else "0", "v": "1"}
         try:
@@ -72,6 +84,11 @@ class Engine(EngineView):
             if "already in progress" not in str(error):
                 raise
             self._gone(container)
+        except EngineError as error:
+            if not again or "unable to remove filesystem" not in str(error):
+                raise
+            time.sleep(_AGAIN_S)  # it was still writing to the log when it had listed the folder
+            self.remove(container, force=force, again=again - 1)
 
     def _gone(self, container: str) -> None:
         """Wait until somebody else's removal is done."""
@@ -243,10 +260,11 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
 
     environ = os.environ if environ is None else environ
     where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
+    from launcher.schedulers.docker.wire import Reader, Writer
+
     try:
-        from launcher.schedulers.docker.wire import Reader, Writer
+        return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))
     except ModuleNotFoundError as error:
         raise EngineError(
             f"local_docker needs the Python package `{error.name}`", hint="pip install 'launcher[docker]'"
         ) from None
-    return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))

@@ -136,7 +136,7 @@ def _hint(status: int, text: str) -> str | None:
     if status == 400 and "too new" in text:
         return "unset DOCKER_API_VERSION, or set it to what the engine understands"
     if status == 400 and "too old" in text:
-        return "unset DOCKER_API_VERSION, or upgrade the Python package docker"
+        return "unset DOCKER_API_VERSION, or use a newer launcher"
     return next((hint for part, hint in _HINTS if part in text), None)
 
 

@@ -13,6 +13,7 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.api import Finished
 from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.engine_errors import Conflict
+from launcher.schedulers.docker.images import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
 from launcher.schedulers.docker.together import together
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.record import Lock
 
 NETWORK_LABEL = PREFIX + "network"
-WORKSPACE_LABEL = PREFIX + "workspace"
 FRESH_S = 3600.0
 _PATIENCE_S = 5.0  # of a watcher that has recorded the end and is not gone yet
 _AGAIN_S = 0.05
@@ -98,9 +98,14 @@ def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
         return []
     old = (time.time() if now is None else now) - FRESH_S
     gone = _volumes(engine, {each.labels[APP_ID] for each in ours} | set(record.app_ids()), old)
-    if all(each.ended for each in ours):
+    if all(each.ended for each in ours) and not _is_anybody_at_work():
         gone += _networks(engine, old)
     return gone + _images(engine, {each.image_id for each in containers}, old)
+
+
+def _is_anybody_at_work() -> bool:
+    """Between two starts of an app nothing of it runs; its containers name the network that they had."""
+    return any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())
 
 
 def _volumes(engine: Engine, apps_there: set[str], old: float) -> list[str]:
@@ -125,12 +130,13 @@ def _networks(engine: Engine, old: float) -> list[str]:
 def _images(engine: Engine, used: set[str], old: float) -> list[str]:
     gone = []
     for image in _older(engine.images(WORKSPACE_LABEL), old):
-        if image.id in used:
+        names = [name for name in image.tags if is_workspace_name(name)]
+        if image.id in used or (image.tags and not names):
             continue
         with suppress(Conflict):  # another image was built on it
-            for name in image.tags or (image.id,):
+            for name in names or (image.id,):
                 engine.remove_image(name)
-            gone.append(f"image {image.name}")
+            gone.append(f"image {names[0] if names else image.name}")
     return gone
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 
 from launcher.schedulers.docker.engine_errors import EngineError, ImageNotFound
 from launcher.schedulers.docker.together import together
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
-WORKSPACE_LABEL = "launcher.workspace"  # on images that `build.py` makes
+WORKSPACE_LABEL = "launcher.workspace"
+"""On every image that `build.py` makes of a workspace: the digest of the workspace in it."""
+
+_HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # of what went into it, so that it never means another image
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # what the engine sets without any
 
 
@@ -37,7 +41,7 @@ def have(engine: Engine, names: Iterable[str], policy: str, report: Report | Non
 def have_one(engine: Engine, name: str, policy: str, report: Report | None = None) -> Image:
     """`have` for one image."""
     found = engine.image(name)
-    if found is not None and (policy != ALWAYS or _is_only_here(name, found)):
+    if found is not None and (policy != ALWAYS or is_only_here(name, found)):
         return found
     if policy == NEVER or name.startswith("sha256:"):
         hint = f"docker pull {name}, or image_pull=missing" if policy == NEVER else None
@@ -49,9 +53,14 @@ def have_one(engine: Engine, name: str, policy: str, report: Report | None = Non
     return found
 
 
-def _is_only_here(name: str, image: Image) -> bool:
+def is_only_here(name: str, image: Image) -> bool:
     """An id is no name to ask a registry for, and what was made of a workspace is where it was made."""
-    return name.startswith("sha256:") or WORKSPACE_LABEL in image.labels
+    return name.startswith("sha256:") or (WORKSPACE_LABEL in image.labels and is_workspace_name(name))
+
+
+def is_workspace_name(name: str) -> bool:
+    """Whether an image with the label is ours by this name: what somebody bases on one has the label, too."""
+    return bool(_HASH_TAG.search(name))
 
 
 def any_of(engine: EngineView) -> str:

@@ -6,6 +6,7 @@ from launcher.schedulers.ids import normalise
 
 NETWORK = "launcher"
 """The network of every app that names no other."""
+NETWORK_LABELS = {"launcher.network": "1"}
 SCRATCH = "/launcher/scratch"
 """Where each replica has the volume that all replicas of its app share."""
 

@@ -13,14 +13,16 @@ Everything here may be gone at any moment: the containers and their labels are e
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 
 from launcher import paths
 from launcher.errors import SchedulerError
+from launcher.schedulers import appfolder
+from launcher.schedulers.appfolder import GONE, is_at, lock, try_lock
+from launcher.schedulers.appfolder import is_locked as is_locked
 from launcher.schedulers.docker.journal import Journal, fold
 from launcher.schedulers.docker.owner import Owner, from_json, this_process
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-GONE = ".gone-"
 _PATIENCE_S = 0.2  # somebody may just be looking whether the lock is held
 _AGAIN_S = 0.01
 
@@ -57,7 +58,7 @@ class Lock:
     @property
     def is_valid(self) -> bool:
         """Whether it still is the lock of that folder: not when the folder was removed, or made anew."""
-        return self.fd >= 0 and _is_at(self.fd, _lock(self.app_dir))
+        return self.fd >= 0 and is_at(self.fd, lock(self.app_dir))
 
     def release(self) -> None:
         if self.fd >= 0:
@@ -90,11 +91,11 @@ def claim(app_dir: str) -> Lock:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         fd = _open(app_dir)
-        if _try_lock(fd):
-            if _is_at(fd, _lock(app_dir)):
-                lock = Lock(app_dir, fd)
-                lock.sign()
-                return lock
+        if try_lock(fd):
+            if is_at(fd, lock(app_dir)):
+                taken = Lock(app_dir, fd)
+                taken.sign()
+                return taken
             os.close(fd)  # of a folder that was removed under our hands
             continue
         os.close(fd)
@@ -103,26 +104,9 @@ def claim(app_dir: str) -> Lock:
         time.sleep(_AGAIN_S)
 
 
-def is_locked(app_dir: str) -> bool:
-    """Whether somebody works on the app. Writes nothing."""
-    try:
-        fd = os.open(_lock(app_dir), os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # another user's: whoever may not look must not act either
-        return True
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
-
-
 def holder(app_dir: str) -> Owner | None:
     """Who took the lock last."""
-    return from_json(_read(_lock(app_dir)).decode(errors="replace"))
+    return from_json(_read(lock(app_dir)).decode(errors="replace"))
 
 
 def append(app_dir: str, kind: str, **facts: Any) -> bool:
@@ -188,32 +172,17 @@ def clear(app_dir: str) -> None:
 
 def remove(app_dir: str) -> None:
     """Remove the record: at once for everybody else, even if we are killed while deleting."""
-    parent, name = os.path.split(app_dir)
-    hidden = os.path.join(parent, f"{GONE}{name}-{os.getpid()}-{time.time_ns()}")
-    try:
-        os.rename(app_dir, hidden)
-    except OSError:
-        return
-    _delete(hidden)
+    with suppress(OSError):
+        appfolder.remove(app_dir)
 
 
 def sweep() -> None:
     """Finish the removals that somebody was killed in."""
-    try:
-        names = os.listdir(apps_dir())
-    except OSError:
-        return
-    for name in names:
-        if name.startswith(GONE):
-            _delete(os.path.join(apps_dir(), name))
+    appfolder.sweep(apps_dir())
 
 
 def watcher_log(app_dir: str) -> str:
     return os.path.join(app_dir, "watcher.log")
-
-
-def _lock(app_dir: str) -> str:
-    return os.path.join(app_dir, "lock")
 
 
 def _attempt(app_dir: str) -> str:
@@ -228,28 +197,11 @@ def _open(app_dir: str) -> int:
     while True:
         try:
             os.makedirs(app_dir, mode=0o700, exist_ok=True)
-            return os.open(_lock(app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(lock(app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:  # removed in this moment
             continue
         except OSError as error:
             raise paths.unusable(error, app_dir) from error
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        raise
-    return True
-
-
-def _is_at(fd: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except OSError:
-        return False
 
 
 def _read(path: str) -> bytes:
@@ -258,13 +210,3 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def _delete(app_dir: str) -> None:
-    """The files of a record and its folder; there are no folders in it."""
-    try:
-        for name in os.listdir(app_dir):
-            os.unlink(os.path.join(app_dir, name))
-        os.rmdir(app_dir)
-    except OSError:
-        return

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from launcher.schedulers.docker import mounts, resources
 from launcher.schedulers.docker.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.labels import SCHEDULER, replica_labels
+from launcher.schedulers.docker.labelling import replica_labels
+from launcher.schedulers.docker.labels import SCHEDULER
 from launcher.schedulers.docker.names import (
     NETWORK,
     SCRATCH,

@@ -6,10 +6,12 @@ between the clients of one home, and shows who they are.
 
 from __future__ import annotations
 
+import time
+
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker import apps, images, record
 from launcher.schedulers.docker.engine_errors import EngineError, NameTaken
-from launcher.schedulers.docker.labels import RESERVATION_LABELS
+from launcher.schedulers.docker.labelling import RESERVATION_LABELS
 from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.together import together
 
@@ -26,18 +28,7 @@ if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
 
 _TRIES = 5
-
-
-class TakenError(ReservedError):
-    """The app id is somebody else's. `owner` says whose, `state` how far that app has come."""
-
-    def __init__(self, app_id: str, state: str, owner: str = "") -> None:
-        super().__init__(
-            f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
-            hint="plan again: somebody applied the same job meanwhile",
-        )
-        self.owner = owner
-        self.state = state
+_PATIENCE_S = 10.0
 
 
 class Place:
@@ -62,9 +53,9 @@ def reserve(
     take_over: bool = False,
     report: Report | None = None,
 ) -> Place:
-    """Take the attempt's app id. Raises TakenError, StateError, EngineError, with nothing left behind."""
+    """Take the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind."""
     app_dir = record.folder(attempt.app_id)
-    lock = _claim(engine, attempt.app_id, app_dir)
+    lock = _claim(engine, attempt.app_id, app_dir, take_over)
     is_new = record.read_attempt(app_dir) is None
     try:
         return _take(engine, attempt, labels, lock, take_over, report)
@@ -75,14 +66,18 @@ def reserve(
         raise
 
 
-def _claim(engine: Engine, app_id: str, app_dir: str) -> Lock:
-    try:
-        return record.claim(app_dir)
-    except record.HeldError as error:
-        found = apps.find(engine, app_id)
-        raise TakenError(
-            app_id, found.view.state if found else "reserved", str(error.holder or "")
-        ) from error
+def _claim(engine: Engine, app_id: str, app_dir: str, take_over: bool) -> Lock:
+    """The lock. The watcher of a client that was killed is waited for: it takes back what that had made."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return record.claim(app_dir)
+        except record.HeldError as error:
+            found = apps.find(engine, app_id, mine=True, take_over=take_over)
+            state = found.view.state if found else "reserved"
+            is_undone = found is None or not (found.owner or found.view.started)
+            if not is_undone or time.monotonic() > deadline:
+                raise ReservedError(app_id, state, str(error.holder or "")) from error
 
 
 def _take(
@@ -107,21 +102,21 @@ def _take(
             continue  # by somebody on another machine, or in another home, just now
         except EngineError as error:
             raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
-    raise TakenError(attempt.app_id, "reserved")
+    raise ReservedError(attempt.app_id, "reserved")
 
 
 def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
     """Make way: remove what a dead owner never started. The app, when it is to be started to its end.
 
-    Raises TakenError when somebody is at it, or when it is an attempt of its own, however it ended.
+    Raises ReservedError when somebody is at it, or when it is an attempt of its own, however it ended.
     """
     view = found.view
     if found.owner:
-        raise TakenError(attempt.app_id, view.state, found.owner)
+        raise ReservedError(attempt.app_id, view.state, found.owner)
     if view.state == "running" and view.unstarted and found.labels.digest == attempt.digest:
         return found
     if view.state not in ("reserved", "created"):
-        raise TakenError(attempt.app_id, view.state)
+        raise ReservedError(attempt.app_id, view.state)
     take_back(engine, attempt.app_id, [each.id for each in found.containers])
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock
 
+from launcher.errors import SchedulerError
 from launcher.schedulers.api import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client import EngineView
     from launcher.schedulers.docker.engine import Engine
     from launcher.schedulers.docker.job import DockerJob
-    from launcher.schedulers.docker.logreader import Followed
-    from launcher.schedulers.docker.reserve import Place
+    from launcher.schedulers.docker.staging import DockerReservation
     from launcher.schedulers.docker.submission import Submission
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     from launcher.specs.runopts import runopts
 
 DOCKER = "local_docker"
-
-
-class DockerReservation(Reservation):
-    """An attempt whose app id is ours; `resumed`: a dead owner had started some of it."""
-
-    def __init__(self, attempt: Attempt, place: Place, labels: Mapping[str, str]) -> None:
-        super().__init__(attempt)
-        self.place = place
-        self.labels = labels
-        self.resumed = place.resumed is not None
-        self.submission: Submission | None = None
-        self.is_over = False  # started, or removed
 
 
 class DockerScheduler(StagedScheduler["DockerJob"]):
@@ -78,11 +66,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     @property
     def engine(self) -> Engine:
-        """The engine, to do something. Raises TypeError for a scheduler that is to change nothing."""
+        """The engine, to do something. Raises SchedulerError for a scheduler that is to change nothing."""
         from launcher.schedulers.docker.engine import Engine
 
         if not isinstance(self.view, Engine):
-            raise TypeError("this scheduler is to change nothing")
+            raise SchedulerError("this scheduler was made readonly: it changes nothing at the engine")
         return self.view
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
@@ -128,27 +116,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         Raises StartError, with nothing left behind, when one cannot.
         """
-        from launcher.schedulers.docker import apps, labels, owner, record
-        from launcher.schedulers.docker.request import bind_request
-        from launcher.schedulers.docker.submission import Submission
-        from launcher.schedulers.ids import make_unique, normalise
+        from launcher.schedulers.docker.launch import launch
 
-        app, cfg = dryrun_info._app, dryrun_info._cfg
-        if app is None:
-            raise ValueError("want an info that submit_dryrun has made")
-        app_id = make_unique(normalise(app.name, limit=32))
-        me = owner.this_process()
-        common = labels.app_labels(app, cfg, app_id, self.session_name, time.time(), me)
-        lock = record.claim(record.folder(app_id))
-        submission = Submission(self.engine, lock, self._report(app_id), attached=not self._detach)
-        try:
-            record.write_attempt(lock.app_dir, apps.facts(self.engine, common))
-            submission.create(bind_request(dryrun_info.request, app_id), common)
-        except BaseException:
-            submission.abort()
-            raise
-        submission.start()
-        if not self._detach:
+        engine, attached = self.engine, not self._detach
+        app_id, submission = launch(engine, dryrun_info, self.session_name, self._report, attached=attached)
+        if attached:
             self._attached.append(submission)
         return app_id
 
@@ -158,64 +130,43 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return f"docker:{self.view.engine_id()}"
 
     def reserve(self, attempt: Attempt) -> DockerReservation:
-        from launcher.schedulers.docker.labels import attempt_labels
-        from launcher.schedulers.docker.owner import this_process
-        from launcher.schedulers.docker.reserve import reserve
+        from launcher.schedulers.docker import staging
 
-        labels = attempt_labels(attempt, this_process())
         report = self._report(attempt.app_id)
-        place = reserve(self.engine, attempt, labels, take_over=self.take_over, report=report)
-        return DockerReservation(attempt, place, labels)
+        return staging.take(self.engine, attempt, take_over=self.take_over, report=report)
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.docker.request import build_request
-        from launcher.schedulers.docker.submission import Submission
+        from launcher.schedulers.docker import staging
 
-        mine = _ours(reservation)
-        resolved = self.run_opts().resolve(cfg)
-        job = build_request(app, resolved, mine.app_id, session=mine.attempt.key.session)
-        made = Submission(self.engine, mine.place.lock, self._report(mine.app_id), marker=mine.place.marker)
-        mine.submission = made
-        try:
-            if mine.place.resumed is not None:
-                made.resume(job, mine.place.resumed)
-            else:
-                made.create(job, mine.labels)
-        except BaseException:
-            self.abort(mine)
-            raise
+        resolved, report = self.run_opts().resolve(cfg), self._report(reservation.app_id)
+        staging.create(self.engine, staging.ours(reservation), app, resolved, report)
 
     def start(self, reservation: Reservation) -> None:
-        mine = _ours(reservation)
-        if mine.submission is None:
-            raise ValueError(f"{mine.app_id} was not created")
-        mine.is_over = True
-        mine.submission.start()
+        from launcher.schedulers.docker import staging
+
+        staging.start(staging.ours(reservation))
 
     def abort(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker.reserve import give_back
+        from launcher.schedulers.docker import staging
 
-        mine = _ours(reservation)
-        if mine.is_over:
-            return
-        mine.is_over = True
-        if mine.submission is not None:
-            mine.submission.abort()
-        else:
-            give_back(self.engine, mine.place)
+        staging.abort(self.engine, staging.ours(reservation))
 
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        from launcher.schedulers.docker import elsewhere
         from launcher.schedulers.docker.apps import observe
 
-        return observe(self.view, keys, settled, take_over=self.take_over)
+        here = observe(self.view, keys, settled, take_over=self.take_over)
+        return [*here, *elsewhere.observe(self.view, keys, settled)]
 
     def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.docker.apps import attempt_of, find
+        from launcher.schedulers.docker import apps, elsewhere
 
-        found = find(self.view, app_id, take_over=self.take_over)
-        return None if found is None else attempt_of(found)
+        found = apps.find(self.view, app_id, take_over=self.take_over)
+        if found is not None:
+            return apps.attempt_of(found)
+        return elsewhere.attempt(self.view, app_id) if apps.is_id(app_id) else None
 
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.docker.reap import reap
@@ -228,9 +179,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def _looked_after(self, app_id: str) -> App | None:
         """The app; when nobody looks after it and somebody has to, that is seen to."""
-        from launcher.schedulers.docker import apps, watch
+        from launcher.schedulers.docker import apps, elsewhere, watch
 
         found = apps.find(self.view, app_id)
+        if found is None and apps.is_id(app_id):
+            elsewhere.refuse(self.view, app_id)
         if found is not None and found.view.needs_watcher and not self._readonly:
             watch.ensure_watched(self.engine, app_id)
         return found
@@ -254,9 +207,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
         """Stop it and return when none of it runs. What has ended stays as it ended."""
-        from launcher.schedulers.docker import apps, stop
+        from launcher.schedulers.docker import apps, elsewhere, stop
 
         if apps.is_id(app_id):
+            elsewhere.refuse(self.view, app_id)
             stop.cancel(self.engine, app_id, grace_s=grace_s)
 
     def _cancel_existing(self, app_id: str) -> None:
@@ -308,15 +262,8 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers import logs
         from launcher.schedulers.api import filter_regex
 
-        chunks = self.log_chunks(
-            app_id,
-            [(role_name, k)],
-            since=since.timestamp() if since else None,
-            until=until.timestamp() if until else None,
-            follow=should_tail,
-            stream=str(streams.value) if streams else logs.COMBINED,
-        )
-        lines = logs.text_lines(data for _, _, data in chunks)
+        replica, follow = (role_name, k), should_tail
+        lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
         return filter_regex(regex, lines) if regex else lines
 
     def log_records(
@@ -329,12 +276,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         follow: bool = False,
         streams: Stream | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.docker import logs
+        from launcher.schedulers.docker import applogs
         from launcher.schedulers.docker.logreader import Asked
 
-        (container,) = self._containers(app_id, [(role_name, k)])
-        asked = Asked(streams, since, until)
-        return logs.records(self.view, container, asked, self._followed(app_id) if follow else None)
+        return applogs.records(self.view, app_id, (role_name, k), Asked(streams, since, until), follow=follow)
 
     def log_chunks(
         self,
@@ -347,56 +292,17 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.docker import logs
+        from launcher.schedulers.docker import applogs
         from launcher.schedulers.docker.logreader import Asked
 
-        found = self._containers(app_id, replicas)
-        sources = [(role, k, container) for (role, k), container in zip(replicas, found, strict=True)]
-        followed = self._followed(app_id) if follow else None
-        return logs.chunks(self.view, sources, Asked(stream, since, until), tail=tail, followed=followed)
-
-    def _containers(self, app_id: str, replicas: Sequence[tuple[str, int]]) -> Sequence[str]:
-        from launcher.errors import SchedulerError
-        from launcher.schedulers.docker import apps, logs
-
-        found = apps.find(self.view, app_id, inspected=False)
-        if found is None:
-            raise SchedulerError(f"there is no app {app_id} at {self.view.host}")
-        there = dict.fromkeys(found.roster, "") | {
-            (each.role, each.k): each.id for each in found.view.replicas
-        }
-        return [logs.find(there, app_id, role, k) for role, k in replicas]
-
-    def _followed(self, app_id: str) -> Followed:
-        from launcher.schedulers.docker import apps
-        from launcher.schedulers.docker.logreader import Followed
-
-        def is_over() -> bool:
-            found = apps.find(self.view, app_id)
-            return found is None or found.view.ended
-
-        return Followed(app_id, is_over)
+        asked = Asked(stream, since, until)
+        return applogs.chunks(self.view, app_id, replicas, asked, tail=tail, follow=follow)
 
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.docker.apps import find_all
-        from launcher.schedulers.responses import ListAppResponse, app_state
+        from launcher.schedulers.docker.describe import listed
 
-        return [
-            ListAppResponse(
-                app_id=app.app_id,
-                state=app_state(app.view.state),
-                app_handle=f"{DOCKER}://{app.labels.session}/{app.app_id}",
-                name=app.labels.name,
-                created_at=app.labels.created_at,
-            )
-            for app in find_all(self.view)
-        ]
-
-
-def _ours(reservation: Reservation) -> DockerReservation:
-    if not isinstance(reservation, DockerReservation):
-        raise TypeError(f"{reservation.app_id} was not reserved here")
-    return reservation
+        return [listed(app) for app in find_all(self.view)]
 
 
 def create_scheduler(

@@ -6,55 +6,21 @@ or is on another machine) the containers are enough: what exit codes do not tell
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from launcher.schedulers.docker.journal import Exit, Journal
-from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.replicas import CANCELLED, TIMED_OUT, ReplicaView, is_reservation, replicas
+from launcher.schedulers.docker.restarts import may_restart, pending_restart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from launcher.schedulers.docker.container import Container
     from launcher.specs.attempt import AttemptState
 
-CANCELLED = ".cancelled"
-TIMED_OUT = ".timed-out"
-STOPPED = ".stopped"
-MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
-"""Why a container was stopped → what its name ends in from then on; of any other reason STOPPED."""
-
 _LOST = "its containers were removed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaView:
-    """One replica.
-
-    Attributes:
-        state: pending, running, succeeded, failed, cancelled or lost.
-        id: of its container; "" when that was removed.
-        num_restarts: by the engine, on its own.
-    """
-
-    role: str
-    k: int
-    state: str = "pending"
-    id: str = ""
-    name: str = ""
-    exit_code: int | None = None
-    oom: bool = False
-    num_restarts: int = 0
-    hostname: str = ""
-    ports: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    started_at: float | None = None
-    ended_at: float | None = None
-    error: str = ""
-    stopped: bool = False
-
-    @property
-    def label(self) -> str:
-        return f"{self.role}/{self.k}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +85,14 @@ def view(
             nothing, unless its journal says more.
         roster: every (role, replica) it should have, where known: names what was removed.
     """
-    found = tuple(containers)
+    # What is being removed is gone: it tells neither whether it was started nor how it ended.
+    found = tuple(each for each in containers if each.state != "removing" or is_reservation(each))
     told = journal or Journal()
     parts = tuple(each for each in found if not is_reservation(each))
     if not found and told.going_at is None and not told.exits and told.outcome is None:
         return None
     seen = _Seen(
-        replicas=_replicas(parts, told, roster),
+        replicas=replicas(parts, told, roster),
         containers=parts,
         journal=told,
         expected=max((Labels(each.labels).expected for each in parts), default=len(told.exits)),
@@ -234,73 +201,6 @@ def _why_failed(replica: ReplicaView) -> str:
     return f"{replica.label} exited with {replica.exit_code}"
 
 
-# -- replicas ----------------------------------------------------------------------------------------------
-
-
-def _replicas(
-    containers: Sequence[Container], journal: Journal, roster: Iterable[tuple[str, int]]
-) -> tuple[ReplicaView, ...]:
-    found = {where(each): _replica(each, journal) for each in containers}
-    begun = bool(journal.exits) or any(each.was_started for each in containers)
-    for (role, k), exit_ in journal.exits.items():
-        if (role, k) not in found:
-            found[role, k] = _removed(role, k, exit_)
-    for role, k in roster:
-        if (role, k) not in found:
-            found[role, k] = ReplicaView(role=role, k=k, state="lost" if begun else "pending")
-    order = {role: at for at, role in enumerate(dict.fromkeys(role for role, _ in roster))}
-    ordered = sorted(found, key=lambda each: (order.get(each[0], 0), each[0], each[1]))
-    return tuple(found[each] for each in ordered)
-
-
-def _replica(container: Container, journal: Journal) -> ReplicaView:
-    role, k = where(container)
-    stopped = container.id in journal.stopped or container.name.endswith((CANCELLED, TIMED_OUT, STOPPED))
-    told = journal.exits.get((role, k))
-    timed_out = container.name.endswith(TIMED_OUT) or bool(journal.stop and journal.stop.why == "timeout")
-    return ReplicaView(
-        role=role,
-        k=k,
-        state=_state(container, stopped=stopped, timed_out=timed_out),
-        id=container.id,
-        name=container.name,
-        exit_code=container.exit_code if container.ended else None,
-        oom=container.ended and (container.oom or bool(told and told.oom)),
-        num_restarts=container.restarts,
-        hostname=container.hostname or container.name,
-        ports=container.ports,
-        started_at=container.started_at,
-        ended_at=container.ended_at if container.ended else None,
-        error=container.error,
-        stopped=stopped,
-    )
-
-
-def _state(container: Container, *, stopped: bool, timed_out: bool) -> str:
-    if not container.was_started:
-        return "cancelled" if stopped else "pending"
-    if not container.ended:
-        return "running"
-    if container.exit_code == 0:
-        return "succeeded"
-    if not stopped:
-        return "failed"
-    return "failed" if timed_out else "cancelled"
-
-
-def _removed(role: str, k: int, exit_: Exit) -> ReplicaView:
-    return ReplicaView(
-        role=role,
-        k=k,
-        state="succeeded" if exit_.code == 0 else "failed",
-        exit_code=exit_.code,
-        oom=exit_.oom,
-        num_restarts=exit_.restarts,
-        started_at=exit_.started_at,
-        ended_at=exit_.ended_at,
-    )
-
-
 def _missing(seen: _Seen) -> str:
     """What is not there and has not ended on record, in words; "" when nothing is missing."""
     number = seen.expected - len({(each.role, each.k) for each in seen.replicas if each.state != "lost"})
@@ -328,39 +228,3 @@ def _started_at(seen: _Seen) -> float | None:
 
 def _ended_at(seen: _Seen) -> float | None:
     return max((each.ended_at for each in seen.replicas if each.ended_at is not None), default=None)
-
-
-# -- labels and restarts -----------------------------------------------------------------------------------
-
-
-def where(container: Container) -> tuple[str, int]:
-    """Its role and the number of its replica."""
-    labels = Labels(container.labels)
-    return labels.role, labels.replica
-
-
-def is_reservation(container: Container) -> bool:
-    return container.labels.get(PART) == RESERVATION_PART
-
-
-def roster_of(container: Container) -> list[tuple[str, int]]:
-    """Every (role, replica) of its app, in order. Unpacks the document: for one container, not for all."""
-    roles = Labels(container.labels).document.get("roles", [])
-    return [(role["name"], k) for role in roles for k in range(role.get("num_replicas", 1))]
-
-
-def may_restart(role: str, retries: Mapping[str, tuple[int, str]], journal: Journal) -> bool:
-    """Whether a role that has failed is to be started again by us; REPLICA restarts are the engine's."""
-    most, policy = retries.get(role, (0, ""))
-    return policy in ("APPLICATION", "ROLE") and journal.restarts_of(role, policy) < most
-
-
-def pending_restart(containers: Iterable[Container], journal: Journal) -> bool:
-    """Whether some container of the last restart was not started yet."""
-    return bool(journal.restarts) and any(not_restarted(each, journal) for each in containers)
-
-
-def not_restarted(container: Container, journal: Journal) -> bool:
-    """Whether the last restart has still to start it. Needs an inspected container."""
-    was = journal.restarts[-1].was if journal.restarts else {}
-    return container.inspected and container.id in was and container.started_at == was[container.id]

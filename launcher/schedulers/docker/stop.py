@@ -13,7 +13,7 @@ from launcher.schedulers.docker.engine_errors import Conflict, EngineError, Engi
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.look import look as look
 from launcher.schedulers.docker.look import own as own
-from launcher.schedulers.docker.status import CANCELLED, MARKS, STOPPED, TIMED_OUT, is_reservation
+from launcher.schedulers.docker.replicas import CANCELLED, MARKS, STOPPED, TIMED_OUT, is_reservation
 from launcher.schedulers.docker.together import together
 
 TYPE_CHECKING = False

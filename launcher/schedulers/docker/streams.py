@@ -98,10 +98,13 @@ class _Tap:
 
 
 def _arriving(raw: Any) -> Iterator[bytes]:
-    source: Any = getattr(getattr(raw, "_fp", None), "fp", None)  # the buffered socket below the libraries
+    # The buffered socket below the libraries.
+    source: Any = getattr(getattr(raw, "_fp", raw), "fp", None)
     if raw.chunked and hasattr(source, "read1"):
         return dechunked(lambda: bytes(source.read1(_PIECE)))
-    return iter(raw.stream(_PIECE, decode_content=False))
+    if hasattr(raw, "stream"):
+        return iter(raw.stream(_PIECE, decode_content=False))
+    return iter(lambda: raw.read1(_PIECE), b"")
 
 
 def _gone(host: str, error: Exception) -> EngineGone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.schedulers.docker import record, watch
-from launcher.schedulers.docker.engine_errors import EngineError
+from launcher.schedulers.docker.engine_errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.submit import Making, start
 
 TYPE_CHECKING = False
@@ -70,16 +70,21 @@ class Submission:
     def start(self) -> None:
         """Returns when every replica was started. Raises StartError, with nothing of the app left.
 
-        Interrupted, it lets go: a detached app runs on, an attached one is cancelled.
+        Interrupted, it lets go: a detached app runs on, an attached one is cancelled. So it does when the
+        engine cannot be reached, since nobody can say then what was started.
         """
         assert self._watcher is not None, "what was not created cannot be started"
         try:
             self._watcher.go()
             start(self._engine, self._to_start)
             self._watcher.started()
-        except EngineError:
-            self.close()  # the watcher sees to the rest, as soon as it can
-            raise
+        except EngineUnreachable as error:
+            self.close()
+            rest = "" if self._attached else ", and starts the rest when the engine answers"
+            raise EngineUnreachable(
+                f"lost the engine while {os.path.basename(self._app_dir)} was being started: {error}",
+                hint=f"its watcher asks for it{rest}; apply again to see how far it came",
+            ) from error
         except Exception:
             self.abort()
             raise

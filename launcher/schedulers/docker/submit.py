@@ -16,7 +16,7 @@ from launcher.errors import SchedulerError, StartError
 from launcher.schedulers.docker import images
 from launcher.schedulers.docker.config import engine_config
 from launcher.schedulers.docker.engine_errors import EngineError, EngineUnreachable, NameTaken
-from launcher.schedulers.docker.names import NETWORK
+from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
 from launcher.schedulers.docker.together import together
 from launcher.specs.secret import Secret
 
@@ -56,9 +56,15 @@ class Making:
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
             self._surroundings(job, common)
-            together(lambda i: self._create(i, job.containers[i], configs[i]), range(len(configs)))
+            firsts = set({each.role: i for i, each in reversed(list(enumerate(job.containers)))}.values())
+
+            def make(i: int) -> None:
+                self._create(i, job.containers[i], configs[i])
+                if i in firsts:  # while the others are created
+                    self._check(i, job.containers[i], configs[i], there)
+
+            together(make, range(len(configs)))
             self._open_scratch(job, there)
-            self._check(job, configs, there)
         except BaseException:
             self.undo()
             raise
@@ -108,7 +114,7 @@ class Making:
 
     def _surroundings(self, job: DockerJob, common: Mapping[str, str]) -> None:
         if any(each.kwargs.get("network") == NETWORK for each in job.containers):
-            self.engine.ensure_network(NETWORK, {"launcher.network": "1"})
+            self.engine.ensure_network(NETWORK, NETWORK_LABELS)
         self._volume = job.scratch
         self.engine.create_volume(job.scratch, common)
 
@@ -131,21 +137,21 @@ class Making:
             return
         self.engine.put_archive(self._made[0], "/", _folder(SCRATCH.lstrip("/"), 0o1777))
 
-    def _check(self, job: DockerJob, configs: list[dict[str, Any]], there: Mapping[str, Image]) -> None:
-        """That each role has something to execute, in its first container."""
-        firsts = {each.role: i for i, each in reversed(list(enumerate(job.containers)))}
-
-        def check(position: int) -> None:
-            container, config = job.containers[position], configs[position]
-            image = there[container.image]
-            if not images.has_executable(self.engine, self._made[position], image, config):
-                what = images.executable(image, config)
-                raise StartError(
-                    f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
-                    f"\n  command: {command(container)}",
-                )
-
-        together(check, firsts.values())
+    def _check(
+        self,
+        position: int,
+        container: DockerContainer,
+        config: Mapping[str, Any],
+        there: Mapping[str, Image],
+    ) -> None:
+        """That a role has something to execute, in its first container."""
+        image = there[container.image]
+        if not images.has_executable(self.engine, self._made[position], image, config):
+            what = images.executable(image, config)
+            raise StartError(
+                f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
+                f"\n  command: {command(container)}",
+            )
 
 
 def start(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client import EngineView
 
 _EXIT_S = 30.0
-_NEWS = frozenset({"die", "destroy", "rename", "start", "create"})
+_NEWS = frozenset({"die", "destroy", "rename"})
 
 
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> App | None:
@@ -25,7 +25,9 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> App
     if found is None or not found.view.ended:
         return found
     left = _EXIT_S if deadline is None else max(0.0, min(_EXIT_S, deadline - time.monotonic()))
-    wait_for_exit(found.app_dir, left)
+    gone = wait_for_exit(found.app_dir, left)
+    if gone and found.view.settled and not found.view.live:
+        return found  # nobody is left who could tell more
     return apps.find(engine, app_id) or found
 
 
@@ -39,15 +41,20 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> App | No
             alarm.start()
         try:
             found = apps.find(engine, app_id)  # subscribed first: nothing is missed
+            live = set(found.view.live) if found is not None else set()
             while found is not None and not found.view.ended:
                 event = next(events, None)
-                if event is not None and event.action not in _NEWS:
-                    continue
-                if event is not None and event.action == "die":
-                    engine.inspect(event.container_id)  # answers when the end is in the engine's lists too
-                found = apps.find(engine, app_id)
                 if event is None:
-                    break
+                    return apps.find(engine, app_id)
+                if event.action == "start":
+                    live.add(event.container_id)
+                elif event.action in _NEWS:
+                    live.discard(event.container_id)
+                    if event.action == "die" and live:
+                        continue  # nothing ends while some of it runs: looking each time would take time
+                    # Answers when the end is in the engine's lists, too.
+                    engine.inspect(event.container_id)
+                    found = apps.find(engine, app_id)
             return found
         finally:
             if alarm is not None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.engine import Engine
 
 LOCK_FD = 3
+_POLL_S = 0.005
+_AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 _ABOVE = 10  # where our copies go, out of the way of the numbers that the watcher wants
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -46,6 +48,7 @@ class Watcher:
         self.app_dir = app_dir
         self.pid = pid
         self._control: socket | None = control
+        self._ended = False
 
     def __del__(self) -> None:
         self.close()
@@ -94,14 +97,26 @@ class Watcher:
         if self._control is not None:
             self._control.close()
             self._control = None
-        self._reap()
-        return wait_for_exit(self.app_dir, timeout_s) if timeout_s else True
+        if not timeout_s:
+            return self._reap()
+        from time import monotonic, sleep
 
-    def _reap(self) -> None:
-        try:
-            os.waitpid(self.pid, os.WNOHANG)
-        except (ChildProcessError, TypeError):  # reaped before, or the interpreter is going down
-            return
+        # Not for the lock, which is ours as well until we let go of it.
+        deadline = monotonic() + timeout_s
+        while not self._reap():
+            if monotonic() > deadline:
+                return False
+            sleep(_POLL_S)
+        return True
+
+    def _reap(self) -> bool:
+        """Whether it has ended."""
+        if not self._ended:
+            try:
+                self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
+            except (ChildProcessError, TypeError):  # reaped before, or the interpreter is going down
+                self._ended = True
+        return self._ended
 
     def _say(self, message: dict[str, Any]) -> bool:
         if self._control is None:
@@ -124,7 +139,8 @@ def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
         holder = record.holder(app_dir)
         if left <= 0:
             return False
-        if holder is None or not holder.is_here or holder.wait_for_exit(left):
+        seen = holder is not None and holder.is_here and holder.wait_for_exit(min(left, _AGAIN_S))
+        if not seen or record.is_locked(app_dir):
             time.sleep(0.005)  # the lock goes with the process, or is in other hands by now
     return True
 
@@ -136,6 +152,8 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
     """
     from launcher.schedulers.docker.look import look
 
+    if record.is_locked(record.folder(app_id)):
+        return False
     seen, found = look(engine, app_id)
     if seen is None or not seen.needs_watcher or not _is_ours(found[0], app_id, take_over=take_over):
         return False

@@ -21,7 +21,9 @@ from launcher.schedulers.docker.engine_errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.journal import Exit, Journal
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.record import Lock
-from launcher.schedulers.docker.status import is_reservation, not_restarted, roster_of, view, where
+from launcher.schedulers.docker.replicas import is_reservation, roster, where
+from launcher.schedulers.docker.restarts import not_restarted
+from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.together import together
 from launcher.schedulers.docker.watch import LOCK_FD
 
@@ -40,6 +42,7 @@ GIVE_UP_S = 600.0
 _LONGEST_PAUSE_S = 30.0
 _LATE_S = 0.5
 _DEADLY = ("2", "3", "9", "15")
+_BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 
 
 class Watcher:
@@ -57,6 +60,7 @@ class Watcher:
         self._known: dict[str, Container] = {}  # as inspected, until something happens to it
         self._oom: set[str] = set()  # a busy engine tells of it in an event alone
         self._by_hand: set[str] = set()  # stopped by nobody of us, and not seen to have ended yet
+        self._dead: set[str] = set()  # heard to have ended
         self._restarts = True
         self._orphaned = False  # whoever attached the app to itself has ended
         self._roster: list[tuple[str, int]] = []
@@ -78,6 +82,7 @@ class Watcher:
                 if connected:
                     pause, since, connected = 0.1, time.monotonic(), False
                 self._by_hand.clear()  # an engine that ends stops everything: that is nobody's hand
+                self._dead.clear()
                 self._known.clear()
                 self._news = SimpleQueue() if not self._attached else self._news
                 time.sleep(pause)
@@ -146,7 +151,7 @@ class Watcher:
     def _look(self) -> list[Container]:
         listed = [each for each in stop.own(self._engine, self._app_id) if not is_reservation(each)]
         if listed and not self._roster:
-            self._roster = roster_of(listed[0])
+            self._roster = roster(Labels(listed[0].labels))
         # The list lags behind the events of a moment ago, inspect does not.
         ask = [each.id for each in listed if each.id not in self._known]
         self._known.update((each.id, each) for each in self._engine.inspect_all(ask))
@@ -158,6 +163,8 @@ class Watcher:
         for each in found:
             if not each.ended or not each.inspected or not_restarted(each, told):
                 continue
+            if each.exit_code in _BY_SIGNAL and each.id not in told.told:
+                self._hear_its_end(each.id)
             if each.id in self._by_hand and each.id not in told.by_hand:
                 record.append(self._app_dir, "hand", id=each.id)
             self._by_hand.discard(each.id)
@@ -167,6 +174,15 @@ class Watcher:
                 self._note_exit(role, k, ended)
         found_now = record.journal(self._app_dir)
         return told if found_now is None or found_now.last_at == before else found_now
+
+    def _hear_its_end(self, container: str) -> None:
+        """The engine may show an end before it tells of it, and tells first who sent the signal."""
+        deadline = time.monotonic() + _LATE_S
+        while container not in self._dead:
+            try:
+                self._take(self._news.get(timeout=max(0.0, deadline - time.monotonic())))
+            except Empty:  # it ended before we listened
+                self._dead.add(container)
 
     def _note_exit(self, role: str, k: int, ended: Exit) -> None:
         record.append(
@@ -272,10 +288,13 @@ class Watcher:
             told = record.journal(self._app_dir)
             if told is None or news.container_id not in told.told:
                 self._by_hand.add(news.container_id)
+        elif news.action == "die":
+            self._dead.add(news.container_id)
         elif news.action == "oom":
             self._oom.add(news.container_id)
         elif news.action == "start":
             self._oom.discard(news.container_id)
+            self._dead.discard(news.container_id)
             self._by_hand.discard(news.container_id)
 
 
@@ -309,3 +328,4 @@ def main() -> None:
     from launcher.schedulers.docker.engine import connect
 
     Watcher(connect(), lock, orders, (json.loads(line)["op"] for line in lines)).run()
+    os._exit(0)  # somebody may wait for our end: tearing down what was imported would take its time

@@ -1,4 +1,5 @@
-"""Requests to one engine through the Docker SDK's session. The only importer of `docker`; imported on use.
+"""Requests to one engine. The only importer of the Docker SDK, which a socket of this machine does not need:
+it is there for TCP, TLS and proxies, and for what `docker login` left.
 
 Every answer that is not a success, and every way for a connection to break, comes out as an EngineError.
 """
@@ -6,22 +7,14 @@ Every answer that is not a success, and every way for a connection to break, com
 from __future__ import annotations
 
 import json
-import warnings
 from contextlib import contextmanager
+from importlib.util import find_spec
 from threading import Lock
-
-import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
-from docker import auth  # type: ignore[import-untyped,import-not-found,unused-ignore]
-from docker.constants import (  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    DEFAULT_DOCKER_API_VERSION,
-)
-from docker.errors import (  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    DockerException,
-)
 
 from launcher.errors import LauncherError
 from launcher.schedulers.docker.engine_errors import SHAPES, EngineError, EngineUnreachable, broken, refusal
-from launcher.schedulers.docker.transport import Adapter, dialer
+from launcher.schedulers.docker.plain import Session
+from launcher.schedulers.docker.transport import dialer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +28,8 @@ ANSWER_S = 60.0
 CONNECTIONS = 16  # kept open for reuse; more threads than this still work, each on a connection of its own
 
 _LOGIN = Lock()  # filters of warnings, and what the SDK remembers of credentials, belong to the whole process
-_ANY_SOCKET = "unix:///the/adapter/knows"
+_ANY_SOCKET = "unix:///nothing/is/sent/there"
+_NEWEST = "1.45"  # API version that this program knows
 
 
 class Reader:
@@ -100,7 +94,7 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
             raise ValueError(f"{method} {path}: this connection only reads")
         with breaking(host, doing):
             if login is not None:
-                options["headers"] = {**options.get("headers", {}), **_credentials(session, login, doing)}
+                options["headers"] = {**options.get("headers", {}), **_credentials(login, doing)}
             # Left out, `verify` would not be the session's but what REQUESTS_CA_BUNDLE says.
             fixed = {"timeout": ANSWER_S, "allow_redirects": False, "verify": session.verify}
             options = {**fixed, **options}
@@ -114,39 +108,56 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
     return send
 
 
-def _credentials(session: Any, image: str, doing: str) -> dict[str, Any]:
+def _credentials(image: str, doing: str) -> dict[str, Any]:
     """What `docker login` left for the registry of `image`; for all registries when it is ""."""
+    import warnings
+
+    from docker import APIClient, auth  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from docker.errors import DockerException  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
     headers: dict[str, Any] = {}
     try:
         with _LOGIN, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what the SDK warns of, it also raises
+            client = APIClient(_ANY_SOCKET, version=_NEWEST)
             if image:
                 registry, _ = auth.resolve_repository_name(image)
-                headers["X-Registry-Auth"] = auth.get_config_header(session, registry) or auth.encode_header(
-                    {}
-                )
+                found = auth.get_config_header(client, registry) or auth.encode_header({})
+                headers["X-Registry-Auth"] = found
             else:
-                session._set_auth_headers(headers)
+                client._set_auth_headers(headers)
     except (DockerException, RuntimeError) as error:  # the latter: a credential store that fails
         raise EngineError(f"cannot {doing}: {error}", hint="see whether `docker login` works") from None
     return headers
 
 
 def _session(endpoint: Endpoint) -> Any:
+    """What sends requests; nothing is sent yet."""
+    if find_spec("docker") is None:
+        raise ModuleNotFoundError("No module named 'docker'", name="docker")
     try:
         found = dialer(endpoint.host)
+    except ValueError as error:
+        raise _no_host(endpoint, error) from None
+    return _sdk_session(endpoint) if found is None else Session(endpoint.host, found, CONNECTIONS)
+
+
+def _sdk_session(endpoint: Endpoint) -> Any:
+    import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    try:
         tls = endpoint.tls and docker.tls.TLSConfig(**endpoint.tls)
         # A version given here keeps the SDK from asking for it, which it does with messages of its own.
-        options = {"version": DEFAULT_DOCKER_API_VERSION, "timeout": ANSWER_S, "max_pool_size": CONNECTIONS}
-        session = docker.APIClient(endpoint.host if found is None else _ANY_SOCKET, tls=tls, **options)
-    except (DockerException, OSError, ValueError) as error:
-        message = f"cannot use the Docker engine at {endpoint.host}: {error}"
-        raise EngineUnreachable(message, hint=SHAPES) from None
+        options = {"version": _NEWEST, "timeout": ANSWER_S, "max_pool_size": CONNECTIONS}
+        session = docker.APIClient(endpoint.host, tls=tls, **options)
+    except (docker.errors.DockerException, OSError, ValueError) as error:
+        raise _no_host(endpoint, error) from None
     session.headers["Accept-Encoding"] = "identity"  # archives would come compressed
-    if found is not None:
-        session.mount(session.base_url, Adapter(endpoint.host, found, CONNECTIONS))
-        session.trust_env = False  # no proxy serves a socket, and looking for one at each request takes time
     return session
+
+
+def _no_host(endpoint: Endpoint, error: Exception) -> EngineUnreachable:
+    return EngineUnreachable(f"cannot use the Docker engine at {endpoint.host}: {error}", hint=SHAPES)
 
 
 def _agree(session: Any, host: str) -> str:
@@ -157,7 +168,7 @@ def _agree(session: Any, host: str) -> str:
         raise refusal(answer.status_code, _explanation(answer), "ask for its version")
     if not theirs:
         raise EngineUnreachable(f"what answers at {host} is not a Docker engine: it names no API version")
-    return str(min(theirs, DEFAULT_DOCKER_API_VERSION, key=_numbers))
+    return str(min(theirs, _NEWEST, key=_numbers))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from launcher.schedulers.local import kernel
+from launcher.schedulers import pids
 from launcher.schedulers.local.replicas import ENDED, IDLE, Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
 
@@ -133,7 +133,7 @@ class App:
                 role=replica.role.name,
                 k=replica.k,
                 pid=replica.pid,
-                start=kernel.start_time(replica.pid),
+                start=pids.start_time(replica.pid),
                 restart=replica.restarts,
             )
             if not self._restarts_possible:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import time
 
 from launcher import paths
 from launcher.errors import ReservedError, StateError
+from launcher.schedulers.appfolder import is_at, try_lock
 from launcher.schedulers.local import attemptfile, rundir
 from launcher.schedulers.local.index import Index
 
@@ -19,18 +18,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 0.2  # readers hold the lock for microseconds to see whether it is free
 _AGAIN_S = 0.002
-
-
-class TakenError(ReservedError):
-    """The app id is somebody else's. `owner` says whose, `state` how far that app has come."""
-
-    def __init__(self, app_id: str, state: str, owner: str) -> None:
-        super().__init__(
-            f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
-            hint="plan again: somebody applied the same job meanwhile",
-        )
-        self.owner = owner
-        self.state = state
 
 
 class Claim:
@@ -52,7 +39,7 @@ class Claim:
 
 
 def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
-    """Take the app id of `record` and write the record. Raises TakenError, StateError.
+    """Take the app id of `record` and write the record. Raises ReservedError, StateError.
 
     The row comes before the folder, so that no folder is ever without one, and again after it, because
     whoever met the row alone may have removed it as void.
@@ -78,7 +65,7 @@ def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKe
     except OSError as error:
         made.release()
         raise paths.unusable(error, app_dir) from error
-    except (TakenError, StateError):
+    except (ReservedError, StateError):
         made.release()
         raise
     return made
@@ -97,7 +84,7 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
     app_id = os.path.basename(app_dir)
     try:
         fd = _lock(app_dir, app_id)
-    except TakenError:
+    except ReservedError:
         return False
     made = Claim(app_dir, fd, resumed=False)
     if fd >= 0 and _has_started(app_dir):
@@ -108,7 +95,7 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
 
 
 def discard_ended(state_dir: str, app_dir: str) -> None:
-    """Remove an app that has ended. Raises TakenError while its supervisor is still there."""
+    """Remove an app that has ended. Raises ReservedError while its supervisor is still there."""
     fd = _lock(app_dir, os.path.basename(app_dir))
     discard(state_dir, app_dir, Claim(app_dir, fd, resumed=False))
 
@@ -145,34 +132,16 @@ def _lock(app_dir: str, app_id: str) -> int:
     except OSError as error:
         raise paths.unusable(error, path) from error
     deadline = time.monotonic() + _PATIENCE_S
-    while not _try_lock(fd):
+    while not try_lock(fd):
         if time.monotonic() > deadline:
             os.close(fd)
             view = rundir.read_state(app_dir)
-            raise TakenError(app_id, view.state if view else "gone", view.owner if view else "")
+            raise ReservedError(app_id, view.state if view else "gone", view.owner if view else "")
         time.sleep(_AGAIN_S)
-    if _is_at(fd, path):
+    if is_at(fd, path):
         return fd
     os.close(fd)
     return -1
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        raise
-    return True
-
-
-def _is_at(fd: int, path: str) -> bool:
-    """Whether the file that we locked is still the one at `path`, and not one of a folder just removed."""
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _has_started(app_dir: str) -> bool:
@@ -183,12 +152,12 @@ def _has_started(app_dir: str) -> bool:
 def _take_over(app_dir: str, record: Record) -> bool:
     """Clear what a dead owner left, under our lock; True when it had begun the same thing.
 
-    Raises TakenError when the app was started: then it is an attempt of its own, however it ended.
+    Raises ReservedError when the app was started: then it is an attempt of its own, however it ended.
     """
     view = rundir.read_state(app_dir)
     if view is not None and view.state not in ("reserved", "created"):
         # We hold the lock, so nobody supervises it: what its record calls running is lost.
-        raise TakenError(record["app_id"], "lost" if view.state == "running" else view.state, "")
+        raise ReservedError(record["app_id"], "lost" if view.state == "running" else view.state, "")
     left = attemptfile.read(app_dir)
     for name in os.listdir(app_dir):
         if name != os.path.basename(rundir.lock(app_dir)):

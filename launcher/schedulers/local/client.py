@@ -11,7 +11,8 @@ import os
 import sys
 
 from launcher.errors import SchedulerError, StartError
-from launcher.schedulers.local import kernel, rundir
+from launcher.schedulers import pids
+from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Supervisor:
             return os.waitpid(self.pid, 0 if block else os.WNOHANG)[0] == self.pid
         except ChildProcessError:
             # Reaped by the host program's own SIGCHLD handling, or we are a fork of whoever spawned it.
-            return kernel.start_time(self.pid) is None
+            return pids.start_time(self.pid) is None
 
     def _ask(self, message: dict[str, Any]) -> None:
         try:

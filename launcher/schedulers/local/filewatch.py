@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from launcher.schedulers import pids
 from launcher.schedulers.local import kernel
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ class FileWatch:
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if kernel.LINUX else -1
+        self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
         self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
         self._signatures: dict[str, tuple[int, int, int] | None] = {}
         for path in paths:
@@ -50,9 +51,9 @@ class FileWatch:
         while True:
             left = None if deadline is None else deadline - time.monotonic()
             if self._fd >= 0:
-                ready = kernel.wait_readable((self._fd, *fds), left)
+                ready = pids.wait_readable((self._fd, *fds), left)
             else:
-                ready = kernel.wait_readable(fds, kernel.POLL_S if left is None else min(left, kernel.POLL_S))
+                ready = pids.wait_readable(fds, pids.POLL_S if left is None else min(left, pids.POLL_S))
             changed = self._changed()
             if changed or any(fd in ready for fd in fds) or (left is not None and left <= 0):
                 return changed

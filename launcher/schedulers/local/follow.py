@@ -6,7 +6,8 @@ import os
 import time
 
 from launcher.limits import allow_open_files
-from launcher.schedulers.local import kernel, rundir
+from launcher.schedulers import pids
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logs import CHUNK, RecordReader, path_of
 from launcher.schedulers.logs import COMBINED, LogRecord
@@ -48,7 +49,7 @@ class AppWatch:
         """The files that changed; none of them when the app has ended or was started."""
         fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
         changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
-        if fds and kernel.wait_readable(fds, 0):
+        if fds and pids.wait_readable(fds, 0):
             self.ended = True
         elif not fds:
             self._look()
@@ -64,7 +65,7 @@ class AppWatch:
             self.ended = True
         elif view.supervisor is not None:
             pid, start, _ = view.supervisor
-            fd = kernel.open_pid(pid, start)
+            fd = pids.open_pid(pid, start)
             self._pid_fd = -1 if fd is None else fd
             self.ended = fd is None
         elif not view.lock_held:
@@ -85,8 +86,8 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None
             break
         if view.supervisor is None:
             _wait_for_supervisor(app_dir, _UNOWNED_S if left is None else min(_UNOWNED_S, left))
-        elif kernel.is_running(*view.supervisor[:2]):
-            kernel.wait_for_exit(*view.supervisor[:2], left)
+        elif pids.is_running(*view.supervisor[:2]):
+            pids.wait_for_exit(*view.supervisor[:2], left)
         else:
             time.sleep(_SETTLE_S)  # it has just gone, and the lock goes with it
     return view

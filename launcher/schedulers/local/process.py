@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, rundir
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.kernel import Process
+    from launcher.schedulers.pids import Process
 
 PATIENCE_S = 5.0  # for what was killed to be gone; what hangs in the kernel longer is beyond us
 
@@ -25,7 +26,7 @@ def supervisor_alive(view: AppView) -> bool:
     if view.supervisor is None:
         return False
     pid, start, boot = view.supervisor
-    return boot == kernel.boot_id() and kernel.is_running(pid, start)
+    return boot == pids.boot_id() and pids.is_running(pid, start)
 
 
 def kill_leftovers(app_dir: str, view: AppView) -> int:
@@ -42,24 +43,24 @@ def kill_leftovers(app_dir: str, view: AppView) -> int:
         if time.monotonic() > deadline:
             break
         for each in left:
-            kernel.wait_for_exit(each.pid, each.start, deadline - time.monotonic())
+            pids.wait_for_exit(each.pid, each.start, deadline - time.monotonic())
     return len(killed)
 
 
 def leftovers(app_dir: str, view: AppView) -> list[Process]:
     """The living processes of an app: by their environment, by the session of a replica that still has its
     leader, and all descendants of those. Without /proc: none."""
-    everybody = [each for each in kernel.processes() if each.pid != os.getpid()]
+    everybody = [each for each in pids.processes() if each.pid != os.getpid()]
     mark = b"LAUNCHER_SCRATCH=" + os.fsencode(rundir.scratch(app_dir))
     sessions = _sessions(view, everybody)
     found = {each.pid: each for each in everybody if each.session in sessions or _has(each, mark)}
-    found.update({each.pid: each for each in kernel.descendants(found, everybody)})
+    found.update({each.pid: each for each in pids.descendants(found, everybody)})
     return [each for each in found.values() if each.alive]
 
 
 def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
     """Sessions of replicas, where the leader is still the recorded process and the number thus not reused."""
-    if view.supervisor is None or view.supervisor[2] != kernel.boot_id():
+    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
         return set()
     recorded = {(each.pid, each.start) for each in view.replicas}
     return {each.pid for each in everybody if (each.pid, each.start) in recorded}
@@ -67,11 +68,11 @@ def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
 
 def _has(process: Process, mark: bytes) -> bool:
     """Whether a process was started with this in its environment. Another user's cannot be read: no."""
-    return mark in kernel.environment(process.pid).split(b"\0")
+    return mark in pids.environment(process.pid).split(b"\0")
 
 
 def _kill(process: Process) -> bool:
     try:
-        return kernel.send(process.pid, process.start, kernel.SIGKILL)
+        return pids.send(process.pid, process.start, kernel.SIGKILL)
     except PermissionError:  # it changed its user
         return False

@@ -15,11 +15,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 
-from launcher.schedulers.local import kernel
+from launcher.schedulers import pids
+from launcher.schedulers.appfolder import GONE as GONE
+from launcher.schedulers.appfolder import is_locked as is_locked
+from launcher.schedulers.appfolder import lock as lock
+from launcher.schedulers.appfolder import remove as remove
+from launcher.schedulers.appfolder import remove_tree as remove_tree
+from launcher.schedulers.appfolder import sweep as sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +38,6 @@ INDEX = "index"
 """16 bytes a record, little endian: offset in combined.log, then time in ns << 2 | kind (0 stdout, 1 stderr,
 2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
 
-GONE = ".gone-"
 GRACE = "grace "
 LOCK_PATIENCE_S = 0.05
 
@@ -44,10 +48,6 @@ def apps_dir(state_dir: str) -> str:
 
 def app_dir(state_dir: str, app_id: str) -> str:
     return os.path.join(state_dir, "apps", app_id)
-
-
-def lock(app_dir: str) -> str:
-    return os.path.join(app_dir, "lock")
 
 
 def attempt(app_dir: str) -> str:
@@ -72,21 +72,6 @@ def scratch(app_dir: str) -> str:
 
 def spare(app_dir: str) -> str:
     return os.path.join(app_dir, "spare")
-
-
-def is_locked(app_dir: str) -> bool:
-    """Whether somebody works on the app. Writes nothing; whoever takes the lock meanwhile must try again."""
-    try:
-        fd = os.open(lock(app_dir), os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def read_state(app_dir: str) -> AppView | None:
@@ -116,7 +101,7 @@ def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:
     until it becomes the new program: a moment, on a busy machine a few milliseconds."""
     pid, start, boot = supervisor
     patience = time.monotonic() + LOCK_PATIENCE_S
-    while not kernel.is_running(pid, start) and boot == kernel.boot_id():
+    while not pids.is_running(pid, start) and boot == pids.boot_id():
         if time.monotonic() > patience:  # it may live in another container, out of our sight
             break
         time.sleep(LOCK_PATIENCE_S / 25)
@@ -140,28 +125,6 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def remove(app_dir: str) -> None:
-    """Remove the folder of an app: at once for everybody else, even if we are killed while deleting."""
-    folder, name = os.path.split(app_dir)
-    hidden = os.path.join(folder, f"{GONE}{name}-{os.getpid()}-{time.time_ns()}")
-    try:
-        os.rename(app_dir, hidden)
-    except FileNotFoundError:
-        return
-    remove_tree(hidden)
-
-
-def sweep(apps_dir: str) -> None:
-    """Finish the removals that somebody was killed in."""
-    try:
-        names = os.listdir(apps_dir)
-    except FileNotFoundError:
-        return
-    for name in names:
-        if name.startswith(GONE):
-            remove_tree(os.path.join(apps_dir, name))
-
-
 def make_folders(path: str) -> list[str]:
     """Make a folder and its missing parents; the ones that were made, parents first."""
     try:
@@ -173,24 +136,3 @@ def make_folders(path: str) -> list[str]:
             return []
         raise
     return [path]
-
-
-def remove_tree(top: str) -> None:
-    """Delete a folder and what is in it, following no links. What is not ours to delete stays."""
-    folders = [top]
-    for folder in folders:  # grows while we walk it
-        try:
-            os.chmod(folder, 0o700)  # apps leave read-only folders behind
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        os.unlink(entry.path)
-        except OSError:
-            continue
-    for folder in reversed(folders):
-        try:
-            os.rmdir(folder)
-        except OSError:
-            continue

@@ -338,15 +338,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         from launcher.schedulers import logs
         from launcher.schedulers.api import filter_regex
 
-        chunks = self.log_chunks(
-            app_id,
-            [(role_name, k)],
-            since=since.timestamp() if since else None,
-            until=until.timestamp() if until else None,
-            follow=should_tail,
-            stream=str(streams.value) if streams else logs.COMBINED,
-        )
-        lines = logs.text_lines(data for _, _, data in chunks)
+        replica, follow = (role_name, k), should_tail
+        lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
         return filter_regex(regex, lines) if regex else lines
 
     def log_records(

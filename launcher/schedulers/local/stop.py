@@ -7,6 +7,7 @@ import time
 
 from launcher import paths
 from launcher.actor import actor
+from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless
 
@@ -47,8 +48,8 @@ def _stop(app_dir: str, view: AppView, grace_s: float | None) -> AppView | None:
     while seen is not None and seen.state in ("reserved", "created", "running") and seen.lock_held:
         if seen.supervisor is not None:
             pid, start, _ = seen.supervisor
-            if kernel.send(pid, start, kernel.SIGTERM):
-                kernel.wait_for_exit(pid, start)
+            if pids.send(pid, start, kernel.SIGTERM):
+                pids.wait_for_exit(pid, start)
         elif time.monotonic() > deadline:
             break
         else:

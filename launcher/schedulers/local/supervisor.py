@@ -9,6 +9,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re
 import os
 
+from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, rundir
 from launcher.schedulers.local.app import App, Outcome
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
@@ -121,13 +122,13 @@ class Supervisor:
             raise SpawnError(f"{handle} was started before") from error
         except OSError as error:
             raise SpawnError(f"cannot write {self._app_dir}: {error.strerror}") from error
-        start = kernel.start_time(os.getpid())
+        start = pids.start_time(os.getpid())
         self._record.begin(
             VERSION,
             "supervisor",
             pid=os.getpid(),
             start=start,
-            boot=kernel.boot_id(),
+            boot=pids.boot_id(),
             handle=handle,
             attached=self._attached,
         )

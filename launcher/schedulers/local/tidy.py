@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from launcher.errors import SchedulerError
+from launcher.schedulers import pids
 from launcher.schedulers.api import Finished
-from launcher.schedulers.local import kernel, rundir
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import discard_ended
 from launcher.schedulers.local.index import Index
 from launcher.schedulers.local.observe import ENDED, bury, present_rows
@@ -34,5 +35,5 @@ def remove(state_dir: str, app_id: str) -> None:
     bury(state_dir, app_id, view)  # of a lost one, its processes
     if view.supervisor and view.lock_held:
         pid, start, _ = view.supervisor
-        kernel.wait_for_exit(pid, start, _PATIENCE_S)
+        pids.wait_for_exit(pid, start, _PATIENCE_S)
     discard_ended(state_dir, app_dir)

@@ -41,7 +41,7 @@ def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_agai
     scenario.settle()
 
 
-@pytest.mark.parametrize("path", ["/create", "/start"])
+@pytest.mark.parametrize("path", ["/networks/create", "/containers/create", "/start"])
 def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
     scenario, engine, monkeypatch, tmp_path, path
 ):
@@ -50,12 +50,7 @@ def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
     killed = []
 
     def until(method: str, asked: str) -> bool:
-        if (
-            method == "POST"
-            and asked.partition("?")[0].endswith(path)
-            and "/containers/" in asked
-            and not killed
-        ):
+        if method == "POST" and asked.partition("?")[0].endswith(path) and not killed:
             killed.append(asked)
             engine.kill()
         return True
@@ -69,6 +64,26 @@ def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
     scenario.launcher("apply", file, "--yes", "--wait", code=None)
     runs = sorted(log.read_text().split()) if log.exists() else []
     assert len(runs) == len(set(runs))
-    if path == "/create":
+    assert killed != []
+    if path != "/start":
         assert runs == ["0", "1"]
     scenario.settle()
+
+
+def test_our_network_is_made_again_when_it_goes_before_the_start(scenario, engine, monkeypatch, tmp_path):
+    """As `launcher gc` or `docker network prune` of somebody else may do: nothing runs in it yet."""
+    file = scenario.job("true")
+    gone = []
+
+    def until(method: str, asked: str) -> bool:
+        if asked.partition("?")[0].endswith("/start") and not gone:
+            gone.extend(net for net in scenario.daemon.networks() if net.name == "launcher")
+            scenario.daemon.remove(gone)
+        return True
+
+    with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
+        made.allowed = until
+        way.setenv("DOCKER_HOST", made.host)
+        scenario.run_to_end(file)
+    assert len(gone) == 1
+    assert [one.state for one in scenario.containers()] == ["exited"]

@@ -31,7 +31,7 @@ def test_what_is_recorded_can_be_listed_without_an_engine(scenario, monkeypatch)
     monkeypatch.delenv("DOCKER_HOST")
 
 
-REQUESTS = ["/create", "/start", "/volumes/create", "/networks"]
+REQUESTS = ["/create", "/start", "/volumes/create"]
 
 
 @pytest.mark.parametrize("path", REQUESTS)
@@ -52,9 +52,9 @@ def test_an_engine_that_breaks_off_in_the_middle_of_an_apply_makes_nothing_run_t
         made.allowed = until
         broken.setenv("DOCKER_HOST", made.host)
         failed = scenario.launcher("apply", file, "--yes", code=None)
-    if not seen:
-        pytest.skip("the network is there already")
-    assert failed.code != 0
+    assert seen != []
+    assert failed.code not in (0, 2)
+    assert ("was being started" in failed.err) == (path == "/start")
     scenario.settle()  # a watcher still asks the engine that is gone
     scenario.run_to_end(file)
     assert sorted(log.read_text().split()) == ["0", "1"]

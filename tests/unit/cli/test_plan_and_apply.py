@@ -34,7 +34,7 @@ def test_a_plan_that_cannot_be_saved_is_an_error_and_leaves_nothing(scenario):
 
 
 def test_the_request_is_shown_on_demand(scenario):
-    assert "$<app_id>" in scenario.plan(scenario.job("echo hi"), "--show-request")
+    assert "local_cwd://default/$<app_id>" in scenario.plan(scenario.job("echo hi"), "--show-request")
 
 
 def test_without_files_the_current_directory_is_planned(scenario):

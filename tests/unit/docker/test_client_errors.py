@@ -163,6 +163,14 @@ def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path, body: str):
         engine.containers()
 
 
+def test_a_removal_that_the_engine_was_too_busy_for_is_tried_again(tmp_path: Path):
+    busy = '{"message": "unable to remove filesystem for x: directory not empty"}'
+    answers = [reply(204, ""), reply(500, busy)]
+    with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):
+        engine.remove("x", force=True)
+    assert [each.partition(" ")[0] for each in fake.asked].count("DELETE") == 2
+
+
 def test_a_refusal_without_json_shows_its_text(tmp_path: Path):
     with fake_engine(tmp_path, lambda *_: reply(503, "come back later")) as (_, engine):
         with pytest.raises(EngineError, match="cannot start x: come back later") as caught:

@@ -18,6 +18,7 @@ from launcher.schedulers.docker.engine import Engine, connect
 from launcher.specs import AppDef, Role
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images
+from tests.unit.docker.test_pull import commit
 
 END_S = 60.0
 
@@ -169,3 +170,17 @@ def test_a_dry_run_of_gc_is_given_no_means_to_write(token: str) -> None:
     assert isinstance(made.view, EngineView)  # type: ignore[attr-defined]
     assert not isinstance(made.view, Engine)  # type: ignore[attr-defined]
     made.close()
+
+
+@pytest.mark.parametrize("goes", [True, False])
+def test_of_what_bears_our_label_only_what_bears_our_name_goes(own: Any, token: str, goes: bool) -> None:
+    """An image that somebody builds on a workspace's inherits its labels."""
+    name = f"launcher-workspace:{token[1:]:0<20}" if goes else f"my/{token}:1"
+    container = own.create(f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"]})
+    commit(container, name, {"launcher.workspace": token})
+    own.remove(container)
+    try:
+        assert gc.sweep(own, now=time.time() + LATER_S) == ([f"image {name}"] if goes else [])
+        assert (own.image(name) is None) == goes
+    finally:
+        Daemon().remove(one for one in Daemon().images() if token in one.labels.values())

@@ -27,7 +27,7 @@ def container(k: int, said: str = "running", **facts: Any) -> Container:
         "launcher.replica": str(k),
         "launcher.part": facts.pop("part", "replica"),
     }
-    times: dict[str, Any] = {} if state == "created" else {"started_at": 10.0 + k}
+    times: dict[str, Any] = {} if state in ("created", "removing") else {"started_at": 10.0 + k}
     ended: dict[str, Any] = {"exit_code": int(code), "ended_at": 20.0 + k} if code else {}
     name = f"app-main-{k}{'.' + mark if mark else ''}"
     return Container(
@@ -183,3 +183,18 @@ def test_what_was_never_started_is_counted() -> None:
 def test_a_torn_line_tells_nothing() -> None:
     assert fold(b'{"e":"go","t":1.0}\n{"e":"end","t":2.0,"sta').outcome is None
     assert fold(b'garbage\n[1]\n{"e":"go","t":1.0}\n').going_at == 1.0
+
+
+def test_what_is_being_removed_is_gone_and_has_not_succeeded() -> None:
+    found = seen("exited 0", "removing")
+    assert (found.state, found.drift) == ("lost", "main/1 was removed by hand")
+    assert view([container(0, "removing"), container(1, "removing")], roster=ROSTER) is None
+
+
+def test_an_end_on_record_stays_while_the_containers_are_being_removed() -> None:
+    told = journal({"e": "go"}, {"e": "end", "state": "succeeded"})
+    assert seen("removing", "removing", told=told).state == "succeeded"
+
+
+def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
+    assert seen("created", "removing").started is False

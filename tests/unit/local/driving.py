@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.schedulers.local import control, kernel, process, rundir
+from launcher.schedulers import pids
+from launcher.schedulers.local import control, process, rundir
 from launcher.schedulers.local.appview import AppView, ReplicaView
 from launcher.schedulers.local.filewatch import FileWatch
 
@@ -67,7 +68,7 @@ class Driven:
             for fd in (*copies, lock):
                 os.close(fd)
             theirs.close()
-        self._start = kernel.start_time(self.pid)
+        self._start = pids.start_time(self.pid)
         self._inbox = control.Inbox(self.socket.fileno())
 
     # -- the protocol --------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class Driven:
 
     def exited(self) -> int:
         """Wait for the supervisor; its exit code."""
-        assert kernel.wait_for_exit(self.pid, self._start or 0, PATIENCE_S), "the supervisor does not end"
+        assert pids.wait_for_exit(self.pid, self._start or 0, PATIENCE_S), "the supervisor does not end"
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def ended(self) -> AppView:
@@ -213,8 +214,8 @@ class Driven:
     def destroy(self) -> None:
         """Leave nothing behind, whatever the test did."""
         self.socket.close()
-        if self._start is not None and kernel.send(self.pid, self._start, signal.SIGKILL):
-            kernel.wait_for_exit(self.pid, self._start, PATIENCE_S)
+        if self._start is not None and pids.send(self.pid, self._start, signal.SIGKILL):
+            pids.wait_for_exit(self.pid, self._start, PATIENCE_S)
         process.kill_leftovers(self.app_dir, rundir.read_state(self.app_dir) or AppView())
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.local import control, kernel, process, rundir
+from launcher.schedulers import pids
+from launcher.schedulers.local import control, process, rundir
 from launcher.schedulers.local.appview import AppView, ReplicaView
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
@@ -49,31 +50,31 @@ def test_leftovers_are_killed_wherever_they_went(app: Driven) -> None:
     )
     for k in range(4):
         app.until_log("ready", k=k)
-    started = {each.pid: each.start for each in kernel.descendants([app.pid])}
+    started = {each.pid: each.start for each in pids.descendants([app.pid])}
     app.kill()
     assert process.kill_leftovers(app.app_dir, app.view) >= 4
-    assert not any(kernel.is_running(pid, start) for pid, start in started.items())
+    assert not any(pids.is_running(pid, start) for pid, start in started.items())
 
 
 def test_a_replica_that_writes_after_its_supervisor_ends_by_itself(app: Driven) -> None:
     app.start(app.role("main", ["yes"]))
     pid, start = app.replica().pid or 0, app.replica().start or 0
     app.kill()
-    assert kernel.wait_for_exit(pid, start, 10)
+    assert pids.wait_for_exit(pid, start, 10)
 
 
 @pytest.mark.parametrize("wrong", ["start", "boot"])
 def test_a_reused_pid_is_never_signalled(tmp_path: Path, wrong: str) -> None:
     stranger = subprocess.Popen(SLEEP, start_new_session=True)
-    start = kernel.start_time(stranger.pid) or 0
+    start = pids.start_time(stranger.pid) or 0
     view = AppView()
-    view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else kernel.boot_id())
+    view.supervisor = (stranger.pid, start + 1, "another boot" if wrong == "boot" else pids.boot_id())
     replica = ReplicaView("main", 0)
     replica.pid, replica.start = stranger.pid, start + (wrong == "start")
     view.replicas.append(replica)
     assert not process.supervisor_alive(view)
     assert process.kill_leftovers(str(tmp_path), view) == 0
-    assert not kernel.send(stranger.pid, start + 1, signal.SIGKILL)
+    assert not pids.send(stranger.pid, start + 1, signal.SIGKILL)
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()

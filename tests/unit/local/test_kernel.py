@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.schedulers import pids
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.filewatch import FileWatch
 
@@ -19,34 +20,35 @@ from launcher.schedulers.local.filewatch import FileWatch
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Once with what this system offers, once with the means for other systems."""
     if request.param == "elsewhere":
-        monkeypatch.setattr(kernel, "LINUX", False)
+        for module in (kernel, pids):
+            monkeypatch.setattr(module, "LINUX", False)
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     return str(request.param)
 
 
 def test_a_process_is_named_by_pid_and_start(system: str) -> None:
-    start = kernel.start_time(os.getpid())
+    start = pids.start_time(os.getpid())
     assert start is not None
-    assert kernel.is_running(os.getpid(), start)
+    assert pids.is_running(os.getpid(), start)
     if system == "native":
-        assert not kernel.is_running(os.getpid(), start + 1)
+        assert not pids.is_running(os.getpid(), start + 1)
 
 
 def test_a_process_nobody_has_reaped_does_not_run() -> None:
     child = subprocess.Popen(["true"])
-    start = kernel.start_time(child.pid) or 0
-    assert kernel.wait_for_exit(child.pid, start, 10)
-    assert kernel.start_time(child.pid) == start
-    assert not kernel.is_running(child.pid, start)
+    start = pids.start_time(child.pid) or 0
+    assert pids.wait_for_exit(child.pid, start, 10)
+    assert pids.start_time(child.pid) == start
+    assert not pids.is_running(child.pid, start)
     child.wait()
-    assert kernel.start_time(child.pid) is None
+    assert pids.start_time(child.pid) is None
 
 
 def test_a_command_name_may_look_like_anything(tmp_path: Path) -> None:
     odd = tmp_path / ") S 1 1"
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(odd), "1000"])
-    found = kernel.process(child.pid)
+    found = pids.process(child.pid)
     assert found is not None
     assert (found.parent, found.alive) == (os.getpid(), True)
     child.kill()
@@ -55,17 +57,17 @@ def test_a_command_name_may_look_like_anything(tmp_path: Path) -> None:
 
 def test_waiting_for_an_exit_ends_with_the_process(system: str) -> None:
     child = subprocess.Popen(["sleep", "1000"])
-    start = kernel.start_time(child.pid) or 0
-    assert not kernel.wait_for_exit(child.pid, start, 0.05)
-    fd = kernel.open_pid(child.pid, start)
+    start = pids.start_time(child.pid) or 0
+    assert not pids.wait_for_exit(child.pid, start, 0.05)
+    fd = pids.open_pid(child.pid, start)
     assert fd is not None
-    assert kernel.send(child.pid, start, signal.SIGKILL)
+    assert pids.send(child.pid, start, signal.SIGKILL)
     child.wait()
-    assert kernel.wait_readable([fd], 10) == [fd]
+    assert pids.wait_readable([fd], 10) == [fd]
     os.close(fd)
-    assert kernel.wait_for_exit(child.pid, start)
-    assert not kernel.send(child.pid, start, signal.SIGKILL)
-    assert kernel.open_pid(child.pid, start) is None
+    assert pids.wait_for_exit(child.pid, start)
+    assert not pids.send(child.pid, start, signal.SIGKILL)
+    assert pids.open_pid(child.pid, start) is None
 
 
 def test_descendants_are_found_through_all_generations() -> None:
@@ -73,7 +75,7 @@ def test_descendants_are_found_through_all_generations() -> None:
     assert child.stdout is not None
     child.stdout.readline()
     deadline = time.monotonic() + 10
-    while len(found := kernel.descendants([child.pid])) < 2:
+    while len(found := pids.descendants([child.pid])) < 2:
         assert time.monotonic() < deadline
     assert found[0].parent == child.pid
     for each in found:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.local import control, kernel, rundir
+from launcher.schedulers import pids
+from launcher.schedulers.local import control, rundir
 from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
@@ -82,11 +83,11 @@ def test_what_went_to_another_session_is_killed_with_the_app(app: Driven) -> Non
         app.role("main", sh("setsid -f sleep 1234; env -i setsid -f sleep 4321; echo ready; sleep 1000"))
     )
     app.until_log("ready")
-    started = {each.pid: each.start for each in kernel.descendants([app.pid])}
+    started = {each.pid: each.start for each in pids.descendants([app.pid])}
     assert len(started) >= 3
     app.cancel()
     app.ended()
-    assert not any(kernel.is_running(pid, start) for pid, start in started.items())
+    assert not any(pids.is_running(pid, start) for pid, start in started.items())
 
 
 def test_processes_that_keep_forking_do_not_escape(app: Driven) -> None:
@@ -198,7 +199,7 @@ def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven)
     view = app.run(app.role("main", sh("sleep 1000 & echo $!; exit 0")))
     assert view.state == "succeeded"
     assert time.monotonic() - began < 10
-    assert kernel.start_time(int(app.log())) is None
+    assert pids.start_time(int(app.log())) is None
 
 
 def test_what_a_replica_leaves_in_another_session_does_not_hold_it_up(app: Driven) -> None:

@@ -1,0 +1,24 @@
+"""Makes a process of ours die in the middle of starting an app in containers, its watcher before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from tests import processes
+
+
+def dies_starting() -> None:
+    """From now on this process kills the watcher, starts the first replica, and then kills itself."""
+    from launcher.schedulers.docker import submission
+
+    submission.start = _start
+
+
+def _start(engine: Any, containers: Iterable[tuple[str, Any]]) -> None:
+    watchers = list(processes.supervisors(os.environ["LAUNCHER_HOME"]).values())
+    processes.kill(watchers)
+    processes.gone(watchers, timeout_s=20)
+    engine.start(next(iter(containers))[0])
+    os.kill(os.getpid(), 9)

@@ -1,0 +1,189 @@
+"""What the containers of an app get and what they are denied, seen from inside and from the engine."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import StartError
+from launcher.specs import AppState, BindMount, DeviceMount, Resource
+from tests.contract.conftest import DockerCase
+from tests.engines.docker import Daemon
+
+DEVICES = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control")
+"""Devices that no container has unless it is given them."""
+
+
+def host_config(app_id: str) -> dict[str, Any]:
+    """Of the first container of an app."""
+    found: dict[str, Any] = Daemon().inspect(f"{app_id}-r-0")["HostConfig"]
+    return found
+
+
+def printed(case: DockerCase, script: str, **fields: Any) -> list[str]:
+    """What the replicas print, in order of their numbers."""
+    cfg = fields.pop("cfg", {})
+    app_id = case.start(case.app(script, **fields), **cfg)
+    case.end(app_id)
+    return [line for k in range(fields.get("replicas", 1)) for line in case.lines(app_id, k=k)]
+
+
+def published(app_id: str) -> dict[str, Any]:
+    return dict(Daemon().inspect(f"{app_id}-r-0")["NetworkSettings"]["Ports"])
+
+
+def test_a_container_killed_for_want_of_memory_says_so(case: DockerCase) -> None:
+    found = case.run(case.app("x=a; while :; do x=$x$x; done", resource=Resource(cpu=1, gpu=0, memMB=16)))
+    assert (found.state, found.msg) == (AppState.FAILED, "r/0 was killed: out of memory")
+
+
+def test_an_ephemeral_port_is_of_the_engines_choice_on_this_machine_alone(case: DockerCase) -> None:
+    script = "mkdir /www; echo served >/www/index.html; exec busybox httpd -f -p 8080 -h /www"
+    app_id = case.start(case.app(script, port_map={"http": 8080}))
+    [bound] = published(app_id)["8080/tcp"]
+    assert bound["HostIp"] == "127.0.0.1"
+    assert bound["HostPort"] not in ("", "8080")
+    assert _served(int(bound["HostPort"])) == b"served\n"
+
+
+def _served(port: int) -> bytes:
+    """The page of a server that may still be coming up behind the engine's proxy."""
+    for _ in range(2000):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        try:
+            connection.request("GET", "/")
+            return connection.getresponse().read()
+        except (ConnectionError, http.client.HTTPException):
+            continue
+        finally:
+            connection.close()
+    raise AssertionError("nobody serves the port")
+
+
+def test_no_port_is_published_where_none_is_wanted(case: DockerCase) -> None:
+    app_id = case.start(case.app("exec sleep 1000", port_map={"http": 8080}), ports="none")
+    assert not any(published(app_id).values())
+
+
+def test_a_fixed_port_that_is_taken_takes_the_app_back_and_names_it(
+    case: DockerCase, launcher_home: Path
+) -> None:
+    first = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
+    [bound] = published(first)["8080/tcp"]
+    port = int(bound["HostPort"])
+    with pytest.raises(StartError, match=rf"cannot start r/0: .*{port}") as caught:
+        case.start(case.app("exec sleep 1000", port_map={"http": port}), ports="fixed")
+    assert "sleep 1000" in str(caught.value)
+    assert [each.app_id for each in case.listed()] == [first]
+    assert os.listdir(launcher_home / "docker" / "apps") == [first]
+
+
+def test_a_fixed_port_has_the_same_number_outside(case: DockerCase) -> None:
+    probe = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
+    [bound] = published(probe)["8080/tcp"]
+    case.scheduler.cancel(probe)  # its port is free again, and was free before
+    port = bound["HostPort"]
+    app_id = case.start(case.app("exec sleep 1000", port_map={"http": int(port)}), ports="fixed")
+    assert published(app_id) == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}]}
+
+
+def test_a_read_only_mount_cannot_be_written(case: DockerCase, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "file").write_text("text\n")
+    mounts = [BindMount(str(tmp_path / "given"), "/given", read_only=True)]
+    out = printed(case, "cat /given/file; touch /given/new 2>/dev/null || echo refused", mounts=mounts)
+    assert out == ["text\n", "refused\n"]
+    assert os.listdir(tmp_path / "given") == ["file"]
+
+
+def test_a_device_is_there_with_the_permissions_that_were_given(case: DockerCase) -> None:
+    device = next((path for path in DEVICES if os.path.exists(path)), None)
+    if device is None:
+        pytest.skip(f"there is none of {', '.join(DEVICES)}")
+    script = "(exec 3</dev/given) && echo read; (exec 3<>/dev/given) && echo write; test -e /dev/given"
+    given = printed(case, script, mounts=[DeviceMount(device, "/dev/given", "rw")])
+    assert [line for line in given if line in ("read\n", "write\n")] == ["read\n", "write\n"]
+    narrow = printed(case, script, mounts=[DeviceMount(device, "/dev/given", "r")])
+    assert [line for line in narrow if line in ("read\n", "write\n")] == ["read\n"]
+
+
+def test_a_user_without_rights_shares_the_scratch_folder(case: DockerCase) -> None:
+    script = """
+        id -u
+        cd "$LAUNCHER_SCRATCH"
+        if [ $<replica_id> = 0 ]; then echo hello >new && mv new file
+        else until [ -e file ]; do sleep 0.05; done; cat file; fi
+    """
+    out = printed(case, script, replicas=2, cfg={"user": "1234:1234"})
+    assert out == ["1234\n", "1234\n", "hello\n"]
+
+
+def test_without_a_network_there_is_only_loopback(case: DockerCase) -> None:
+    assert printed(case, "ls /sys/class/net", cfg={"network": "none"}) == ["lo\n"]
+
+
+def test_on_the_network_of_the_host_replicas_meet_on_localhost(case: DockerCase) -> None:
+    script = "readlink /proc/self/ns/net; echo $LAUNCHER_RANK0_HOST"
+    first, where, second, _ = printed(case, script, replicas=2, cfg={"network": "host"})
+    assert first == second
+    assert where == "localhost\n"
+
+
+def test_on_our_network_replicas_find_each_other_by_name(case: DockerCase) -> None:
+    script = """
+        if [ $<replica_id> = 0 ]; then echo hello | busybox nc -l -p 4242
+        else until busybox nc "$LAUNCHER_RANK0_HOST" 4242; do sleep 0.05; done; fi
+    """
+    assert printed(case, script, replicas=2) == ["hello\n"]
+
+
+def test_gpus_that_the_engine_has_not_are_refused_and_nothing_is_left(
+    case: DockerCase, launcher_home: Path
+) -> None:
+    with pytest.raises(StartError, match="cannot start r/0: ") as caught:
+        case.start(case.app("true", replicas=2, resource=Resource(cpu=1, gpu=999, memMB=64)))
+    assert "GPU" in (caught.value.hint or "")
+    assert case.rests_of(launcher_home) == []
+
+
+def test_the_log_is_bounded_by_its_options(case: DockerCase) -> None:
+    app_id = case.start(case.app("seq 1 20000"), log_max_size="10k", log_max_files=2)
+    case.end(app_id)
+    config = host_config(app_id)["LogConfig"]
+    assert config == {"Type": "json-file", "Config": {"max-size": "10k", "max-file": "2"}}
+    kept = case.lines(app_id)
+    assert 10 < len(kept) < 1000
+    assert kept[-1] == "20000\n"
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "cfg"),
+    [
+        ("no-such-command", {}),
+        ("/no/such/command", {}),
+        ("./sh", {"workdir": "/etc"}),
+        ("/etc/passwd", {}),
+        ("/etc", {}),
+    ],
+)
+def test_what_cannot_be_executed_is_found_before_anything_starts(
+    case: DockerCase, launcher_home: Path, entrypoint: str, cfg: dict[str, Any]
+) -> None:
+    app = case.app()
+    app.roles[0].entrypoint = entrypoint
+    with pytest.raises(StartError, match=f"cannot start r/0: there is no executable `{entrypoint}`"):
+        case.start(app, **cfg)
+    assert case.rests_of(launcher_home) == []
+
+
+@pytest.mark.parametrize(("entrypoint", "cfg"), [("./sh", {"workdir": "/bin"}), ("bin/sh", {"workdir": "/"})])
+def test_a_relative_executable_is_looked_for_from_the_working_folder(
+    case: DockerCase, entrypoint: str, cfg: dict[str, Any]
+) -> None:
+    app = case.app("exit 0")
+    app.roles[0].entrypoint = entrypoint
+    assert case.run(app, **cfg).state is AppState.SUCCEEDED

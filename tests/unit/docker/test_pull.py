@@ -1,0 +1,182 @@
+"""When the images of an app are pulled, and what is told of it: with a registry on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.api import bind_workspace
+from launcher.schedulers.docker import images
+from launcher.schedulers.docker.build import build_workspace
+from launcher.specs import AppDef, Role
+from tests.contract.conftest import DockerCase
+from tests.contract.test_staged import attempt_of
+from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.registry import registry
+from tests.unit.docker.engine_things import Bench, bench
+
+
+class Pulls:
+    """An image in a registry of its own, which an app of one role runs; what is told while it is pulled."""
+
+    def __init__(self, case: DockerCase, own: Bench, address: str) -> None:
+        self.case = case
+        self.engine = own.engine
+        self.own = own
+        self.image = f"{address}/{own.token}:1"
+        self.told: list[tuple[str, str, Mapping[str, Any]]] = []
+        case.scheduler.on_progress = lambda *news: self.told.append(news)  # type: ignore[attr-defined]
+
+    def here(self, version: str) -> str:
+        """The image has this version at the engine; its id."""
+        made = self.own.create("sh", "-c", f"echo {version} >/version")
+        self.engine.start(made)
+        self.own.ended(made)
+        committed = commit(made, self.image, {"launcher.session": self.own.token})
+        self.engine.remove(made)
+        return committed
+
+    def there(self, version: str) -> None:
+        """The registry has this version, the engine none."""
+        self.here(version)
+        self.engine.push(self.image)
+        self.engine.remove_image(self.image)
+
+    def run(self, policy: str) -> str:
+        """The version that an app ran in."""
+        role = Role("r", self.image, entrypoint="cat", args=["/version"])
+        app_id = self.case.start(AppDef("pulls", [role]), image_pull=policy)
+        self.case.end(app_id)
+        return self.case.lines(app_id)[0].strip()
+
+    @property
+    def kinds(self) -> list[str]:
+        return list(dict.fromkeys(kind for _, kind, _ in self.told))
+
+
+def commit(container: str, name: str, labels: Mapping[str, str]) -> str:
+    """Make an image of a container; its id."""
+    repo, _, tag = name.rpartition(":")
+    found = Daemon().ask("POST", "/commit", {"Labels": labels}, container=container, repo=repo, tag=tag)
+    return str(found["Id"])
+
+
+@pytest.fixture
+def pulls(case: DockerCase, token: str, tmp_path: Path) -> Iterator[Pulls]:
+    with registry(tmp_path) as address, bench(token) as own:
+        yield Pulls(case, own, address)
+        own.clear()
+        for image in own.engine.images(own.label):
+            for tag in image.tags or (image.id,):
+                own.engine.remove_image(tag)
+
+
+def test_what_is_missing_is_pulled_once(pulls: Pulls) -> None:
+    pulls.there("one")
+    assert pulls.run("missing") == "one"
+    pulls.told.clear()
+    assert pulls.run("missing") == "one"
+    assert pulls.told == []
+
+
+def test_what_is_there_is_used_as_it_is_unless_always_is_asked(pulls: Pulls) -> None:
+    pulls.there("new")
+    pulls.here("old")
+    assert pulls.run("never") == "old"
+    assert pulls.run("missing") == "old"
+    assert pulls.told == []
+    assert pulls.run("always") == "new"
+
+
+def test_never_refuses_what_is_missing_and_leaves_nothing(pulls: Pulls, launcher_home: Path) -> None:
+    pulls.there("one")
+    with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: ") as caught:
+        pulls.run("never")
+    assert "docker pull" in (caught.value.hint or "")
+    assert pulls.case.rests_of(launcher_home) == []
+    assert pulls.told == []
+
+
+@pytest.mark.parametrize("policy", ["missing", "always"])
+def test_what_no_registry_has_is_named_and_leaves_nothing(
+    pulls: Pulls, launcher_home: Path, policy: str
+) -> None:
+    with pytest.raises(SchedulerError, match=f"cannot create r/0: image {pulls.image}: .*not found"):
+        pulls.run(policy)
+    assert pulls.case.rests_of(launcher_home) == []
+
+
+def test_the_pulling_is_told_with_app_and_image(pulls: Pulls) -> None:
+    pulls.there("one")
+    pulls.run("missing")
+    [app_id] = {app_id for app_id, _, _ in pulls.told}
+    assert app_id == pulls.case.listed()[0].app_id
+    assert pulls.kinds == ["pulling", "pulled"]
+    assert all(facts["image"] == pulls.image for _, _, facts in pulls.told)
+    sizes = [(facts["done"], facts["total"]) for _, _, facts in pulls.told if facts.get("total")]
+    assert all(0 <= done <= total for done, total in sizes)
+
+
+def test_an_attempt_pulls_what_it_reserves_its_id_with(pulls: Pulls) -> None:
+    """Its first image, which it needs anyway: told under the id of the attempt, and not told twice."""
+    pulls.there("one")
+    staged: Any = pulls.case.scheduler
+    app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat", args=["/version"])])
+    attempt = attempt_of(pulls.case, app)
+    reservation = staged.reserve(attempt)
+    staged.create(reservation, app, {})
+    staged.start(reservation)
+    pulls.case.end(attempt.app_id)
+    assert [(app_id, kind) for app_id, kind, _ in pulls.told if kind == "pulled"] == [
+        (attempt.app_id, "pulled")
+    ]
+
+
+def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(
+    pulls: Pulls, launcher_home: Path
+) -> None:
+    staged: Any = pulls.case.scheduler
+    app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
+    attempt = attempt_of(pulls.case, app)
+    document = {**attempt.document, "cfg": {"image_pull": "never"}}
+    reservation = staged.reserve(replace(attempt, document=document))
+    with pytest.raises(SchedulerError, match="cannot create r/0"):
+        staged.create(reservation, app, {"image_pull": "never"})
+    assert pulls.case.rests_of(launcher_home) == []
+
+
+def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls, tmp_path: Path) -> None:
+    """With image_repo its name looks like one in a registry; this engine may have made it and not pushed."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "token").write_text(pulls.own.token)
+    app = AppDef("app", [Role("r", SHELL_IMAGE, entrypoint="sh")])
+    workspace = bind_workspace(tmp_path / "src")
+    built = build_workspace(pulls.engine, app, {}, workspace).roles[0].image
+    try:
+        assert images.have_one(pulls.engine, built, "always", pulls.told.append) is not None  # type: ignore[arg-type]
+        assert pulls.told == []
+    finally:
+        pulls.engine.remove_image(built)
+
+
+def test_an_image_that_somebody_based_on_a_workspace_is_pulled_as_any_other(
+    pulls: Pulls, tmp_path: Path
+) -> None:
+    """It inherits the labels of its base, and is none of ours."""
+    pulls.there("new")
+    role = Role("r", SHELL_IMAGE, entrypoint="sh")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "token").write_text(pulls.own.token)
+    workspace = bind_workspace(tmp_path / "src")
+    built = build_workspace(pulls.engine, AppDef("app", [role]), {}, workspace).roles[0].image
+    pulls.engine.tag(built, pulls.image)
+    try:
+        assert pulls.run("always") == "new"
+    finally:
+        pulls.engine.remove_image(built)

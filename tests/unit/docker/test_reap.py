@@ -1,0 +1,120 @@
+"""What reap tells of and removes: the ends of apps that have a record here, and what the dead left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.engine import connect
+from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.docker.reap import reap
+from tests import processes
+from tests.contract.conftest import DockerCase
+from tests.contract.test_staged import KILLED, attempt_of, seen, submit
+from tests.engines.docker import Daemon
+from tests.unit.docker.apps_by_hand import SLEEP, HandMade
+
+
+def ended(case: DockerCase) -> str:
+    """The app id of an attempt that has ended, and that nobody was told of."""
+    attempt = submit(case, case.scheduler, case.app("exit 3"))  # type: ignore[arg-type]
+    case.end(attempt.app_id)
+    return attempt.app_id
+
+
+def reaped(case: DockerCase) -> list[tuple[str, str]]:
+    staged: Any = case.scheduler
+    return [(each.app_id, each.state) for each in staged.reap()]
+
+
+def traces(app_id: str) -> list[str]:
+    return [str(one) for one in Daemon().everything() if one.labels.get("launcher.app-id") == app_id]
+
+
+def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(
+    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app_id = ended(case)
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+        assert reaped(case) == []
+    assert reaped(case) == [(app_id, "failed")]
+
+
+def test_what_somebody_of_another_home_has_only_created_is_left_alone(
+    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    app = case.app()
+    reservation = staged.reserve(attempt_of(case, app))
+    staged.create(reservation, app, {})
+    before = traces(reservation.app_id)
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+        assert reaped(case) == []
+    assert traces(reservation.app_id) == before
+    staged.abort(reservation)
+
+
+def test_the_end_of_an_app_is_told_with_its_containers_pruned(case: DockerCase) -> None:
+    app_id = ended(case)
+    daemon = Daemon()
+    daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
+    assert reaped(case) == [(app_id, "failed")]
+    daemon.remove([one for one in daemon.volumes() if one.labels.get("launcher.app-id") == app_id])
+
+
+def test_a_record_goes_when_its_end_was_told_and_its_containers_are_gone(case: DockerCase) -> None:
+    app_id = ended(case)
+    reaped(case)
+    assert record.exists(record.folder(app_id))
+    daemon = Daemon()
+    daemon.remove([one for one in daemon.everything() if one.labels.get("launcher.app-id") == app_id])
+    assert reaped(case) == []
+    assert not record.exists(record.folder(app_id))
+
+
+def test_what_a_killed_run_has_created_is_removed(case: DockerCase, launcher_home: Path) -> None:
+    """No apply comes back for an app that is no job's."""
+    gone = subprocess.Popen(["true"])
+    owner = replace(this_process(), pid=gone.pid)
+    gone.wait()
+    with closing(connect()) as engine:
+        app = HandMade(engine, case.session, {"r": [SLEEP, SLEEP]}, owner=owner)
+        lock = record.claim(app.app_dir)
+        app.create()
+        lock.release()
+        assert reap(engine) == []
+    assert case.rests_of(launcher_home) == []
+
+
+def test_what_a_killed_apply_has_reserved_waits_for_the_next_apply(case: DockerCase) -> None:
+    attempt = attempt_of(case, case.app("true"))
+    argv = [sys.executable, "-c", KILLED, case.name, "reserved", json.dumps(attempt.to_json())]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "there\n"
+        client.send_signal(signal.SIGKILL)
+    assert reaped(case) == []
+    assert seen(case.scheduler) == [(attempt.app_id, "reserved")]  # type: ignore[arg-type]
+    submit(case, case.scheduler, case.app("true"))  # type: ignore[arg-type]
+    case.end(attempt.app_id)
+
+
+def test_an_app_without_a_watcher_gets_one(case: DockerCase, launcher_home: Path) -> None:
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))  # type: ignore[arg-type]
+    watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
+    processes.kill([watcher])
+    assert processes.gone([watcher], timeout_s=10)
+    assert not record.is_locked(record.folder(attempt.app_id))
+    assert reaped(case) == []
+    assert record.is_locked(record.folder(attempt.app_id))

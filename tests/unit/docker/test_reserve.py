@@ -1,0 +1,192 @@
+"""Who may take an app id: nobody while somebody is at it, whoever comes first when its owner is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers import get_scheduler
+from launcher.schedulers.docker import staging
+from launcher.schedulers.docker.owner import this_process
+from launcher.specs import AppState
+from launcher.specs.attempt import Attempt
+from tests import processes
+from tests.contract.conftest import DockerCase
+from tests.contract.test_staged import attempt_of, observed, seen, submit
+from tests.engines.docker import Daemon
+
+
+@pytest.fixture
+def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
+    """An attempt that a client on another machine has reserved, with a home that we cannot see."""
+    attempt = attempt_of(case, case.app("true"))
+    far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
+        there.setattr(staging, "this_process", lambda: far)
+        reservation: Any = case.another().reserve(attempt)  # type: ignore[attr-defined]
+    yield attempt
+    reservation.place.lock.release()
+
+
+def taken_over(case: DockerCase) -> Any:
+    made: Any = case.another()
+    made.take_over = True
+    return made
+
+
+def test_what_somebody_reserves_on_another_machine_is_theirs_while_it_is_fresh(
+    case: DockerCase, elsewhere: Attempt
+) -> None:
+    staged: Any = case.scheduler
+    with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
+        staged.reserve(elsewhere)
+    [found] = observed(staged)
+    assert (found.state, found.owner) == ("reserved", f"pid {os.getpid()} on far-away")
+    staged.abort(taken_over(case).reserve(elsewhere))
+
+
+def test_take_over_takes_what_is_reserved_on_another_machine(case: DockerCase, elsewhere: Attempt) -> None:
+    staged = taken_over(case)
+    assert [each.owner for each in observed(staged)] == [""]
+    submit(case, staged, case.app("true"))
+    assert case.end(elsewhere.app_id).state is AppState.SUCCEEDED
+
+
+def test_take_over_takes_nothing_from_the_living_here(case: DockerCase) -> None:
+    staged: Any = case.scheduler
+    reservation = staged.reserve(attempt_of(case, case.app()))
+    with pytest.raises(ReservedError, match=f"by pid {os.getpid()} on {os.uname().nodename}"):
+        taken_over(case).reserve(reservation.attempt)
+    staged.abort(reservation)
+
+
+def test_take_over_takes_nothing_that_runs(case: DockerCase) -> None:
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))  # type: ignore[arg-type]
+    with pytest.raises(ReservedError, match="running"):
+        taken_over(case).reserve(attempt)
+
+
+def test_a_living_client_with_another_home_keeps_what_it_has_reserved(
+    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    reservation = staged.reserve(attempt_of(case, case.app()))
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+        with pytest.raises(ReservedError, match=f"by pid {os.getpid()} "):
+            case.another().reserve(reservation.attempt)  # type: ignore[attr-defined]
+        assert case.rests_of(tmp_path / "other")[-1].startswith("container")  # the other's, and no record
+    staged.abort(reservation)
+
+
+def containers(app_id: str) -> list[str]:
+    """The containers of an app with their states."""
+    own = (one for one in Daemon().containers() if one.labels.get("launcher.app-id") == app_id)
+    return sorted(map(str, own))
+
+
+HALF = """
+import json, sys
+from launcher.schedulers import get_scheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import app_from_document
+from tests.half_start import dies_starting
+
+dies_starting()
+staged = get_scheduler("local_docker", "x")
+attempt = Attempt.from_json(json.loads(sys.argv[1]))
+reservation = staged.reserve(attempt)
+staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
+staged.start(reservation)
+"""
+
+
+def half_started(attempt: Attempt) -> None:
+    """The first replica runs; then the client and its watcher were killed, both at once."""
+    ran = subprocess.run([sys.executable, "-c", HALF, json.dumps(attempt.to_json())], check=False)
+    assert ran.returncode == -signal.SIGKILL
+
+
+def test_a_half_started_app_is_resumed_and_starts_nothing_twice(case: DockerCase) -> None:
+    app = case.app(f"echo $<replica_id> >>{case.shared}/starts", replicas=3)
+    attempt = attempt_of(case, app)
+    half_started(attempt)
+    [found] = observed(case.scheduler)  # type: ignore[arg-type]
+    assert (found.state, found.unstarted, found.owner) == ("running", 2, "")
+    submit(case, case.scheduler, app)  # type: ignore[arg-type]
+    assert case.end(attempt.app_id).state is AppState.SUCCEEDED
+    assert sorted((case.shared / "starts").read_text().split()) == ["0", "1", "2"]
+
+
+def test_a_half_started_app_is_nobodys_to_make_anew(case: DockerCase) -> None:
+    """Some of it has run: another document gets another attempt, never this one's id."""
+    attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
+    half_started(attempt)
+    staged: Any = case.scheduler
+    with pytest.raises(ReservedError, match="running"):
+        staged.reserve(attempt_of(case, case.app("exec sleep 2000", replicas=2)))
+    assert len(containers(attempt.app_id)) == 2
+
+
+def test_a_resumed_app_that_is_not_started_after_all_stays_as_it_was(case: DockerCase) -> None:
+    attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
+    half_started(attempt)
+    staged: Any = case.scheduler
+    before = containers(attempt.app_id)
+    staged.abort(staged.reserve(attempt))
+    assert containers(attempt.app_id) == before
+    assert [(each.state, each.unstarted) for each in observed(staged)] == [("running", 1)]
+
+
+def test_of_many_who_want_an_id_at_once_one_gets_it(case: DockerCase) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    attempt = attempt_of(case, case.app())
+
+    def take(_: int) -> Any:
+        staged: Any = case.another()
+        try:
+            return staged, staged.reserve(attempt)
+        except ReservedError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        [(staged, reservation)] = filter(None, pool.map(take, range(8)))
+    assert [one.name for one in Daemon().containers() if one.name == attempt.app_id] == [attempt.app_id]
+    staged.abort(reservation)
+
+
+def test_a_half_started_app_can_be_cancelled(case: DockerCase, launcher_home: Path) -> None:
+    attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
+    half_started(attempt)
+    case.scheduler.cancel(attempt.app_id)
+    assert seen(case.scheduler) == [(attempt.app_id, "cancelled")]  # type: ignore[arg-type]
+    assert processes.of_home(str(launcher_home)) == []
+
+
+@pytest.mark.parametrize("call", ["reserve", "cancel", "reap", "remove", "sweep", "submit"])
+def test_a_scheduler_that_is_to_change_nothing_says_so(
+    case: DockerCase, launcher_home: Path, call: str
+) -> None:
+    made: Any = get_scheduler("local_docker", case.session, detach=True, readonly=True)
+    given: dict[str, Any] = {
+        "reserve": (attempt_of(case, case.app()),),
+        "submit": (case.app(), {}),
+        "reap": (),
+        "sweep": (),
+    }
+    with pytest.raises(SchedulerError, match="readonly"):
+        getattr(made, call)(*given.get(call, ("some-app",)))
+    made.close()
+    assert case.rests_of(launcher_home) == []

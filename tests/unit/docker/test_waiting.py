@@ -1,0 +1,76 @@
+"""Waiting for the end of an app: woken by what happens to its containers, whoever does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from launcher.schedulers import DescribeAppResponse
+from launcher.specs import AppState
+from tests import processes
+from tests.contract.conftest import END_S, DockerCase
+from tests.engines.docker import Daemon
+
+SLEEP = "exec sleep 1000"
+
+
+def waited(case: DockerCase, app_id: str, happens: Callable[[], Any]) -> DescribeAppResponse:
+    """What `wait` answers that began before something happened."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(case.scheduler.wait, app_id, END_S)
+        case.scheduler.wait(app_id, 0)  # as many questions as the other asks before it listens
+        happens()
+        found = waiting.result()
+    assert found is not None
+    return found
+
+
+def test_a_container_that_is_removed_ends_the_waiting(case: DockerCase) -> None:
+    app_id = case.start(case.app(SLEEP, replicas=2))
+    daemon = Daemon()
+    [one] = [one for one in daemon.containers() if one.name == f"{app_id}-r-1"]
+    found = waited(case, app_id, lambda: daemon.remove([one]))
+    assert found.state is AppState.FAILED
+    assert "r/1 was removed by hand" in found.msg
+
+
+def test_a_container_that_is_stopped_ends_the_waiting(case: DockerCase) -> None:
+    app_id = case.start(case.app(SLEEP, replicas=2))
+    found = waited(case, app_id, lambda: Daemon().stop(f"{app_id}-r-0"))
+    assert (found.state, found.msg) == (AppState.CANCELLED, "r/0 was stopped by hand")
+
+
+def test_a_cancel_ends_the_waiting(case: DockerCase) -> None:
+    app_id = case.start(case.app(SLEEP), grace_s=0.0)
+    found = waited(case, app_id, lambda: case.another().cancel(app_id))
+    assert found.state is AppState.CANCELLED
+
+
+def test_whoever_waits_sees_to_it_that_somebody_watches(case: DockerCase, launcher_home: Path) -> None:
+    """Only a watcher stops an app that has run for too long."""
+    app_id = case.start(case.app(SLEEP), timeout_s=2, grace_s=0.0)
+    watcher = processes.supervisors(str(launcher_home))[app_id]
+    processes.kill([watcher])
+    assert processes.gone([watcher], timeout_s=10)
+    found = case.end(app_id)
+    assert (found.state, found.msg) == (AppState.FAILED, "timed out after 2 s")
+
+
+def test_the_time_to_wait_is_kept(case: DockerCase) -> None:
+    app_id = case.start(case.app(SLEEP))
+    began = time.monotonic()
+    found = case.scheduler.wait(app_id, 0.3)
+    assert found is not None
+    assert found.state is AppState.RUNNING
+    assert 0.3 <= time.monotonic() - began < 5
+
+
+def test_when_the_waiting_ends_nobody_works_on_the_app_any_more(
+    case: DockerCase, launcher_home: Path
+) -> None:
+    app_id = case.start(case.app("true", replicas=3))
+    case.end(app_id)
+    assert processes.of_home(str(launcher_home)) == []
