@@ -136,7 +136,7 @@ def test_on_the_network_of_the_host_replicas_meet_on_localhost(case: DockerCase)
 def test_on_our_network_replicas_find_each_other_by_name(case: DockerCase) -> None:
     script = """
         if [ $<replica_id> = 0 ]; then echo hello | busybox nc -l -p 4242
-        else until busybox nc "$LAUNCHER_RANK0_HOST" 4242; do sleep 0.05; done; fi
+        else until busybox nc "$LAUNCHER_RANK0_HOST" 4242 2>/dev/null; do sleep 0.05; done; fi
     """
     assert printed(case, script, replicas=2) == ["hello\n"]
 
