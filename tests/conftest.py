@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ SETTLE_S = 3.0  # an app whose last replica has ended needs a moment to write th
 
 def pytest_configure() -> None:
     required()  # a misspelt engine must not pass as "nothing required"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
