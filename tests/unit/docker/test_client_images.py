@@ -130,7 +130,7 @@ def test_a_name_that_no_image_has_is_an_error(own: Bench, name: str):
             call(name)
 
 
-DOCKERFILE = f"ARG IMAGE={SHELL_IMAGE}\nFROM $IMAGE\nCOPY . /work\n"
+DOCKERFILE = f"ARG IMAGE={SHELL_IMAGE}\nFROM $IMAGE\nCOPY . /srv\n"
 
 
 def _context(dockerfile: str = DOCKERFILE) -> Iterator[bytes]:
@@ -162,7 +162,7 @@ def test_an_image_is_built_from_a_stream_with_its_output_reported(own: Bench):
     lines = [facts["line"] for kind, facts in heard.all if kind == "building"]
     assert {"one", "two"} <= set(lines)
     assert heard.all[-1] == ("built", {"image": tag, "id": made})
-    assert own.engine.read_file(own.create("true", Image=tag), "/work/main.txt", 100) == b"hello\n"
+    assert own.engine.read_file(own.create("true", Image=tag), "/srv/main.txt", 100) == b"hello\n"
 
 
 def test_a_build_that_fails_shows_its_last_lines_and_leaves_no_container(own: Bench):
