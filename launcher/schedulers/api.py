@@ -402,6 +402,24 @@ class StagedScheduler(Scheduler[T]):
     def abort(self, reservation: Reservation) -> None:
         """Remove everything that this reservation made. May be called twice."""
 
+    def log_iter(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        regex: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterator[str]:
+        """Lines as text; bytes that are no UTF-8 become U+FFFD. Times without a zone are local time."""
+        from launcher.schedulers import logs
+
+        replica, follow = (role_name, k), should_tail
+        lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
+        return filter_regex(regex, lines) if regex else lines
+
     @abstractmethod
     def reap(self) -> list[Attempt]:
         """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new."""

@@ -15,7 +15,6 @@ from launcher.schedulers.api import Reservation, StagedScheduler
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
     from typing import Any
 
     from launcher.schedulers.api import BoundWorkspace, Finished
@@ -246,25 +245,6 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return gc.sweep(self.engine)
 
     # Logs
-
-    def log_iter(
-        self,
-        app_id: str,
-        role_name: str,
-        k: int = 0,
-        regex: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        should_tail: bool = False,
-        streams: Stream | None = None,
-    ) -> Iterator[str]:
-        """Lines as text; bytes that are no UTF-8 become U+FFFD. Times without a zone are local time."""
-        from launcher.schedulers import logs
-        from launcher.schedulers.api import filter_regex
-
-        replica, follow = (role_name, k), should_tail
-        lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
-        return filter_regex(regex, lines) if regex else lines
 
     def log_records(
         self,

@@ -16,7 +16,7 @@ from launcher.errors import SchedulerError, StartError
 from launcher.schedulers.docker import images
 from launcher.schedulers.docker.config import engine_config
 from launcher.schedulers.docker.engine_errors import EngineError, EngineUnreachable, NameTaken
-from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
+from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS, SCRATCH
 from launcher.schedulers.docker.together import together
 from launcher.specs.secret import Secret
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Report = Callable[[str, Mapping[str, Any]], None]
 
-SCRATCH = "/launcher/scratch"
 _ROOT = ("", "0", "root")
 
 
