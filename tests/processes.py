@@ -102,10 +102,7 @@ def _locked_folder(pid: int, below: str) -> str:
     """The app folder below `below` whose lock this supervisor holds, "" when it is none."""
     if SUPERVISOR not in _read(pid, "cmdline"):
         return ""
-    try:
-        links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    except OSError:
-        return ""
+    links = [_link(f"/proc/{pid}/fd/{fd}") for fd in _names(f"/proc/{pid}/fd")]
     return next(
         (os.path.dirname(link) for link in links if link.startswith(below) and link.endswith("/lock")), ""
     )
@@ -115,6 +112,21 @@ def _watched_folder(pid: int, below: str) -> str:
     """The app folder below `below` that this process has as an argument, "" when it has none: a watcher."""
     arguments = _read(pid, "cmdline").decode(errors="replace").split("\0")
     return next((word.rstrip("/") for word in arguments if word.startswith(below)), "")
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _link(path: str) -> str:
+    """Where a link leads, "" when it is gone: a process closes descriptors while we read their names."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -214,7 +214,7 @@ def test_what_a_killed_client_left_is_taken_over(
 ) -> None:
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
-    processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=10)
+    assert processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=10)
     for found in observed(staged):
         assert (found.state, found.owner) == ("reserved", "")
     app = case.app("echo one" if same else "echo two")

@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.schedulers.docker.container import Container
 from launcher.schedulers.docker.engine import Engine, connect
+from launcher.schedulers.docker.logreader import Asked, LogReader
 from tests.engines.images import SHELL_IMAGE
 
 PATIENCE_S = 30.0
@@ -38,6 +39,13 @@ class Bench:
         """A started container that runs a shell script."""
         made = self.create("sh", "-c", script, k=k, **config)
         self.engine.start(made)
+        return made
+
+    def up(self, script: str) -> str:
+        """A started container whose script has said "up": until then a TERM meets runc, which exits with 2."""
+        made = self.sh(script)
+        with LogReader(self.engine, made, Asked()) as reader:
+            assert next(reader.read(follow=True)).data == b"up\n"
         return made
 
     def ended(self, container: str) -> Container:

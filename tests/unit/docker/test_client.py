@@ -130,7 +130,7 @@ def test_a_missing_executable_is_said_without_what_the_engine_wraps_around_it(ow
 
 
 def test_starting_and_stopping_twice_does_nothing_more(own: Bench):
-    made = own.sh("trap 'exit 4' TERM; while :; do sleep 0.05; done")
+    made = own.up("trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done")
     own.engine.start(made)
     own.engine.stop(made, grace_s=10)
     own.engine.stop(made, grace_s=10)
@@ -138,7 +138,7 @@ def test_starting_and_stopping_twice_does_nothing_more(own: Bench):
 
 
 def test_stop_kills_what_does_not_end_in_time(own: Bench):
-    made = own.sh("trap '' TERM; while :; do sleep 0.05; done")
+    made = own.up("trap '' TERM; echo up; while :; do sleep 0.05; done")
     own.engine.stop(made, grace_s=0.2)
     assert own.ended(made).exit_code == 137
 
