@@ -42,7 +42,7 @@ class Bench:
         return made
 
     def up(self, script: str) -> str:
-        """A started container whose script has said "up": until then a TERM meets runc, which exits with 2."""
+        """A started container whose script has said "up": before, a TERM meets runc and gives 2."""
         made = self.sh(script)
         with LogReader(self.engine, made, Asked()) as reader:
             assert next(reader.read(follow=True)).data == b"up\n"
