@@ -9,6 +9,9 @@ import os
 
 from launcher.errors import StateError
 
+IMPORT_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder that `launcher` is imported from: processes of ours start without the user's settings."""
+
 
 def home() -> str:
     """LAUNCHER_HOME, else $XDG_STATE_HOME/launcher, else ~/.local/state/launcher. Absolute."""

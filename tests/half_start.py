@@ -11,7 +11,7 @@ from tests import processes
 
 def dies_starting() -> None:
     """From now on this process kills the watcher, starts the first replica, and then kills itself."""
-    from launcher.schedulers.docker import submission
+    from launcher.schedulers.docker.submit import submission
 
     submission.start = _start
 

@@ -162,7 +162,7 @@ def _kept_by_docker(app_id: str) -> list[App]:
 
     if not isdir(join(paths.home(), "docker")):
         return []
-    from launcher.schedulers.docker.kept import kept
+    from launcher.schedulers.docker.records.kept import kept
 
     seen = kept(app_id)
     return [App(DOCKER, seen.session, app_id)] if seen else []

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
-    from launcher.schedulers.docker.kept import Kept
+    from launcher.schedulers.docker.records.kept import Kept
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.index import Row
     from launcher.specs.attempt import Attempt
@@ -196,7 +196,7 @@ def _look(item: Item) -> bool:
 
 def _look_docker(item: Item) -> None:
     """What its watcher has written down of its end; the engine is not asked."""
-    from launcher.schedulers.docker.kept import kept
+    from launcher.schedulers.docker.records.kept import kept
 
     seen = kept(item.app_id)
     if seen is not None and seen.state not in LIVE:
@@ -213,7 +213,7 @@ def _kept_by_docker(known: Collection[str]) -> list[Item]:
 
     if not isdir(join(paths.home(), "docker")):
         return []
-    from launcher.schedulers.docker.kept import all_kept
+    from launcher.schedulers.docker.records.kept import all_kept
 
     return [_of_kept(seen) for seen in all_kept(known)]
 

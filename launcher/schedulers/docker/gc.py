@@ -11,21 +11,22 @@ from contextlib import suppress
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.api import Finished
-from launcher.schedulers.docker import apps, record
-from launcher.schedulers.docker.engine_errors import Conflict
-from launcher.schedulers.docker.images import WORKSPACE_LABEL, is_workspace_name
+from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
-from launcher.schedulers.docker.together import together
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.state import apps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from launcher.schedulers.docker.apps import App
-    from launcher.schedulers.docker.client import EngineView
-    from launcher.schedulers.docker.engine import Engine
-    from launcher.schedulers.docker.objects import Labelled
-    from launcher.schedulers.docker.record import Lock
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.objects import Labelled
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.records.record import Lock
+    from launcher.schedulers.docker.state.apps import App
 
 NETWORK_LABEL = PREFIX + "network"
 FRESH_S = 3600.0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from launcher.schedulers.docker.owner import Owner
+    from launcher.schedulers.docker.records.owner import Owner
     from launcher.specs.attempt import Attempt
 
 PREFIX = "launcher."
@@ -104,7 +104,7 @@ class Labels:
     @property
     def owner(self) -> Owner | None:
         """Who submits it, or did; None where nothing says."""
-        from launcher.schedulers.docker.owner import from_json
+        from launcher.schedulers.docker.records.owner import from_json
 
         return from_json(self.text("owner"))
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.api import BoundWorkspace, Finished
-    from launcher.schedulers.docker.apps import App
-    from launcher.schedulers.docker.client import EngineView
-    from launcher.schedulers.docker.engine import Engine
-    from launcher.schedulers.docker.job import DockerJob
-    from launcher.schedulers.docker.staging import DockerReservation
-    from launcher.schedulers.docker.submission import Submission
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.request.job import DockerJob
+    from launcher.schedulers.docker.state.apps import App
+    from launcher.schedulers.docker.submit.staging import DockerReservation
+    from launcher.schedulers.docker.submit.submission import Submission
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.specs.app import AppDef, CfgVal
@@ -58,7 +58,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         """The engine, to ask. Connected when it is first asked."""
         with self._lock:
             if self._client is None:
-                from launcher.schedulers.docker.engine import connect
+                from launcher.schedulers.docker.client.engine import connect
 
                 self._client = connect(readonly=self._readonly)
             return self._client
@@ -66,7 +66,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     @property
     def engine(self) -> Engine:
         """The engine, to do something. Raises SchedulerError for a scheduler that is to change nothing."""
-        from launcher.schedulers.docker.engine import Engine
+        from launcher.schedulers.docker.client.engine import Engine
 
         if not isinstance(self.view, Engine):
             raise SchedulerError("this scheduler was made readonly: it changes nothing at the engine")
@@ -92,20 +92,20 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         """Containers need no resource."""
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
-        from launcher.schedulers.docker.request import build_request
+        from launcher.schedulers.docker.request.derive import build_request
         from launcher.specs.dryrun import AppDryRunInfo
 
         return AppDryRunInfo(build_request(app, cfg, session=self.session_name), str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-        from launcher.schedulers.docker import build
+        from launcher.schedulers.docker.images import build
 
         return build.workspace_app(app, self.run_opts().resolve(cfg), workspace)
 
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
-        from launcher.schedulers.docker import build
+        from launcher.schedulers.docker.images import build
 
         cfg = self.run_opts().resolve(cfg)
         return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id))
@@ -115,7 +115,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         Raises StartError, with nothing left behind, when one cannot.
         """
-        from launcher.schedulers.docker.launch import launch
+        from launcher.schedulers.docker.submit.launch import launch
 
         engine, attached = self.engine, not self._detach
         app_id, submission = launch(engine, dryrun_info, self.session_name, self._report, attached=attached)
@@ -129,38 +129,38 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return f"docker:{self.view.engine_id()}"
 
     def reserve(self, attempt: Attempt) -> DockerReservation:
-        from launcher.schedulers.docker import staging
+        from launcher.schedulers.docker.submit import staging
 
         report = self._report(attempt.app_id)
         return staging.take(self.engine, attempt, take_over=self.take_over, report=report)
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.docker import staging
+        from launcher.schedulers.docker.submit import staging
 
         resolved, report = self.run_opts().resolve(cfg), self._report(reservation.app_id)
         staging.create(self.engine, staging.ours(reservation), app, resolved, report)
 
     def start(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker import staging
+        from launcher.schedulers.docker.submit import staging
 
         staging.start(staging.ours(reservation))
 
     def abort(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker import staging
+        from launcher.schedulers.docker.submit import staging
 
         staging.abort(self.engine, staging.ours(reservation))
 
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.docker import elsewhere
-        from launcher.schedulers.docker.apps import observe
+        from launcher.schedulers.docker.state import elsewhere
+        from launcher.schedulers.docker.state.apps import observe
 
         here = observe(self.view, keys, settled, take_over=self.take_over)
         return [*here, *elsewhere.observe(self.view, keys, settled)]
 
     def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.docker import apps, elsewhere
+        from launcher.schedulers.docker.state import apps, elsewhere
 
         found = apps.find(self.view, app_id, take_over=self.take_over)
         if found is not None:
@@ -168,7 +168,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return elsewhere.attempt(self.view, app_id) if apps.is_id(app_id) else None
 
     def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.reap import reap
+        from launcher.schedulers.docker.watching.reap import reap
 
         return reap(self.engine)
 
@@ -178,23 +178,24 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def _looked_after(self, app_id: str) -> App | None:
         """The app; when nobody looks after it and somebody has to, that is seen to."""
-        from launcher.schedulers.docker import apps, elsewhere, watch
+        from launcher.schedulers.docker.state import apps, elsewhere
+        from launcher.schedulers.docker.watching.client import ensure_watched
 
         found = apps.find(self.view, app_id)
         if found is None and apps.is_id(app_id):
             elsewhere.refuse(self.view, app_id)
         if found is not None and found.view.needs_watcher and not self._readonly:
-            watch.ensure_watched(self.engine, app_id)
+            ensure_watched(self.engine, app_id)
         return found
 
     def _response(self, found: App) -> DescribeAppResponse:
-        from launcher.schedulers.docker.describe import error_files, response
+        from launcher.schedulers.docker.state.describe import error_files, response
 
         return response(found, error_files(self.view, found))
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Woken by the engine when a container ends."""
-        from launcher.schedulers.docker.waiting import wait_for_end
+        from launcher.schedulers.docker.watching.waiting import wait_for_end
 
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if self._looked_after(app_id) is None:
@@ -206,7 +207,8 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
         """Stop it and return when none of it runs. What has ended stays as it ended."""
-        from launcher.schedulers.docker import apps, elsewhere, stop
+        from launcher.schedulers.docker.state import apps, elsewhere
+        from launcher.schedulers.docker.watching import stop
 
         if apps.is_id(app_id):
             elsewhere.refuse(self.view, app_id)
@@ -256,10 +258,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         follow: bool = False,
         streams: Stream | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.docker import applogs
-        from launcher.schedulers.docker.logreader import Asked
+        from launcher.schedulers.docker.logs import of_app
+        from launcher.schedulers.docker.logs.reader import Asked
 
-        return applogs.records(self.view, app_id, (role_name, k), Asked(streams, since, until), follow=follow)
+        return of_app.records(self.view, app_id, (role_name, k), Asked(streams, since, until), follow=follow)
 
     def log_chunks(
         self,
@@ -272,15 +274,15 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.docker import applogs
-        from launcher.schedulers.docker.logreader import Asked
+        from launcher.schedulers.docker.logs import of_app
+        from launcher.schedulers.docker.logs.reader import Asked
 
         asked = Asked(stream, since, until)
-        return applogs.chunks(self.view, app_id, replicas, asked, tail=tail, follow=follow)
+        return of_app.chunks(self.view, app_id, replicas, asked, tail=tail, follow=follow)
 
     def list(self) -> list[ListAppResponse]:
-        from launcher.schedulers.docker.apps import find_all
-        from launcher.schedulers.docker.describe import listed
+        from launcher.schedulers.docker.state.apps import find_all
+        from launcher.schedulers.docker.state.describe import listed
 
         return [listed(app) for app in find_all(self.view)]
 

@@ -10,6 +10,7 @@ import marshal
 import os
 import sys
 
+from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
@@ -26,9 +27,8 @@ _CONTROL_FD = 3
 _LOCK_FD = 4
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 _ABOVE = 10  # where our copies go, out of the way of the numbers that the supervisor wants
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 _MAIN = (
-    f"import sys; sys.path.insert(0, {_ROOT!r});"
+    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
     " from launcher.schedulers.local.supervisor import main; main()"
 )
 # A loader or locale that this interpreter itself needs. Nothing else of the environment: the replicas' part

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import staging
-from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.submit import staging
 from launcher.specs import AppDef, Role
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document

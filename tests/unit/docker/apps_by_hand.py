@@ -8,12 +8,13 @@ import select
 import time
 from collections.abc import Callable, Mapping
 
-from launcher.schedulers.docker import record, stop
-from launcher.schedulers.docker.container import Container
-from launcher.schedulers.docker.engine import Engine
-from launcher.schedulers.docker.owner import Owner, this_process
-from launcher.schedulers.docker.status import AppView
-from launcher.schedulers.docker.watch import Watcher
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.owner import Owner, this_process
+from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching.client import Watcher
 from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
@@ -113,7 +114,7 @@ class HandMade:
 
     def end(self) -> AppView:
         """How it ended, its watcher gone."""
-        from launcher.schedulers.docker.watch import wait_for_exit
+        from launcher.schedulers.docker.watching.client import wait_for_exit
 
         assert wait_for_exit(self.app_dir, 20.0), "the watcher lives on"
         seen = self.view()

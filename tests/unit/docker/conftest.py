@@ -1,4 +1,4 @@
-"""Whole apps on the real engine, through the scheduler."""
+"""Containers on the real engine, and whole apps through the scheduler."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import pytest
 
 from tests.contract.conftest import DockerCase
 from tests.engines.images import SHELL_IMAGE
+from tests.unit.docker.engine_things import Bench, bench
+
+
+@pytest.fixture
+def own(token: str) -> Iterator[Bench]:
+    """The engine, and containers, networks and volumes of this test that are gone after it."""
+    with bench(token) as found:
+        yield found
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from launcher.schedulers.docker.container import Container
-from launcher.schedulers.docker.engine import Engine, connect
-from launcher.schedulers.docker.logreader import Asked, LogReader
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.logs.reader import Asked, LogReader
 from tests.engines.images import SHELL_IMAGE
 
 PATIENCE_S = 30.0

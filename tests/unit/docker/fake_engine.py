@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from launcher.schedulers.docker.engine import Engine, connect
+from launcher.schedulers.docker.client.engine import Engine, connect
 
 PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
 Answer = Callable[[str, str], bytes]

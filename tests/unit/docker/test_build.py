@@ -10,8 +10,8 @@ import pytest
 
 from launcher.errors import LauncherError
 from launcher.schedulers.api import BoundWorkspace, bind_workspace
-from launcher.schedulers.docker import images
-from launcher.schedulers.docker.build import BASES, LABEL, bases, build_workspace, workspace_app
+from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.images.build import BASES, LABEL, bases, build_workspace, workspace_app
 from launcher.specs import AppDef, Role
 from launcher.workspace import WorkspaceError
 from tests.engines.docker import Daemon, Refused
@@ -109,7 +109,7 @@ def test_what_is_there_is_not_built_again(place: Place) -> None:
     assert "built" in place.kinds
     made = place.own.engine.image(image)
     assert made is not None
-    assert images.is_only_here(image, made)
+    assert stock.is_only_here(image, made)
     place.kinds.clear()
     assert place.build() == image
     assert place.kinds == []

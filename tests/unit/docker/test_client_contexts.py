@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.contexts import DEFAULT_HOST, Endpoint, endpoint
-from launcher.schedulers.docker.engine import connect
-from launcher.schedulers.docker.engine_errors import EngineUnreachable
+from launcher.schedulers.docker.client.contexts import DEFAULT_HOST, Endpoint, endpoint
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.client.errors import EngineUnreachable
 from tests.engines import require
 from tests.engines.docker import Daemon
 from tests.unit.docker.fake_engine import FakeEngine, reply

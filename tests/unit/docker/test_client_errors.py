@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker import engine_errors
-from launcher.schedulers.docker.client import EngineView
-from launcher.schedulers.docker.engine import Engine, connect
-from launcher.schedulers.docker.engine_errors import (
+from launcher.schedulers.docker.client import errors as engine_errors
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.errors import (
     EngineDenied,
     EngineError,
     EngineGone,
@@ -23,6 +22,7 @@ from launcher.schedulers.docker.engine_errors import (
     EngineVersion,
     cause_of,
 )
+from launcher.schedulers.docker.client.view import EngineView
 from tests.unit.docker.fake_engine import FakeEngine, fake_engine, reply
 
 
@@ -58,7 +58,7 @@ def test_a_socket_of_others_names_the_docker_group(tmp_path: Path):
         closed.listen()
         (tmp_path / "e.sock").chmod(0o600)
         script = (
-            "import os; from launcher.schedulers.docker.engine import connect\n"
+            "import os; from launcher.schedulers.docker.client.engine import connect\n"
             f"engine = connect(environ={{'DOCKER_HOST': 'unix://{tmp_path}/e.sock'}})\n"
             "os.setegid(65534); os.seteuid(65534)\n"
             "try: engine.containers()\n"
@@ -230,7 +230,7 @@ def test_every_error_is_one_that_the_commands_print():
 def test_without_the_docker_package_its_name_and_remedy_are_said():
     script = (
         "import sys; sys.modules['docker'] = None\n"
-        "from launcher.schedulers.docker.engine import connect\n"
+        "from launcher.schedulers.docker.client.engine import connect\n"
         "try: connect()\n"
         "except Exception as error: print(type(error).__name__, '|', error, '|', error.hint)\n"
     )
@@ -240,7 +240,8 @@ def test_without_the_docker_package_its_name_and_remedy_are_said():
     )
 
 
-WRITING = {"create", "start", "stop", "remove", "rename", "ensure_network", "remove_network", "create_volume"}
+WRITING = {"create", "start", "stop", "remove", "rename", "create_volume"}
+WRITING |= {"ensure_network", "remove_network", "connect"}
 WRITING |= {"remove_volume", "put_archive", "pull", "build", "tag", "push", "remove_image"}
 
 

@@ -18,21 +18,20 @@ from typing import Any
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.engine import split_tag
-from launcher.schedulers.docker.engine_errors import BuildFailed, EngineError, ImageNotFound
-from launcher.schedulers.docker.progress import Transfer, transfer
+from launcher.schedulers.docker.client.engine import split_tag
+from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, ImageNotFound
+from launcher.schedulers.docker.client.progress import Transfer, transfer
 from tests.engines.images import SHELL_IMAGE
-from tests.unit.docker.engine_things import Bench, bench
+from tests.unit.docker.engine_things import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
 
 @pytest.fixture
-def own(token: str) -> Iterator[Bench]:
-    with bench(token) as found:
-        yield found
-        found.clear()
-        for image in found.engine.images(found.label):
-            found.engine.remove_image(image.tags[0] if image.tags else image.id)
+def own(own: Bench) -> Iterator[Bench]:
+    yield own
+    own.clear()
+    for image in own.engine.images(own.label):
+        own.engine.remove_image(image.tags[0] if image.tags else image.id)
 
 
 @pytest.fixture

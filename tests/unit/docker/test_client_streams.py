@@ -5,22 +5,16 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.client import IncompleteRead
 
 import pytest
 
-from launcher.schedulers.docker.chunks import dechunked
-from launcher.schedulers.docker.engine_errors import NotFound
-from launcher.schedulers.docker.events import objects
-from launcher.schedulers.docker.frames import frames
-from tests.unit.docker.engine_things import Bench, bench
-
-
-@pytest.fixture
-def own(token: str) -> Iterator[Bench]:
-    with bench(token) as found:
-        yield found
+from launcher.schedulers.docker.client.chunks import dechunked
+from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.client.events import objects
+from launcher.schedulers.docker.client.frames import frames
+from tests.unit.docker.engine_things import Bench
 
 
 def test_events_tell_the_life_of_a_container_in_order(own: Bench):

@@ -6,10 +6,10 @@ import contextlib
 
 import pytest
 
-from launcher.schedulers.docker.config import engine_config
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request import build_request
+from launcher.schedulers.docker.request.body import engine_config
+from launcher.schedulers.docker.request.derive import build_request
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from launcher.specs.secret import Secret
 from tests.engines import require

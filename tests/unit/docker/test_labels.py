@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.schedulers.docker.labelling import (
+from launcher.schedulers.docker.labels import read_labels
+from launcher.schedulers.docker.options import options
+from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.request.labelling import (
     RESERVATION_LABELS,
     app_labels,
     attempt_labels,
     replica_labels,
 )
-from launcher.schedulers.docker.labels import read_labels
-from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.owner import this_process
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document
 from launcher.specs.canonical import digest, document_of
 from launcher.specs.secret import Secret

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 
 from launcher.errors import LauncherError
 from launcher.schedulers import Stream, logs
-from launcher.schedulers.docker.engine_errors import EngineError
-from launcher.schedulers.docker.logreader import Asked, Followed, LogsGone
-from launcher.schedulers.docker.logs import chunks, find, last_lines, records
-from launcher.schedulers.docker.stamps import stamped
-from tests.unit.docker.engine_things import Bench, bench
+from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records
+from launcher.schedulers.docker.logs.reader import Asked, Followed, LogsGone
+from launcher.schedulers.docker.logs.stamps import stamped
+from tests.unit.docker.engine_things import Bench
 
 LONG = 100_000  # bytes: the engine keeps such a line in seven pieces
-
-
-@pytest.fixture
-def own(token: str) -> Iterator[Bench]:
-    with bench(token) as found:
-        yield found
 
 
 def app(own: Bench) -> dict[str, str]:

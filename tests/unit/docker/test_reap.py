@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker import record
-from launcher.schedulers.docker.engine import connect
-from launcher.schedulers.docker.owner import this_process
-from launcher.schedulers.docker.reap import reap
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.watching.reap import reap
 from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import KILLED, attempt_of, seen, submit

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.schedulers.checks import InvalidAppException
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request import bind_request, build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.specs import (
     AppDef,
     BindMount,

@@ -16,8 +16,8 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import staging
-from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.submit import staging
 from launcher.specs import AppState
 from launcher.specs.attempt import Attempt
 from tests import processes

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.container import Container
-from launcher.schedulers.docker.journal import Journal, fold
-from launcher.schedulers.docker.status import AppView, view
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.records.journal import Journal, fold
+from launcher.schedulers.docker.state.status import AppView, view
 
 ROSTER = [("main", 0), ("main", 1)]
 

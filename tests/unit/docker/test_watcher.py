@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker import record, stop
-from launcher.schedulers.docker.engine import Engine, connect
-from launcher.schedulers.docker.owner import Owner
-from launcher.schedulers.docker.watch import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.owner import Owner
+from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from tests import processes
 from tests.unit.docker.apps_by_hand import SLEEP, STUBBORN, HandMade
 
@@ -338,7 +339,7 @@ def test_the_watcher_has_nothing_of_the_users_environment(app: Make, monkeypatch
 def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, launcher_home: Path) -> None:
     made = app({"r": [SLEEP, SLEEP]})
     program = (
-        "import os\nfrom launcher.schedulers.docker.engine import connect\n"
+        "import os\nfrom launcher.schedulers.docker.client.engine import connect\n"
         "from tests.unit.docker.apps_by_hand import SLEEP, HandMade\n"
         f"app = HandMade(connect(), {made.app_id.removesuffix('-app')!r}, {{'r': [SLEEP, SLEEP]}})\n"
         "watcher = app.spawn()\nfirst, _ = app.create()\nwatcher.go()\napp.engine.start(first)\n"

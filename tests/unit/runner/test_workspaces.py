@@ -11,7 +11,7 @@ import pytest
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner import Runner, get_runner
-from launcher.schedulers.docker.build import LABEL
+from launcher.schedulers.docker.images.build import LABEL
 from launcher.specs import AppDef, AppState, CfgVal, Role, runopts
 from launcher.workspace import (
     DirWorkspaceMixin,

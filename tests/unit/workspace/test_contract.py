@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from launcher.schedulers.docker.engine import connect
+from launcher.schedulers.docker.client.engine import connect
 from launcher.specs import Role
 from launcher.workspace import (
     DirWorkspaceMixin,

@@ -1,0 +1,1 @@
+"""What we say to a Docker engine, and what it answers. Knows nothing of apps."""

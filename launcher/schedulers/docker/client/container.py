@@ -1,0 +1,154 @@
+"""One container, as the engine's list or its inspect told it. Pure: takes the engine's JSON, asks nothing.
+
+The list is cheap (one call for all) and tells names, labels, state and exit code. Inspect, one call a
+container, adds exact times, the OOM mark, restarts, the error of a failed start, ports and the hostname.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+_EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
+_TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")
+_ENDED = ("exited", "dead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What is known of one container.
+
+    Attributes:
+        state: created, running, paused, restarting, removing, exited or dead.
+        exit_code: of a container that has ended, or of the last run of one that waits for its restart.
+        inspected: whether what the list does not tell is known; without, it has the values given here.
+        oom: the kernel killed a process of it for want of memory. Of its last run.
+        restarts: how often the engine's restart policy has started it again.
+        error: why the engine could not start it, "" when it did or was not asked to.
+        ports: published ports, container port → (host address, host port).
+        tty: its log has no frames: one stream, stdout.
+        log_driver: what keeps its log; "" when not inspected.
+        network: the name of its network, as it was created.
+    """
+
+    id: str
+    name: str
+    image: str = ""
+    image_id: str = ""
+    state: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+    created_at: float | None = None
+    ports: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    inspected: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    oom: bool = False
+    restarts: int = 0
+    error: str = ""
+    hostname: str = ""
+    tty: bool = False
+    log_driver: str = ""
+    network: str = ""
+
+    @property
+    def was_started(self) -> bool:
+        """Whether it was ever started. One whose start failed is `created` as before.
+
+        The list does not tell it of one that is being removed.
+        """
+        return self.state not in ("created", "removing") or self.started_at is not None
+
+    @property
+    def live(self) -> bool:
+        """Whether it runs, or will run again without being asked to."""
+        return self.state in ("running", "paused", "restarting")
+
+    @property
+    def ended(self) -> bool:
+        return self.state in _ENDED
+
+
+def from_list(entry: Mapping[str, Any]) -> Container:
+    """One entry of `GET /containers/json`."""
+    return Container(
+        id=entry["Id"],
+        name=_own_name(entry.get("Names") or ()),
+        image=entry.get("Image", ""),
+        image_id=entry.get("ImageID", ""),
+        state=entry.get("State", ""),
+        labels=entry.get("Labels") or {},
+        exit_code=_exit_code(entry.get("Status", "")),
+        created_at=float(entry["Created"]) if "Created" in entry else None,
+        ports={
+            port["PrivatePort"]: (port.get("IP", ""), port["PublicPort"])
+            for port in entry.get("Ports") or ()
+            if port.get("PublicPort")
+        },
+        network=(entry.get("HostConfig") or {}).get("NetworkMode") or "",
+    )
+
+
+def from_inspect(told: Mapping[str, Any]) -> Container:
+    """The answer of `GET /containers/ID/json`."""
+    state, config, host = told["State"], told.get("Config") or {}, told.get("HostConfig") or {}
+    started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
+    if started and ended and state["Status"] in _ENDED:
+        started = min(started, ended)  # the engine may note the start of a short run after its end
+    return Container(
+        id=told["Id"],
+        name=told.get("Name", "").lstrip("/"),
+        image=config.get("Image", ""),
+        image_id=told.get("Image", ""),
+        state=state["Status"],
+        labels=config.get("Labels") or {},
+        exit_code=state.get("ExitCode") if state["Status"] in (*_ENDED, "restarting") else None,
+        created_at=epoch(told.get("Created")),
+        ports=_published(told),
+        inspected=True,
+        started_at=started,
+        ended_at=None if state["Status"] in ("running", "paused") else ended,
+        oom=bool(state.get("OOMKilled")),
+        restarts=told.get("RestartCount") or 0,
+        error=state.get("Error") or "",
+        hostname=config.get("Hostname") or "",
+        tty=bool(config.get("Tty")),
+        log_driver=(host.get("LogConfig") or {}).get("Type") or "",
+        network=host.get("NetworkMode") or "",
+    )
+
+
+def epoch(text: str | None) -> float | None:
+    """RFC 3339, as the engine writes it, to epoch seconds. None for its "never", which is the year 1."""
+    match = _TIME.match(text or "")
+    if match is None or match[1] == "0001":
+        return None
+    whole = calendar.timegm(tuple(int(part) for part in match.groups()[:6]))
+    away = 0 if match[8] is None else (int(match[9]) * 60 + int(match[10])) * 60
+    return whole + float(match[7] or 0) - (away if match[8] == "+" else -away)
+
+
+def _own_name(names: Iterable[str]) -> str:
+    """Names of links to it have a second slash (`/web/db`); its own has not."""
+    return next((name[1:] for name in names if name.count("/") == 1), "")
+
+
+def _exit_code(status: str) -> int | None:
+    match = _EXIT_CODE.match(status)
+    return int(match[1]) if match else None
+
+
+def _published(told: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+    """{"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "49153"}]} → {80: ("127.0.0.1", 49153)}."""
+    ports = (told.get("NetworkSettings") or {}).get("Ports") or {}
+    return {
+        int(port.partition("/")[0]): (at[0].get("HostIp", ""), int(at[0]["HostPort"]))
+        for port, at in ports.items()
+        if at and at[0].get("HostPort")
+    }

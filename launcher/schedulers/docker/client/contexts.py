@@ -1,0 +1,128 @@
+"""Which engine is meant: DOCKER_HOST, else the Docker context in use, else the default socket."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, NamedTuple
+else:
+    from collections import namedtuple
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+_SCHEMES = ("unix", "tcp", "http", "https", "ssh")
+_TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
+
+if TYPE_CHECKING:
+
+    class Endpoint(NamedTuple):
+        """Where an engine listens, and the arguments of `docker.tls.TLSConfig` to talk to it, {} for none."""
+
+        host: str
+        tls: Mapping[str, Any]
+else:
+    Endpoint = namedtuple("Endpoint", "host tls")
+
+
+def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
+    """The engine that `docker` on the command line would talk to.
+
+    Raises EngineUnreachable for a host or context that cannot be meant.
+    """
+    environ = os.environ if environ is None else environ
+    if environ.get("DOCKER_HOST"):
+        return Endpoint(_checked(environ["DOCKER_HOST"], "DOCKER_HOST"), _tls_of(environ))
+    config = environ.get("DOCKER_CONFIG") or os.path.join(environ.get("HOME", "/"), ".docker")
+    name = environ.get("DOCKER_CONTEXT") or _read(os.path.join(config, "config.json")).get("currentContext")
+    if not name or name == "default":
+        return Endpoint(DEFAULT_HOST, {})
+    return _context(config, name, "DOCKER_CONTEXT" if environ.get("DOCKER_CONTEXT") else "currentContext")
+
+
+def _checked(host: str, source: str) -> str:
+    scheme, colons, rest = host.partition("://")
+    option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never an option of ssh
+    if not colons or scheme not in _SCHEMES or not rest.strip("/") or option:
+        raise EngineUnreachable(
+            f"{source} is `{host}`, which names no Docker engine",
+            hint=SHAPES,
+        )
+    return host
+
+
+def _tls_of(environ: Mapping[str, str]) -> dict[str, Any]:
+    """TLS as DOCKER_TLS_VERIFY and DOCKER_CERT_PATH ask for: verified when the former is not empty."""
+    verify, folder = environ.get("DOCKER_TLS_VERIFY"), environ.get("DOCKER_CERT_PATH")
+    if not verify and not (environ.get("DOCKER_TLS") and folder):
+        return {}
+    folder = folder or os.path.join(environ.get("HOME", "/"), ".docker")
+    return _tls(folder, verify=bool(verify), source="DOCKER_CERT_PATH")
+
+
+def _tls(folder: str, *, verify: bool, source: str) -> dict[str, Any]:
+    ca, cert, key = (os.path.join(folder, name) for name in _TLS_FILES)
+    missing = [path for path in ((ca, cert, key) if verify else (cert, key)) if not os.path.isfile(path)]
+    if missing:
+        raise EngineUnreachable(
+            f"there is no {missing[0]}, which the TLS of the Docker engine needs",
+            hint=f"{source} names the folder with {', '.join(_TLS_FILES)}",
+        )
+    return {"client_cert": (cert, key), "ca_cert": ca if verify else None, "verify": verify}
+
+
+def _context(config: str, name: str, source: str) -> Endpoint:
+    """A context's files lie in folders named by the hash of its name."""
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    meta = _read(os.path.join(config, "contexts", "meta", digest, "meta.json"))
+    docker = (meta.get("Endpoints") or {}).get("docker") or {}
+    if not docker.get("Host"):
+        known = ", ".join(_names(config)) or "only `default`"
+        raise EngineUnreachable(
+            f"{source} is `{name}`, and there is no such Docker context",
+            hint=f"known: {known}; `docker context ls` lists them",
+        )
+    folder = os.path.join(config, "contexts", "tls", digest, "docker")
+    verify = not docker.get("SkipTLSVerify")
+    tls = _context_tls(folder, verify) if os.path.isdir(folder) or not verify else {}
+    return Endpoint(_checked(docker["Host"], f"the host of Docker context {name}"), tls)
+
+
+def _context_tls(folder: str, verify: bool) -> dict[str, Any]:
+    """A context may carry a CA alone: the engine then asks for no certificate of ours."""
+    ca, cert, key = (
+        path if os.path.isfile(path) else None for path in (os.path.join(folder, n) for n in _TLS_FILES)
+    )
+    return {
+        "client_cert": (cert, key) if cert and key else None,
+        "ca_cert": ca if verify else None,
+        "verify": verify,
+    }
+
+
+def _names(config: str) -> list[str]:
+    folder = os.path.join(config, "contexts", "meta")
+    try:
+        found = [_read(os.path.join(folder, entry, "meta.json")) for entry in os.listdir(folder)]
+    except OSError:
+        return []
+    return sorted(str(meta["Name"]) for meta in found if meta.get("Name"))
+
+
+def _read(path: str) -> dict[str, Any]:
+    """A JSON object; {} for a file that is missing. A broken one is said to be so."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise EngineUnreachable(
+            f"cannot read {path}: {error}", hint="fix the file, or set DOCKER_HOST"
+        ) from None
+    return found if isinstance(found, dict) else {}

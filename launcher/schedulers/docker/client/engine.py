@@ -1,0 +1,264 @@
+"""What the Docker engine does for us: `Engine`, and `connect`, which finds the engine that is meant."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from contextlib import contextmanager
+from typing import overload
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound
+from launcher.schedulers.docker.client.events import objects
+from launcher.schedulers.docker.client.progress import built, transfer
+from launcher.schedulers.docker.client.streams import OPTIONS, Stream
+from launcher.schedulers.docker.client.view import EngineView, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import IO, Any, Literal
+
+    from launcher.schedulers.docker.client.wire import Writer
+
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+WORK_S = (
+    300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
+)
+_AGAIN_S = 0.1
+
+
+class Engine(EngineView):
+    """An engine that also does as it is told."""
+
+    def __init__(self, writer: Writer) -> None:
+        super().__init__(writer)
+        self._writer = writer
+
+    # Containers
+
+    def create(self, name: str, config: Mapping[str, Any]) -> str:
+        """Create a container and return its id. `config` is the body of POST /containers/create.
+
+        Raises NameTaken, ImageNotFound.
+        """
+        params, doing = {"name": name}, f"create {name}"
+        answer = self._writer.post("/containers/create", doing, params=params, json=config, timeout=WORK_S)
+        return str(json.loads(answer.content)["Id"])
+
+    def start(self, container: str) -> None:
+        """Start it, for the first time or again. One that runs stays as it is."""
+        self._post(container, "start")
+
+    def stop(self, container: str, grace_s: float) -> None:
+        """Ask its process to end, and kill it after `grace_s`; returns when it has ended.
+
+        The engine counts whole seconds: the grace is rounded up. One that does not run stays as it is.
+        """
+        self._post(container, "stop", timeout=grace_s + WORK_S, params={"t": str(math.ceil(grace_s))})
+
+    def rename(self, container: str, name: str) -> None:
+        self._post(container, "rename", params={"name": name})
+
+    def remove(self, container: str, *, force: bool = False, again: int = 5) -> None:
+        """Remove it with its anonymous volumes, killing it first with `force`. One that is gone is fine."""
+        path, params = f"/containers/{quoted(container)}", {"force": "1" if force else "0", "v": "1"}
+        try:
+            self._writer.delete(path, f"remove {container}", params=params, timeout=WORK_S)
+        except NotFound:
+            return
+        except Conflict as error:
+            if "already in progress" not in str(error):
+                raise
+            self._gone(container)
+        except EngineError as error:
+            if not again or "unable to remove filesystem" not in str(error):
+                raise
+            time.sleep(_AGAIN_S)  # it was still writing to the log when it had listed the folder
+            self.remove(container, force=force, again=again - 1)
+
+    def _gone(self, container: str) -> None:
+        """Wait until somebody else's removal is done."""
+        try:
+            self._post(container, "wait", params={"condition": "removed"})
+        except NotFound:
+            return
+
+    def put_archive(self, container: str, path: str, tar: bytes) -> None:
+        """Unpack a tar archive at the folder `path` of a container, started or not."""
+        where = f"/containers/{quoted(container)}/archive"
+        self._writer.put(
+            where, f"write to {path} in {container}", params={"path": path}, data=tar, timeout=WORK_S
+        )
+
+    def _post(self, container: str, verb: str, **options: Any) -> None:
+        path = f"/containers/{quoted(container)}/{verb}"
+        self._writer.post(path, f"{verb} {container}", **{"timeout": WORK_S, **options})
+
+    # Networks and volumes
+
+    def ensure_network(self, name: str, labels: Mapping[str, str]) -> None:
+        """Have exactly one bridge network of this name, made if there is none.
+
+        An engine before 25 may make two when two clients ask at the same moment, and then refuses to start
+        what names them. Of such twins each client removes all but the oldest, which is nobody's yet.
+        """
+        if not (found := self._networks(name)):
+            body = {"Name": name, "Driver": "bridge", "CheckDuplicate": True, "Labels": dict(labels)}
+            try:
+                self._writer.post("/networks/create", f"create network {name}", json=body, timeout=WORK_S)
+            except Conflict:
+                pass
+            found = self._networks(name)
+        for twin in found[1:]:
+            try:
+                self.remove_network(twin)
+            except Conflict:
+                pass  # somebody uses it, so it is no leftover of this moment
+
+    def _networks(self, name: str) -> list[str]:
+        """The ids of all networks of this name, oldest first."""
+        params = {"filters": json.dumps({"name": [name]})}  # matches parts of names, too
+        found = self._wire.json("/networks", "list networks", params=params)
+        return [each["Id"] for each in sorted(found, key=_age) if each["Name"] == name]
+
+    def connect(self, network: str, container: str) -> None:
+        """Put a container on a network, by the name or id of each; instead of the last one of that name."""
+        path, doing = f"/networks/{quoted(network)}/connect", f"connect {container} to network {network}"
+        self._writer.post(path, doing, json={"Container": container}, timeout=WORK_S)
+
+    def remove_network(self, network: str) -> None:
+        """Remove it by name or id. One that is gone is fine; Conflict when containers use it."""
+        self._remove(f"/networks/{quoted(network)}", f"remove network {network}")
+
+    def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        """Make a volume; one that exists stays as it is."""
+        body = {"Name": name, "Labels": dict(labels)}
+        self._writer.post("/volumes/create", f"create volume {name}", json=body, timeout=WORK_S)
+
+    def remove_volume(self, name: str) -> None:
+        """Remove it. One that is gone is fine; Conflict when containers use it."""
+        self._remove(f"/volumes/{quoted(name)}", f"remove volume {name}")
+
+    def _remove(self, path: str, doing: str, **params: str) -> None:
+        try:
+            self._writer.delete(path, doing, params=params, timeout=WORK_S)
+        except NotFound:
+            pass
+
+    # Images
+
+    def tag(self, image: str, name: str) -> None:
+        """Give an image one more name, `repository:tag`."""
+        repository, tag = split_tag(name)
+        path, params = f"/images/{quoted(image, safe='/:@')}/tag", {"repo": repository, "tag": tag}
+        self._writer.post(path, f"tag image {image} as {name}", params=params)
+
+    def remove_image(self, name: str) -> None:
+        """Remove an image by name or id. One that is gone is fine; Conflict when a container needs it."""
+        self._remove(f"/images/{quoted(name, safe='/:@')}", f"remove image {name}")
+
+    def pull(self, image: str, report: Report | None = None) -> None:
+        """Get an image from its registry, with the credentials of `docker login`.
+
+        `report` hears `pulling` with `done` and `total` bytes, then `pulled`. Raises ImageNotFound when the
+        registry has no such image, or does not show it to us.
+        """
+        repository, tag = split_tag(image)
+        params, say = {"fromImage": repository, "tag": tag}, report or _nobody
+        doing = f"pull {image}"
+        with self._messages("/images/create", doing, login=image, params=params) as messages:
+            transfer(messages, "pulling", image, doing, say)
+        say("pulled", {"image": image})
+
+    def push(self, name: str, report: Report | None = None) -> None:
+        """Send an image to the registry that its name names. `report` hears `pushing`, then `pushed`."""
+        repository, tag = split_tag(name)
+        path, doing, say = f"/images/{quoted(repository, safe='/:')}/push", f"push {name}", report or _nobody
+        with self._messages(path, doing, login=name, params={"tag": tag}) as messages:
+            transfer(messages, "pushing", name, doing, say)
+        say("pushed", {"image": name})
+
+    def build(
+        self,
+        context: IO[bytes] | Iterable[bytes],
+        *,
+        tag: str,
+        dockerfile: str = "Dockerfile",
+        buildargs: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        report: Report | None = None,
+    ) -> str:
+        """Build an image from a tar archive, sent as it is made, and return the image's id.
+
+        Base images are pulled when they are missing. `report` hears `building` with each `line`, then
+        `built`. Raises BuildFailed; no container of the build is left in any case.
+        """
+        params = {"t": tag, "dockerfile": dockerfile, "rm": "1", "forcerm": "1"}
+        params |= {"buildargs": json.dumps(dict(buildargs or {})), "labels": json.dumps(dict(labels or {}))}
+        say, headers = report or _nobody, {"Content-Type": "application/x-tar"}
+        options: dict[str, Any] = {"params": params, "headers": headers, "data": _careful(context)}
+        with self._messages("/build", f"build {tag}", login="", **options) as messages:
+            made = built(messages, tag, say)
+        say("built", {"image": tag, "id": made})
+        return made
+
+    @contextmanager
+    def _messages(self, path: str, doing: str, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
+        """The JSON messages of something long; leaving early makes the engine give it up."""
+        options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
+        answer = self._writer.post(path, doing, **{**OPTIONS, **options})
+        with Stream(self.host, answer) as stream:
+            yield objects(stream.pieces())
+
+
+def _age(network: Mapping[str, Any]) -> tuple[str, str]:
+    return network["Created"], network["Id"]
+
+
+def _nobody(_kind: str, _facts: Mapping[str, Any]) -> None:
+    """Reports go nowhere."""
+
+
+def _careful(context: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces of an archive. A file of it that cannot be read must not look like a broken connection."""
+    pieces = iter(lambda: context.read(1 << 18), b"") if hasattr(context, "read") else context
+    try:
+        yield from pieces
+    except OSError as error:
+        raise SchedulerError(f"cannot read the workspace: {error}") from error
+
+
+def split_tag(name: str) -> tuple[str, str]:
+    """`host:5000/web:1` → (`host:5000/web`, `1`); without a tag `latest`; of `web@sha256:…` the digest."""
+    repository, at, digest = name.partition("@")
+    if at:
+        return repository, digest
+    repository, colon, tag = name.rpartition(":")
+    return (repository, tag) if colon and "/" not in tag else (name, "latest")
+
+
+@overload
+def connect(*, readonly: Literal[False] = ..., environ: Mapping[str, str] | None = ...) -> Engine: ...
+@overload
+def connect(*, readonly: bool, environ: Mapping[str, str] | None = ...) -> EngineView: ...
+def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None) -> EngineView:
+    """The engine that DOCKER_HOST, DOCKER_CONTEXT or the docker configuration names, else the usual one.
+
+    Nothing is sent yet. Raises EngineUnreachable when what is named cannot be an engine.
+    """
+    from launcher.schedulers.docker.client.contexts import endpoint
+
+    environ = os.environ if environ is None else environ
+    where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
+    from launcher.schedulers.docker.client.wire import Reader, Writer
+
+    try:
+        return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))
+    except ModuleNotFoundError as error:
+        raise EngineError(
+            f"local_docker needs the Python package `{error.name}`", hint="pip install 'launcher[docker]'"
+        ) from None

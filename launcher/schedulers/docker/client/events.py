@@ -1,0 +1,67 @@
+"""What happens to containers, as it happens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from launcher.schedulers.docker.client.errors import EngineGone
+from launcher.schedulers.docker.client.streams import Stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a container.
+
+    Attributes:
+        time: epoch seconds, by the engine's clock.
+        action: create, start, die, oom, kill, stop, rename, destroy, …
+        attributes: the container's labels, `exitCode` of a `die`, `oldName` of a `rename`.
+    """
+
+    time: float
+    action: str
+    container_id: str
+    name: str
+    attributes: Mapping[str, str]
+
+
+class EventStream(Stream):
+    """An iterator of events. It ends when it is closed; when the engine goes away it raises EngineGone."""
+
+    def __init__(self, host: str, answer: Any) -> None:
+        super().__init__(host, answer)
+        self._found = (event(told) for told in objects(self.pieces()))
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        try:
+            return next(self._found)
+        except StopIteration:
+            if self.closed:
+                raise
+            raise EngineGone(f"the Docker engine at {self.host} ended the stream of its events") from None
+
+
+def event(told: Mapping[str, Any]) -> Event:
+    actor = told.get("Actor") or {}
+    attributes = actor.get("Attributes") or {}
+    time = told["timeNano"] / 1e9 if "timeNano" in told else float(told.get("time", 0))
+    return Event(time, told.get("Action", ""), actor.get("ID", ""), attributes.get("name", ""), attributes)
+
+
+def objects(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """JSON objects out of bytes that are cut anywhere; a newline ends each, and none has one inside."""
+    left = b""
+    for piece in pieces:
+        *lines, left = (left + piece).split(b"\n")
+        yield from (json.loads(line) for line in lines if line.strip())
+    if left.strip():
+        yield json.loads(left)

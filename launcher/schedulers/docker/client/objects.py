@@ -1,0 +1,100 @@
+"""Images, networks and volumes, as the engine told of them. Pure: takes the engine's JSON, asks nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+
+from launcher.schedulers.docker.client.container import epoch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_DIRECTORY, _SYMLINK = 1 << 31, 1 << 27  # of Go's FileMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """What an image says of itself.
+
+    Attributes:
+        id: `sha256:…`.
+        user, working_dir: "" when it names none: root, and /.
+    """
+
+    id: str
+    user: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    working_dir: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    repo_tags: tuple[str, ...] = ()
+    repo_digests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """A network, a volume or an image, as a list has it. `id` and `name` of a volume are the same."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    created_at: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PathStat:
+    """A path in a container. `link` is where a symbolic link leads in the end, "" for all else."""
+
+    path: str
+    size: int
+    mode: int
+    is_dir: bool
+    link: str
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.mode & 0o111) and not self.is_dir
+
+
+def image(told: Mapping[str, Any]) -> Image:
+    """The answer of `GET /images/NAME/json`."""
+    config = told.get("Config") or {}
+    return Image(
+        id=told["Id"],
+        user=config.get("User") or "",
+        env=dict(entry.partition("=")[::2] for entry in config.get("Env") or ()),
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        command=tuple(config.get("Cmd") or ()),
+        working_dir=config.get("WorkingDir") or "",
+        labels=config.get("Labels") or {},
+        repo_tags=tuple(told.get("RepoTags") or ()),
+        repo_digests=tuple(told.get("RepoDigests") or ()),
+    )
+
+
+def labelled(told: Mapping[str, Any]) -> Labelled:
+    """An entry of the list of networks, volumes or images."""
+    created = told.get("Created", told.get("CreatedAt"))
+    tags = tuple(tag for tag in told.get("RepoTags") or () if tag != "<none>:<none>")
+    name = told.get("Name") or next(iter(tags), told.get("Id", ""))
+    return Labelled(
+        id=told.get("Id") or name,
+        name=name,
+        labels=told.get("Labels") or {},
+        created_at=epoch(created) if isinstance(created, str) else created,
+        tags=tags,
+    )
+
+
+def path_stat(header: str, path: str) -> PathStat:
+    """The header X-Docker-Container-Path-Stat in the answer for `path`."""
+    told = json.loads(base64.b64decode(header))
+    mode = told["mode"]
+    link = told.get("linkTarget", "") if mode & _SYMLINK else ""
+    return PathStat(path, told["size"], mode & 0o777, bool(mode & _DIRECTORY), link)

@@ -1,0 +1,182 @@
+"""HTTP over the connections of a dialer, with what the standard library has.
+
+It looks like a session of `requests` as far as we use one. Loading that and what it needs takes longer than
+most of what an engine is asked, and a watcher would keep it in memory for the life of its app.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlencode
+
+from launcher.schedulers.docker.client.errors import EngineUnreachable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from http.client import HTTPMessage, HTTPResponse
+    from typing import Any
+
+    from launcher.schedulers.docker.client.transport import Dialer
+
+
+class Session:
+    """Sends requests to one engine, from any number of threads.
+
+    Args:
+        kept: how many idle connections stay open for the next requests.
+    """
+
+    base_url = ""
+    verify = None
+
+    def __init__(self, host: str, dialer: Dialer, kept: int) -> None:
+        self._host = host
+        self._dialer = dialer
+        self._kept = kept
+        self._idle: list[_Connection] = []
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.request("GET", path, **options)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        json: object = None,
+        data: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | tuple[float, float | None] | None = None,
+        stream: bool = False,
+        **_: Any,
+    ) -> Answer:
+        """The answer, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable."""
+        to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        target = f"{path}?{urlencode(params)}" if params else path
+        body, wanted = (data, dict(headers or {})) if json is None else _as_json(json, headers)
+        try:
+            connection = self._connection(to_dial)
+            answer = Answer(self, connection, connection.ask(method, target, body, wanted, to_read))
+            if not stream:
+                answer.content  # noqa: B018 (reads it)
+        except (OSError, HTTPException) as error:
+            raise self._complaint() or error from None
+        return answer
+
+    def _connection(self, timeout: float | None) -> _Connection:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if connection.is_usable:
+                return connection
+            connection.close()
+        connection = _Connection("localhost")
+        connection.sock = self._dialer.dial(timeout)
+        return connection
+
+    def give_back(self, connection: _Connection) -> None:
+        if connection.sock is not None and len(self._idle) < self._kept:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _complaint(self) -> EngineUnreachable | None:
+        """What the dialer knows of a connection that broke."""
+        said = self._dialer.complaint()
+        hint = f"`docker --host {self._host} version` should answer without asking anything"
+        return (
+            EngineUnreachable(f"cannot reach the Docker engine at {self._host}: {said}", hint=hint)
+            if said
+            else None
+        )
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+        self._dialer.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Connection(HTTPConnection):
+    """One that was dialled already, and is never dialled again."""
+
+    auto_open = 0
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the engine has not closed it meanwhile; nor does it owe us anything."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return not poll.poll(0)
+
+    def ask(
+        self, method: str, target: str, body: Any, headers: dict[str, str], timeout: float | None
+    ) -> HTTPResponse:
+        try:
+            self.sock.settimeout(timeout)
+            try:
+                self.request(method, target, body, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # refused before all was sent: the reason is there to be read
+            return self.getresponse()
+        except BaseException:
+            self.close()
+            raise
+
+
+class Answer:
+    """What the engine answered. `raw` reads the body bit by bit; `content` all of it."""
+
+    def __init__(self, session: Session, connection: _Connection, raw: HTTPResponse) -> None:
+        self.raw = raw
+        self._session = session
+        self._connection: _Connection | None = connection
+        self._content: bytes | None = None
+
+    @property
+    def status_code(self) -> int:
+        return self.raw.status
+
+    @property
+    def reason(self) -> str:
+        return self.raw.reason
+
+    @property
+    def headers(self) -> HTTPMessage:
+        return self.raw.headers
+
+    @property
+    def content(self) -> bytes:
+        if self._content is None:
+            try:
+                self._content = self.raw.read()
+            except BaseException:
+                self.close()
+                raise
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                self._session.give_back(connection)
+        return self._content
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Hang up, if the body was not read to its end."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self.raw.close()
+            connection.close()
+
+
+def _as_json(value: object, headers: Mapping[str, str] | None) -> tuple[bytes, dict[str, str]]:
+    return json.dumps(value).encode(), {**(headers or {}), "Content-Type": "application/json"}

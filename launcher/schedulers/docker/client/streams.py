@@ -1,0 +1,112 @@
+"""An answer that goes on: read in one thread, closed from any."""
+
+from __future__ import annotations
+
+import os
+import socket
+from threading import RLock
+
+from launcher.schedulers.docker.client.chunks import dechunked
+from launcher.schedulers.docker.client.errors import EngineGone, broken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Any, TypeVar
+
+    S = TypeVar("S", bound="Stream")
+
+_PIECE = 1 << 18
+# Without reuse a connection never goes to another request, where a late `close` would cut that one off.
+OPTIONS: dict[str, Any] = {"stream": True, "timeout": (60.0, None), "headers": {"Connection": "close"}}
+
+
+class Stream:
+    """The body of an answer as it arrives. `close` ends the reading at once, also out of another thread."""
+
+    def __init__(self, host: str, answer: Any) -> None:
+        self.host = host
+        self._tap = _Tap(host, answer)
+
+    @property
+    def closed(self) -> bool:
+        return self._tap.closed
+
+    def close(self) -> None:
+        """End it. Closing twice is fine."""
+        self._tap.close()
+
+    def pieces(self) -> Iterator[bytes]:
+        """What arrives, cut anywhere, as soon as it arrives. Ends with the answer, or when it is closed.
+
+        Raises EngineGone when the connection breaks.
+        """
+        return self._tap.pieces()
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_tap"):
+            self.close()
+
+
+class _Tap:
+    """The connection under a stream. It does not know the stream: no circle keeps a dropped one open."""
+
+    def __init__(self, host: str, answer: Any) -> None:
+        self._host = host
+        self._answer = answer
+        # A descriptor of our own, to be shut down without touching the buffers of the thread that reads.
+        self._plug = socket.socket(fileno=os.dup(answer.raw.fileno()))
+        self._reading = RLock()
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        try:
+            self._plug.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for more; close would not
+        except OSError:
+            pass  # it has ended already
+        self._let_go()
+
+    def _let_go(self) -> None:
+        with self._reading:
+            self._plug.close()
+            self._answer.close()
+
+    def pieces(self) -> Iterator[bytes]:
+        arriving = _arriving(self._answer.raw)
+        try:
+            while True:
+                with self._reading:
+                    piece = b"" if self.closed else next(arriving, b"")
+                if not piece:
+                    return
+                yield piece
+        except Exception as error:
+            if not self.closed:
+                raise _gone(self._host, error) from None
+        finally:
+            self._let_go()
+
+
+def _arriving(raw: Any) -> Iterator[bytes]:
+    # The buffered socket below the libraries.
+    source: Any = getattr(getattr(raw, "_fp", raw), "fp", None)
+    if raw.chunked and hasattr(source, "read1"):
+        return dechunked(lambda: bytes(source.read1(_PIECE)))
+    if hasattr(raw, "stream"):
+        return iter(raw.stream(_PIECE, decode_content=False))
+    return iter(lambda: raw.read1(_PIECE), b"")
+
+
+def _gone(host: str, error: Exception) -> EngineGone:
+    found = broken(host, error, "read on")
+    return EngineGone(str(found), hint=found.hint)

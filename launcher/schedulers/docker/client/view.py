@@ -1,0 +1,235 @@
+"""What the Docker engine tells. A view has no method that changes anything; `engine.py` has those.
+
+May be used from several threads at once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from hashlib import sha256
+
+from launcher.schedulers.docker.client.container import epoch, from_inspect, from_list
+from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.client.objects import image, labelled, path_stat
+from launcher.schedulers.docker.client.together import together
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.events import EventStream
+    from launcher.schedulers.docker.client.frames import LogStream
+    from launcher.schedulers.docker.client.objects import Image, Labelled, PathStat
+    from launcher.schedulers.docker.client.wire import Reader
+
+_LINKS = 8  # each answer has followed its chain of links to the end; more is a loop
+
+
+class EngineView:
+    """Asks one engine. Every method raises an EngineError when the engine cannot be asked."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._wire = reader
+        self._id = ""
+
+    @property
+    def host(self) -> str:
+        """Where the engine listens, as in `unix:///var/run/docker.sock`."""
+        return self._wire.host
+
+    def engine_id(self) -> str:
+        """The id that the engine gave itself at its first start, and a hash of where it keeps its things.
+
+        Two engines of one machine can have one id: older ones take it from a key below /etc/docker.
+        """
+        if not self._id:
+            about = self._wire.json("/info", "ask the engine who it is")
+            folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
+            self._id = f"{about.get('ID') or self.host}/{folder}"
+        return self._id
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._wire.close()
+
+    # Containers
+
+    def containers(self, *labels: str) -> list[Container]:
+        """Every container with all of these labels (`key` or `key=value`), in any state, newest first.
+
+        An engine may go on listing one that ended while it was removed, until it is restarted: nothing else
+        of that container is left, and no name.
+        """
+        entries = self._wire.json(
+            "/containers/json", "list containers", params={"all": "1", **_having(labels)}
+        )
+        return [from_list(entry) for entry in entries if entry["Names"]]
+
+    def inspect(self, container: str) -> Container | None:
+        """All of one container, by id or name. None when there is none."""
+        try:
+            told = self._wire.json(f"/containers/{quoted(container)}/json", f"inspect {container}")
+        except NotFound:
+            return None
+        return from_inspect(told)
+
+    def inspect_all(self, ids: Iterable[str]) -> list[Container]:
+        """`inspect` of each, a few at a time; those that are gone are left out."""
+        return [found for found in together(self.inspect, ids) if found is not None]
+
+    def events(self, *labels: str, since: float | None = None) -> EventStream:
+        """What happens to containers with these labels from now on, or from `since` on (epoch seconds).
+
+        Subscribed when this returns, so that whoever looks at the containers after it misses nothing. May
+        begin with events of the second before: take one as a reason to look, not as the news itself.
+        """
+        from launcher.schedulers.docker.client.events import EventStream
+        from launcher.schedulers.docker.client.streams import OPTIONS
+
+        filters = {"type": ["container"], "label": list(labels)}
+        since = self._second() if since is None else since
+        params = {"since": f"{since:.9f}", "filters": json.dumps(filters)}
+        return EventStream(self.host, self._wire.get("/events", "watch", params=params, **OPTIONS))
+
+    def _second(self) -> float:
+        """The second that the engine's clock is in.
+
+        The engine answers a request for events before it subscribes us; only with a start in the past does
+        it tell what happens in between.
+        """
+        from email.utils import parsedate_to_datetime
+
+        date = self._wire.head("/_ping", "ask the engine for its time").headers.get("Date")
+        return parsedate_to_datetime(date).timestamp() if date else time.time() - 1
+
+    def log_frames(
+        self,
+        container: str,
+        *,
+        stdout: bool = True,
+        stderr: bool = True,
+        timestamps: bool = False,
+        since: float | str | None = None,
+        until: float | str | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        tty: bool | None = None,
+    ) -> LogStream:
+        """The log of a container: (stream, payload) as the engine sends it, stream by `stdout` or `stderr`.
+
+        Args:
+            timestamps: each payload begins with an RFC 3339 time and a space; so does every piece of 16 KiB
+                of a long line, of which only the last ends in a newline.
+            since, until: epoch seconds, or the time stamp of a line, which is exact; both inclusive.
+            follow: go on until the container ends (or `close` of the answer).
+            tail: only the last lines, of both streams together.
+            tty: whether the container has a terminal, when the caller knows; its log is all stdout.
+
+        Raises NotFound when there is no such container, EngineError when its log driver keeps nothing.
+        """
+        from launcher.schedulers.docker.client.frames import LogStream
+        from launcher.schedulers.docker.client.streams import OPTIONS
+
+        if tty is None:
+            found = self.inspect(container)
+            tty = found is not None and found.tty
+        params: dict[str, Any] = {"stdout": _bit(stdout), "stderr": _bit(stderr), "follow": _bit(follow)}
+        params |= {"timestamps": _bit(timestamps), "tail": "all" if tail is None else str(tail)}
+        params |= {
+            key: _moment(value) for key, value in (("since", since), ("until", until)) if value is not None
+        }
+        path, doing = f"/containers/{quoted(container)}/logs", f"read the log of {container}"
+        return LogStream(self.host, self._wire.get(path, doing, params=params, **OPTIONS), tty=tty)
+
+    # Files in containers, started or not
+
+    def path_stat(self, container: str, path: str) -> PathStat | None:
+        """What is at `path` in the container, links followed; None when nothing is, or no such container."""
+        for _ in range(_LINKS):
+            header = self._head_archive(container, path)
+            if header is None:
+                return None
+            found = path_stat(header, path)
+            if not found.link:
+                return found
+            path = found.link
+        return None
+
+    def path_exists(self, container: str, path: str) -> bool:
+        return self.path_stat(container, path) is not None
+
+    def _head_archive(self, container: str, path: str) -> str | None:
+        where, doing = f"/containers/{quoted(container)}/archive", f"look at {path} in {container}"
+        try:
+            answer = self._wire.head(where, doing, params={"path": path})
+        except NotFound:
+            return None
+        return str(answer.headers["X-Docker-Container-Path-Stat"])
+
+    def read_file(self, container: str, path: str, most: int) -> bytes | None:
+        """The first `most` bytes of a file in the container, links followed; None when there is none."""
+        import tarfile
+
+        from launcher.schedulers.docker.client.streams import OPTIONS
+
+        found = self.path_stat(container, path)
+        if found is None or found.is_dir:
+            return None
+        where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
+        try:
+            answer = self._wire.get(where, doing, params={"path": found.path}, **OPTIONS)
+        except NotFound:  # it went between the two questions
+            return None
+        with self._wire.breaking(doing), closing(answer), tarfile.open(fileobj=answer.raw, mode="r|") as tar:
+            member = tar.next()
+            file = member and tar.extractfile(member)
+            return file.read(most) if file else None
+
+    # Images, networks, volumes
+
+    def image(self, name: str) -> Image | None:
+        """What an image says of itself, by name or id. None when the engine has none of that name."""
+        try:
+            return image(self._wire.json(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}"))
+        except NotFound:
+            return None
+
+    def images(self, *labels: str) -> list[Labelled]:
+        return self._labelled("/images/json", labels)
+
+    def networks(self, *labels: str) -> list[Labelled]:
+        return self._labelled("/networks", labels)
+
+    def volumes(self, *labels: str) -> list[Labelled]:
+        return self._labelled("/volumes", labels)
+
+    def _labelled(self, path: str, labels: tuple[str, ...]) -> list[Labelled]:
+        found = self._wire.json(path, f"list {path.split('/')[1]}", params=_having(labels))
+        return [labelled(entry) for entry in (found["Volumes"] or () if path == "/volumes" else found)]
+
+
+def _having(labels: Iterable[str]) -> dict[str, str]:
+    return {"filters": json.dumps({"label": list(labels)})} if labels else {}
+
+
+def _bit(flag: bool) -> str:
+    return "1" if flag else "0"
+
+
+def _moment(value: float | str) -> str:
+    """As the engine wants it: seconds, a point, nanoseconds. A text is the time stamp of a line of a log."""
+    if not isinstance(value, str):
+        return f"{value:.9f}"
+    whole, point, digits = value.rstrip("Z").partition(".")
+    return f"{epoch(whole + 'Z') or 0:.0f}{point}{digits}"
+
+
+def quoted(text: str, safe: str = "") -> str:
+    """A name as a part of a path: an odd one must not lead to another page of the API."""
+    from urllib.parse import quote
+
+    return quote(text, safe=safe)

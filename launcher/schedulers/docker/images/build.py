@@ -1,0 +1,210 @@
+"""A workspace into images: which ones an app needs, by name alone, and having them there.
+
+The name is a hash of all that goes in: the workspace's digest, the image it goes on, the Dockerfile. So a
+plan shows it before anything is built, and what is there already is not built again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.images import stock
+from launcher.workspace.archive import archive
+from launcher.workspace.context import unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.api import BoundWorkspace
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.objects import Image
+    from launcher.specs.app import AppDef, CfgVal
+
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+REPOSITORY = "launcher-workspace"
+LABEL = stock.WORKSPACE_LABEL
+BASES = "launcher.workspace-bases"
+"""The ids of the images it was built on: another one under the same name makes it stale."""
+
+DOCKERFILES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
+_FILES = "workspace"
+_DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nCOPY {_FILES}/ .\n".encode()
+_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
+_LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
+_IMAGE = re.compile(r"\$(?:IMAGE\b|\{IMAGE(?::[-+][^}]*)?\})")
+
+
+class Recipe(NamedTuple):
+    """The Dockerfile of a workspace, or ours: `below` is the folder of the context that ours copies."""
+
+    name: str
+    text: bytes
+    below: str = ""
+
+
+class _Work(NamedTuple):
+    """One image to have."""
+
+    name: str
+    base: str
+    recipe: Recipe
+    workspace: BoundWorkspace
+
+    @property
+    def bases(self) -> list[str]:
+        return bases(self.recipe.text.decode("utf-8", "replace"), self.base)
+
+
+def workspace_app(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
+    """The app as it runs in the images that hold the workspace. Asks no engine."""
+    todo = _work(app, cfg, workspace)
+    return replace(app, roles=[replace(role, image=todo[role.image].name) for role in app.roles])
+
+
+def build_workspace(
+    engine: Engine,
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    workspace: BoundWorkspace,
+    report: Report | None = None,
+) -> AppDef:
+    """What `workspace_app` says, with the images there, and in `image_repo` where that is given.
+
+    Raises BuildFailed; nothing of a failed build stays.
+    """
+    policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
+    if cfg.get("quiet"):
+        report = None
+
+    todo = list(_work(app, cfg, workspace).values())
+    there = stock.have(engine, [base for work in todo for base in work.bases], policy, report)
+
+    def have(work: _Work) -> None:
+        _have(engine, work, [there[base].id for base in work.bases], report)
+        if repo and not _is_pushed(engine.image(work.name), str(repo)):
+            engine.push(work.name, report)
+
+    together(have, todo)
+    return workspace_app(app, cfg, workspace)
+
+
+def recipe(folder: str) -> Recipe:
+    """The Dockerfile of a workspace; where it has none, one that copies the files into the working folder."""
+    for name in DOCKERFILES:
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                return Recipe(name, file.read())
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        except OSError as error:
+            raise unreadable(path, error) from error
+    return Recipe("Dockerfile", _DEFAULT, _FILES)
+
+
+def bases(text: str, image: str) -> list[str]:
+    """What a Dockerfile is built on, with `image` for IMAGE; without what only the engine can name."""
+    stages: set[str] = {"scratch"}
+    found: list[str] = []
+    for named, stage in _FROM.findall(text):
+        base = _IMAGE.sub(lambda _: image, named)
+        if "$" not in base and base.lower() not in stages and base not in found:
+            found.append(base)
+        stages.add(stage.lower())
+    return found
+
+
+def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> dict[str, _Work]:
+    """Image of a role → what is made of it."""
+    chosen = recipe(workspace.folder)
+    text = chosen.text.decode("utf-8", "replace")
+    repo = cfg.get("image_repo") or REPOSITORY
+    for role in app.roles:
+        if not role.image and _IMAGE.search(text):
+            raise SchedulerError(
+                f"role `{role.name}` names no image for the workspace to go on",
+                hint="give it an image, or the workspace a Dockerfile with a FROM of its own",
+            )
+    return {
+        role.image: _Work(f"{repo}:{_tag(workspace, role.image, chosen)}", role.image, chosen, workspace)
+        for role in app.roles
+    }
+
+
+def _tag(workspace: BoundWorkspace, image: str, chosen: Recipe) -> str:
+    # The text as well: an ignore file may keep the Dockerfile out of the digest, not out of the build.
+    parts = (b"1", workspace.digest.encode(), image.encode(), chosen.name.encode(), chosen.text)
+    return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()[:20]
+
+
+def _have(engine: Engine, work: _Work, base_ids: list[str], report: Report | None) -> None:
+    """Build the image unless it is there, on what bears the names of its bases today."""
+    labels = {LABEL: work.workspace.digest, BASES: " ".join(base_ids)}
+    there = engine.image(work.name)
+    if there is not None and all(there.labels.get(key) == value for key, value in labels.items()):
+        return
+    layers = _Layers(report)
+    try:
+        made = engine.build(
+            _context(work),
+            tag=work.name,
+            dockerfile=work.recipe.name,
+            buildargs={"IMAGE": work.base, "WORKSPACE": work.workspace.folder},
+            labels=labels,
+            report=layers.hear,
+        )
+    except BaseException:
+        for layer in reversed(layers.made):
+            _let_go(engine, layer)
+        raise
+    if there is not None and there.id != made:
+        _let_go(engine, there.id)  # it had the name before
+
+
+class _Layers:
+    """The images that the steps of a build have made, by what it prints; not what the engine had already."""
+
+    def __init__(self, report: Report | None) -> None:
+        self.made: list[str] = []
+        self._report = report
+        self._is_new = False
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        line = str(facts.get("line", ""))
+        if line.startswith("Step "):
+            self._is_new = not _FROM.match(line.partition(" : ")[2])
+        elif line == " ---> Using cache":
+            self._is_new = False
+        elif self._is_new and (layer := _LAYER.match(line)):
+            self.made.append(layer[1])
+        if self._report is not None:
+            self._report(kind, facts)
+
+
+def _context(work: _Work) -> Any:
+    """Our own Dockerfile stands beside the workspace, not in it: it is no part of what is copied."""
+    chosen, workspace = work.recipe, work.workspace
+    extra = {chosen.name: chosen.text}
+    return archive(workspace.folder, digest=workspace.digest, below=chosen.below, extra=extra)
+
+
+def _let_go(engine: Engine, image: str) -> None:
+    try:
+        engine.remove_image(image)
+    except Conflict:
+        pass  # a container, or another image, still needs it
+
+
+def _is_pushed(image: Image | None, repo: str) -> bool:
+    """The engine notes under which digest a repository has an image when it has sent it there."""
+    return image is not None and any(digest.startswith(f"{repo}@") for digest in image.repo_digests)

@@ -1,0 +1,97 @@
+"""Workspaces as Docker images, for schedulers of other people that run images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.schedulers.api import bind_workspace
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.images import build
+from launcher.specs.app import AppDef
+from launcher.specs.runopts import InvalidRunConfigException, runopts
+from launcher.workspace.api import WorkspaceMixin
+
+if TYPE_CHECKING:
+    from launcher.specs.app import CfgVal, Role
+
+
+class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
+    """Builds the workspace into an image on top of the role's image.
+
+    The image is named after what is in it, `launcher-workspace:HASH`: the same files on the same image are
+    built once. Where the workspace has no Dockerfile, its files are copied into the image's working folder.
+
+    ::
+
+        class Mine(DockerWorkspaceMixin, Scheduler[Request]): ...
+
+    Args:
+        docker_client: the engine to build at; without it the one that DOCKER_HOST or the Docker context
+            names, connected on first use. The other arguments are the scheduler's.
+    """
+
+    def __init__(self, *args: Any, docker_client: Engine | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.__engine = docker_client
+
+    @property
+    def _docker_engine(self) -> Engine:
+        if self.__engine is None:
+            made = connect()
+            assert isinstance(made, Engine)
+            self.__engine = made
+        return self.__engine
+
+    def workspace_opts(self) -> runopts:
+        opts = runopts()
+        opts.add("image_repo", str, "repository that `push_images` pushes images to")
+        opts.add("quiet", bool, "say nothing of pulling and building", default=False)
+        return opts
+
+    def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
+        """Have the image of the workspace on `role.image`, and make it the role's. Nothing is pushed.
+
+        Raises WorkspaceError, BuildFailed, EngineError; then nothing of it stays.
+        """
+        local = {key: value for key, value in cfg.items() if key != "image_repo"}
+        app = AppDef("workspace", [role])
+        made = build.build_workspace(self._docker_engine, app, local, bind_workspace(workspace))
+        role.image = made.roles[0].image
+
+    def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, tuple[str, str]]:
+        """Give roles with an image of a workspace the name that it is pushed under; what to push.
+
+        Image here → (repository, tag). Asks no engine. Raises InvalidRunConfigException without `image_repo`.
+        """
+        found: dict[str, tuple[str, str]] = {}
+        for role in app.roles:
+            repository, _, tag = role.image.partition(":")
+            if repository != build.REPOSITORY:
+                continue
+            repo = cfg.get("image_repo")
+            if not repo:
+                raise InvalidRunConfigException(
+                    f"role `{role.name}` runs an image that was built here; nothing says where to push it",
+                    "image_repo",
+                    cfg,
+                    hint="set the run option `image_repo`",
+                )
+            found[role.image] = (str(repo), tag)
+            role.image = f"{repo}:{tag}"
+        return found
+
+    def push_images(self, images_to_push: Mapping[str, tuple[str, str]]) -> None:
+        """Tag and push what `dryrun_push_images` found. Raises EngineError."""
+        for image, (repo, tag) in images_to_push.items():
+            self._docker_engine.tag(image, f"{repo}:{tag}")
+            self._docker_engine.push(f"{repo}:{tag}")
+
+    def close(self) -> None:
+        """Close the connection to the engine, and the scheduler."""
+        engine, self.__engine = self.__engine, None
+        if engine is not None:
+            engine.close()
+        others = getattr(super(), "close", None)
+        if others is not None:
+            others()

@@ -1,0 +1,1 @@
+"""What replicas printed, as the engine keeps it."""

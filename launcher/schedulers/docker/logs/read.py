@@ -1,0 +1,121 @@
+"""What replicas printed, as the engine keeps it: read to where it is, or followed until the app has ended."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from launcher.errors import SchedulerError
+from launcher.schedulers import logs
+from launcher.schedulers.docker.logs.follow import together
+from launcher.schedulers.docker.logs.reader import Asked, LogReader, gone
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from launcher.schedulers.docker.client.frames import LogStream
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.logs.reader import Followed
+    from launcher.schedulers.logs import LogRecord
+
+_CHUNK = 1 << 18
+
+
+def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int) -> str:
+    """The container of a replica, out of (role, replica) → container id, "" for one that was removed.
+
+    Raises SchedulerError with what there is instead, LogsGone when the container was removed.
+    """
+    from launcher.specs.text import did_you_mean
+
+    roles = dict.fromkeys(name for name, _ in replicas)
+    if role not in roles:
+        hint = did_you_mean(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
+        raise SchedulerError(f"{app_id} has no role `{role}`", hint=hint)
+    if (role, k) not in replicas:
+        count = sum(name == role for name, _ in replicas)
+        hint = f"it has {count}, counted from 0"
+        raise SchedulerError(f"role `{role}` of {app_id} has no replica {k}", hint=hint)
+    if not replicas[role, k]:
+        raise gone(f"{role}/{k} of {app_id}")
+    return replicas[role, k]
+
+
+def records(
+    engine: EngineView, container: str, asked: Asked, followed: Followed | None = None
+) -> Iterator[LogRecord]:
+    """What a replica wrote with times, and a mark of its last restart (of each that is followed).
+
+    Args:
+        followed: the app whose end to wait for; None reads what is there.
+    """
+    with LogReader(engine, container, asked) as reader:
+        yield from reader.read() if followed is None else reader.follow(followed)
+
+
+def chunks(
+    engine: EngineView,
+    sources: Sequence[tuple[str, int, str]],
+    asked: Asked,
+    *,
+    tail: int | None = None,
+    followed: Followed | None = None,
+) -> Iterator[tuple[str, int, bytes]]:
+    """The output of several replicas, (role, replica, container) each: one after the other, or as it comes.
+
+    See `Scheduler.log_chunks`.
+    """
+    if followed is None:
+        for role, k, container in sources:
+            for data in _there(engine, container, asked, tail):
+                yield role, k, data
+        return
+    readers = [LogReader(engine, container, asked) for _, _, container in sources]
+    for number, data in together(readers, [_followed(reader, followed, tail) for reader in readers]):
+        role, k, _ = sources[number]
+        yield role, k, data
+
+
+def _there(engine: EngineView, container: str, asked: Asked, tail: int | None) -> Iterator[bytes]:
+    if tail is None:
+        return _joined(asked.of(engine, container))
+    return iter(last_lines(engine, container, asked, tail))
+
+
+def _followed(reader: LogReader, followed: Followed, tail: int | None) -> Iterator[bytes]:
+    if tail is None:
+        return (record.data for record in reader.follow(followed) if record.data)
+    first = logs.tail((record.data for record in reader.read()), tail)
+    return chain(first, _followed(reader, followed, None))
+
+
+def _joined(stream: LogStream) -> Iterator[bytes]:
+    """The engine sends line by line; what only copies on wants larger pieces."""
+    held: list[bytes] = []
+    size = 0
+    with stream:
+        for _, payload in stream:
+            held.append(payload)
+            size += len(payload)
+            if size >= _CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def last_lines(engine: EngineView, container: str, asked: Asked, count: int) -> list[bytes]:
+    """The last `count` lines.
+
+    The engine counts pieces of 16 KiB, of both streams, before it looks at `until`. One piece more than
+    wanted tells whether the first line is whole; where a line has pieces, or the engine counts something
+    else, all of it is read.
+    """
+    if count <= 0:
+        return []
+    if asked.stream == logs.COMBINED and asked.until is None:
+        with asked.of(engine, container, tail=count + 1) as stream:
+            found = [payload for _, payload in stream]
+        if all(payload.endswith(b"\n") for payload in found[:-1]):
+            return found[-count:]
+    return list(logs.tail(_joined(asked.of(engine, container)), count))

@@ -1,0 +1,183 @@
+"""One container's log with times, read piece by piece: each reading goes on where the last one ended.
+
+The engine ends a followed log with the run of the container, also of one that will be started again. So a
+follower waits for what happens next, and goes on behind the last thing that it has seen.
+"""
+
+from __future__ import annotations
+
+import time
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.logs.follow import wakeups
+from launcher.schedulers.docker.logs.stamps import stamp_of, stamped
+from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord, stream_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.frames import LogStream
+    from launcher.schedulers.docker.client.streams import Stream as Connection
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.responses import Stream
+
+# A process may print before the engine notes its start; none ends and is started again as fast as this.
+_EARLY_NS = 100_000_000
+
+
+class LogsGone(SchedulerError):
+    """The log went with its container, which was removed."""
+
+
+def gone(what: str) -> LogsGone:
+    return LogsGone(f"the log of {what} went with its container", hint="the container was removed")
+
+
+class Followed:
+    """An app whose logs are followed; `is_over` tells whether it has ended: nothing more will come."""
+
+    def __init__(self, app_id: str, is_over: Callable[[], bool]) -> None:
+        self.app_id = app_id
+        self.is_over = is_over
+
+
+class Asked:
+    """Which part of a log: `stream` by name; `since` and `until` in epoch seconds, both inclusive."""
+
+    __slots__ = ("since", "stream", "until")
+
+    def __init__(
+        self, stream: str | Stream | None = None, since: float | None = None, until: float | None = None
+    ) -> None:
+        self.stream = COMBINED if stream is None else stream_of(getattr(stream, "value", stream)).value
+        self.since = since
+        self.until = until
+
+    @property
+    def is_past(self) -> bool:
+        """What is written from now on is too late."""
+        return self.until is not None and time.time() > self.until
+
+    def of(
+        self,
+        engine: EngineView,
+        container: str,
+        *,
+        since: str | None = None,
+        follow: bool = False,
+        timestamps: bool = False,
+        tail: int | None = None,
+    ) -> LogStream:
+        """Open the log at the engine."""
+        try:
+            return engine.log_frames(
+                container,
+                stdout=self.stream in (COMBINED, STDOUT),
+                stderr=self.stream in (COMBINED, STDERR),
+                timestamps=timestamps,
+                since=since or self.since,
+                until=self.until,
+                follow=follow,
+                tail=tail,
+                tty=False,
+            )
+        except NotFound:
+            raise gone(container[:12]) from None
+
+
+class LogReader:
+    """May be closed from any thread; what reads then ends."""
+
+    def __init__(self, engine: EngineView, container: str, asked: Asked) -> None:
+        self._engine = engine
+        self._container = container
+        self._asked = asked
+        self._latest_ns = 0
+        self._of_latest = 0  # records of that time, which the engine tells again
+        self._started_at: float | None = None
+        self._starts: list[int] = []  # that no record of was read yet
+        self._open: Connection | None = None
+        self._closed = False
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._open is not None:
+            self._open.close()
+
+    def follow(self, followed: Followed) -> Iterator[LogRecord]:
+        """Records as they come, until the app is over or they are later than `until`."""
+        while not self._closed:
+            # Before the reading: what is read then is all there is.
+            last = followed.is_over() or self._asked.is_past
+            yield from self.read(follow=not last)
+            if last or self._closed or not self._wait(followed):
+                return
+
+    def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
+        """What is there and was not read yet; with `follow`, until this run of the container ends."""
+        self._look()
+        resumed_ns, again = self._latest_ns, self._of_latest
+        since = stamp_of(resumed_ns) if resumed_ns else None
+        stream = self._asked.of(self._engine, self._container, since=since, follow=follow, timestamps=True)
+        with self._opened(stream):
+            for name, payload in stream:
+                time_ns, data = stamped(payload)
+                if again and time_ns == resumed_ns:
+                    again -= 1
+                    continue
+                if self._starts and time_ns >= self._starts[0]:
+                    yield from self._marks(time_ns)
+                self._note(time_ns)
+                yield LogRecord(time_ns, name, data)
+
+    def _opened(self, connection: Connection) -> Connection:
+        self._open = connection
+        if self._closed:  # meanwhile, by another thread
+            connection.close()
+        return connection
+
+    def _note(self, time_ns: int) -> None:
+        if time_ns > self._latest_ns:
+            self._latest_ns, self._of_latest = time_ns, 1
+        elif time_ns == self._latest_ns:
+            self._of_latest += 1
+
+    def _look(self) -> Container | None:
+        """The container now; notes when it was started."""
+        found = self._engine.inspect(self._container)
+        if found is not None and found.started_at not in (None, self._started_at):
+            self._started_at = found.started_at
+            self._starts.append(int(found.started_at * 1e9) - _EARLY_NS)
+        return found
+
+    def _marks(self, time_ns: int) -> Iterator[LogRecord]:
+        """A mark for each start since the last record; the first start is no restart."""
+        while self._starts and time_ns >= self._starts[0]:
+            start_ns = self._starts.pop(0)
+            if self._latest_ns:
+                yield LogRecord(start_ns, RESTART, b"")
+
+    def _wait(self, followed: Followed) -> bool:
+        """Until the container was started again or the app is over; False when this was closed."""
+        before = self._started_at
+        for events in wakeups(self._engine, followed.app_id):
+            self._opened(events)
+            if self._closed:
+                return False
+            if followed.is_over():
+                return True
+            found = self._engine.inspect(self._container)
+            if found is None:
+                raise gone(self._container[:12])
+            if found.state == "running" or found.started_at != before:
+                return True
+        return False

@@ -1,0 +1,48 @@
+"""The time that the engine puts in front of what it tells of a log: `2026-01-02T03:04:05.123456789Z `."""
+
+from __future__ import annotations
+
+import calendar
+import time
+
+from launcher.schedulers.docker.client.errors import EngineError
+
+_SECONDS = len("2026-01-02T03:04:05")
+_STAMP = len("2026-01-02T03:04:05.123456789Z ")
+
+_seen: tuple[bytes, int] = (b"", 0)
+
+
+def stamped(payload: bytes) -> tuple[int, bytes]:
+    """Nanoseconds since the epoch, and what stands behind the time.
+
+    Raises EngineError for what bears no time: that is the engine speaking of the log, not the log.
+    """
+    global _seen
+    text, epoch = _seen
+    if payload[:_SECONDS] != text:  # most lines are of the same second as the one before
+        text, epoch = payload[:_SECONDS], _epoch(payload)
+        _seen = text, epoch
+    try:
+        return epoch * 10**9 + int(payload[_SECONDS + 1 : _STAMP - 2]), payload[_STAMP:]
+    except ValueError:
+        raise _broken(payload) from None
+
+
+def _epoch(payload: bytes) -> int:
+    try:
+        day, hour = payload[:_SECONDS].split(b"T")
+        return calendar.timegm((*map(int, day.split(b"-")), *map(int, hour.split(b":"))))
+    except (ValueError, TypeError):
+        raise _broken(payload) from None
+
+
+def _broken(payload: bytes) -> EngineError:
+    said = payload.decode("utf-8", "replace").strip()
+    return EngineError(f"the engine cannot read on in the log: {said}")
+
+
+def stamp_of(time_ns: int) -> str:
+    """The time as the engine writes it, which is also exact when it is asked for."""
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ns // 10**9))
+    return f"{second}.{time_ns % 10**9:09}Z"

@@ -1,0 +1,212 @@
+"""The record of a Docker app: a folder of ours with what its containers cannot tell.
+
+::
+
+    $LAUNCHER_HOME/docker/apps/<app id>/
+        lock            held by whoever submits the app, then by its watcher; its content names the holder
+        attempt.json    what the labels say, and of which engine
+        journal.jsonl   what happened (`journal.py`); anybody may append a line
+        watcher.log     the last words of a watcher that failed
+
+Everything here may be gone at any moment: the containers and their labels are enough to go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+
+from launcher import paths
+from launcher.errors import SchedulerError
+from launcher.schedulers import appfolder
+from launcher.schedulers.appfolder import GONE, is_at, lock, try_lock
+from launcher.schedulers.appfolder import is_locked as is_locked
+from launcher.schedulers.docker.records.journal import Journal, fold
+from launcher.schedulers.docker.records.owner import Owner, from_json, this_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_PATIENCE_S = 0.2  # somebody may just be looking whether the lock is held
+_AGAIN_S = 0.01
+
+
+class HeldError(SchedulerError):
+    """Somebody else works on the app."""
+
+    def __init__(self, app_dir: str, holder: Owner | None) -> None:
+        super().__init__(f"{os.path.basename(app_dir)} is being worked on by {holder or 'somebody else'}")
+        self.holder = holder
+
+
+class Lock:
+    """The lock of an app, ours until `release`. A process that got a copy of `fd` holds it, too."""
+
+    def __init__(self, app_dir: str, fd: int) -> None:
+        self.app_dir = app_dir
+        self.fd = fd
+
+    def sign(self, owner: Owner | None = None) -> None:
+        """Say who holds it."""
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, (owner or this_process()).to_json().encode(), 0)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it still is the lock of that folder: not when the folder was removed, or made anew."""
+        return self.fd >= 0 and is_at(self.fd, lock(self.app_dir))
+
+    def release(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def apps_dir() -> str:
+    return os.path.join(paths.home(), "docker", "apps")
+
+
+def folder(app_id: str) -> str:
+    return os.path.join(apps_dir(), app_id)
+
+
+def app_ids() -> list[str]:
+    """Every app that has a record here."""
+    try:
+        return sorted(name for name in os.listdir(apps_dir()) if not name.startswith(GONE))
+    except FileNotFoundError:
+        return []
+
+
+def claim(app_dir: str) -> Lock:
+    """Take the lock of an app, making its folder if there is none.
+
+    Raises HeldError, which names the holder; StateError when the folder cannot be written.
+    """
+    paths.ensure(os.path.dirname(app_dir))
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        fd = _open(app_dir)
+        if try_lock(fd):
+            if is_at(fd, lock(app_dir)):
+                taken = Lock(app_dir, fd)
+                taken.sign()
+                return taken
+            os.close(fd)  # of a folder that was removed under our hands
+            continue
+        os.close(fd)
+        if time.monotonic() > deadline:
+            raise HeldError(app_dir, holder(app_dir))
+        time.sleep(_AGAIN_S)
+
+
+def holder(app_dir: str) -> Owner | None:
+    """Who took the lock last."""
+    return from_json(_read(lock(app_dir)).decode(errors="replace"))
+
+
+def append(app_dir: str, kind: str, **facts: Any) -> bool:
+    """Add a line to the journal; False when that is not possible: no such folder, or a full disk."""
+    line = json.dumps({"e": kind, "t": time.time(), **facts}, separators=(",", ":")).encode() + b"\n"
+    try:
+        fd = os.open(_journal(app_dir), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return False
+    try:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":  # a full disk cut the last line short
+            line = b"\n" + line
+        return os.write(fd, line) == len(line)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def journal(app_dir: str) -> Journal | None:
+    """None where there is none: nothing of it was started yet, or its home was removed."""
+    lines = _read(_journal(app_dir))
+    return fold(lines) if lines else None
+
+
+def exists(app_dir: str) -> bool:
+    return os.path.isdir(app_dir)
+
+
+def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
+    """Raises StateError when the disk is full or read-only; then the file is as it was."""
+    path = _attempt(app_dir)
+    new = f"{path}.{os.getpid()}.new"
+    try:
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(attempt, file, ensure_ascii=False, separators=(",", ":"))
+        os.replace(new, path)
+    except OSError as error:
+        raise paths.unusable(error, path) from error
+
+
+def read_attempt(app_dir: str) -> dict[str, Any] | None:
+    """None where there is none: its writer was killed before, or the folder is not there."""
+    try:
+        told = json.loads(_read(_attempt(app_dir)).decode("utf-8", "surrogateescape"))
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def clear(app_dir: str) -> None:
+    """Forget an app that was never started, which begins anew. For whoever holds the lock."""
+    for path in (_journal(app_dir), _attempt(app_dir), watcher_log(app_dir)):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise paths.unusable(error, path) from error
+
+
+def remove(app_dir: str) -> None:
+    """Remove the record: at once for everybody else, even if we are killed while deleting."""
+    with suppress(OSError):
+        appfolder.remove(app_dir)
+
+
+def sweep() -> None:
+    """Finish the removals that somebody was killed in."""
+    appfolder.sweep(apps_dir())
+
+
+def watcher_log(app_dir: str) -> str:
+    return os.path.join(app_dir, "watcher.log")
+
+
+def _attempt(app_dir: str) -> str:
+    return os.path.join(app_dir, "attempt.json")
+
+
+def _journal(app_dir: str) -> str:
+    return os.path.join(app_dir, "journal.jsonl")
+
+
+def _open(app_dir: str) -> int:
+    while True:
+        try:
+            os.makedirs(app_dir, mode=0o700, exist_ok=True)
+            return os.open(lock(app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # removed in this moment
+            continue
+        except OSError as error:
+            raise paths.unusable(error, app_dir) from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

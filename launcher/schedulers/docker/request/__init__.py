@@ -1,0 +1,1 @@
+"""What an engine is asked to run, derived from an AppDef. Pure."""

@@ -1,0 +1,183 @@
+"""The request of local_docker, derived from an AppDef by pure functions.
+
+A request is first built with the symbolic app id (`$<app_id>`, escapes kept) and bound to a real one when it
+is scheduled, so that a plan shows what will run and one dry run can be scheduled more than once.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+from launcher.schedulers.docker.labels import SCHEDULER
+from launcher.schedulers.docker.names import (
+    NETWORK,
+    SCRATCH,
+    container_name,
+    error_file,
+    scratch_volume,
+    stem,
+)
+from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+from launcher.schedulers.docker.request import mounts, resources
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.labelling import replica_labels
+from launcher.schedulers.docker.request.rules import check, notes, shares_host_name
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
+from launcher.specs.secret import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.specs.app import AppDef, CfgVal, Role
+
+RANK0_ENV = "LAUNCHER_RANK0_HOST"
+
+
+def build_request(
+    app: AppDef, cfg: Mapping[str, CfgVal], app_id: str = SYMBOLIC_APP_ID, *, session: str
+) -> DockerJob:
+    """The request for `app`. Asks no engine, reads no clock or environment, edits nothing.
+
+    Args:
+        cfg: resolved run options.
+        app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
+
+    Raises InvalidRunConfigException for options out of range, InvalidAppException for what cannot be run.
+    """
+    check(app, cfg)
+    job = DockerJob(
+        app_id=SYMBOLIC_APP_ID,
+        containers=[],
+        handle=f"{SCHEDULER}://{escape(session)}/{SYMBOLIC_APP_ID}",
+        scratch=scratch_volume(SYMBOLIC_APP_ID),
+        network=str(cfg.get("network") or NETWORK),
+        role_retries={role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles},
+        timeout_s=_of(cfg, "timeout_s", int),
+        grace_s=_of(cfg, "grace_s", float, DEFAULT_GRACE_S),
+        copy_env=_of(cfg, "copy_env", list, []),
+        image_pull=_of(cfg, "image_pull", str, "missing"),
+        notes=notes(app, cfg),
+    )
+    rank0 = _name(app.roles[0], 0)
+    fixed = _environment_of_all(job, rank0)
+    for role in app.roles:
+        job.containers += [_container(role, k, job, cfg, fixed) for k in range(role.num_replicas)]
+    return job if app_id == SYMBOLIC_APP_ID else bind_request(job, app_id)
+
+
+def bind_request(job: DockerJob, app_id: str) -> DockerJob:
+    """The request under a real app id: a new value, macros and escapes resolved."""
+    values = {"app_id": app_id}
+
+    def bind(text: str) -> str:
+        return substitute(text, values)
+
+    rank0 = container_name(app_id, job.containers[0].role, 0)
+    return replace(
+        job,
+        app_id=app_id,
+        containers=[_bind_container(each, app_id, bind, rank0) for each in job.containers],
+        handle=bind(job.handle),
+        scratch=bind(job.scratch),
+        role_retries=dict(job.role_retries),
+        copy_env=list(job.copy_env),
+        notes=list(job.notes),
+    )
+
+
+def _bind_container(
+    container: DockerContainer, app_id: str, bind: Callable[[str], str], rank0: str
+) -> DockerContainer:
+    kwargs = deepcopy(container.kwargs)
+    kwargs["name"] = container_name(app_id, container.role, container.replica)
+    if kwargs.get("hostname"):
+        kwargs["hostname"] = kwargs["name"]
+    kwargs["environment"] = {
+        name: value if isinstance(value, Secret) else bind(value)
+        for name, value in kwargs["environment"].items()
+    }
+    if kwargs["environment"][RANK0_ENV] != "localhost":
+        kwargs["environment"][RANK0_ENV] = rank0
+    for mount in kwargs["mounts"]:
+        mount["source"] = bind(mount["source"])
+    for name in ("devices", "entrypoint"):
+        if kwargs.get(name):
+            kwargs[name] = [bind(text) for text in kwargs[name]]
+    return replace(container, command=[bind(arg) for arg in container.command], kwargs=kwargs)
+
+
+def _container(
+    role: Role, k: int, job: DockerJob, cfg: Mapping[str, CfgVal], fixed: Mapping[str, str]
+) -> DockerContainer:
+    values = macros.Values(img_root="", app_id=SYMBOLIC_APP_ID, replica_id=str(k), rank0_env=RANK0_ENV)
+    filled = values.apply(role, partial={"app_id"})
+    name = _name(role, k)
+    command = [filled.entrypoint, *filled.args]
+    optional: dict[str, Any] = {
+        "entrypoint": command[:1] if cfg.get("override_entrypoint") else None,
+        "hostname": None if shares_host_name(job.network) else name,
+        "devices": mounts.devices(filled),
+        "restart_policy": resources.restart_policy(role),
+        **resources.limits(role.resource),
+        "ports": _ports(role, job.network, _of(cfg, "ports", str, "ephemeral")),
+        "user": cfg.get("user"),
+        "working_dir": cfg.get("workdir"),
+    }
+    kwargs = {
+        "name": name,
+        "environment": _environment(filled, k, cfg, fixed),
+        "labels": replica_labels(role.name, k),
+        "network": job.network,
+        "mounts": mounts.mounts(filled, SYMBOLIC_APP_ID),
+        "privileged": bool(cfg.get("privileged")),
+        "init": _of(cfg, "init", bool, True),
+        "log_config": _log_config(cfg),
+        **{key: value for key, value in optional.items() if value},
+    }
+    left = command[1:] if cfg.get("override_entrypoint") else command
+    return DockerContainer(role.image, left, kwargs, role.name, k)
+
+
+def _name(role: Role, k: int) -> str:
+    return f"{SYMBOLIC_APP_ID}-{stem(role.name)}-{k}"
+
+
+def _environment_of_all(job: DockerJob, rank0: str) -> dict[str, str]:
+    return {
+        "LAUNCHER_JOB_ID": job.handle,
+        RANK0_ENV: "localhost" if shares_host_name(job.network) else rank0,
+        "LAUNCHER_SCRATCH": SCRATCH,
+    }
+
+
+def _environment(role: Role, k: int, cfg: Mapping[str, CfgVal], fixed: Mapping[str, str]) -> dict[str, str]:
+    """What the request says. What `copy_env` copies goes below all of it, when containers are created."""
+    return {
+        "TORCHELASTIC_ERROR_FILE": error_file(role.name, k),
+        "PET_LOG_DIR": f"{SCRATCH}/.torchelastic/{stem(role.name)}-{k}",
+        **{name: escape(value) for name, value in _of(cfg, "env", dict, {}).items()},
+        **role.env,
+        **fixed,
+    }
+
+
+def _ports(role: Role, network: str, policy: str) -> dict[str, tuple[str, int | None]]:
+    if policy == "none" or shares_host_name(network):
+        return {}
+    return {
+        f"{port}/tcp": ("127.0.0.1", port if policy == "fixed" else None) for port in role.port_map.values()
+    }
+
+
+def _log_config(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
+    """The one driver that both bounds its files and can be read back by every engine."""
+    size, files = _of(cfg, "log_max_size", str, "100m"), _of(cfg, "log_max_files", int, 5)
+    return {"type": "json-file", "config": {"max-size": size, "max-file": str(files)}}
+
+
+def _of(cfg: Mapping[str, CfgVal], name: str, kind: Callable[[Any], Any], otherwise: Any = None) -> Any:
+    value = cfg.get(name)
+    return otherwise if value is None else kind(value)

@@ -1,0 +1,112 @@
+"""What an app is, as labels for each of its containers: `labels` reads them.
+
+Labels are the engine's to give back, so whoever may use the engine can read them: references to secrets get
+in here, their values never.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from zlib import compress
+
+from launcher.schedulers.docker.labels import (
+    PART,
+    PREFIX,
+    REPLICA,
+    REPLICA_PART,
+    RESERVATION_PART,
+    ROLE,
+    SCHEDULER,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.records.owner import Owner
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+
+
+def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
+    """What all objects of an attempt of a job carry. `owner`: who submits it."""
+    key = {"project": attempt.key.project, "target": attempt.key.target, "job": attempt.key.job}
+    facts = {
+        **_common(attempt.app_id, attempt.key.session, attempt.key.job, attempt.document, attempt.metadata),
+        **key,
+        "attempt": str(attempt.number),
+        "digest": attempt.digest,
+        "origin": attempt.origin,
+        "path": attempt.path,
+        "commit": attempt.commit,
+        "actor": attempt.actor,
+        "action": attempt.action,
+        "plan-digest": attempt.plan_digest,
+        "plan-id": attempt.plan_id,
+        "trigger-digest": attempt.trigger_digest,
+        "created-at": repr(attempt.created_at),
+        "owner": owner.to_json() if owner else "",
+    }
+    return {PREFIX + name: value for name, value in facts.items()}
+
+
+def app_labels(
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    app_id: str,
+    session: str,
+    created_at: float,
+    owner: Owner | None = None,
+) -> dict[str, str]:
+    """What all objects of an app carry that no job file made. `cfg`: resolved."""
+    from launcher.specs.canonical import digest, document_of
+
+    document = document_of(app, cfg, SCHEDULER)
+    facts = {
+        **_common(app_id, session, app.name, document, app.metadata),
+        "digest": digest(document),
+        "created-at": repr(created_at),
+        "owner": owner.to_json() if owner else "",
+    }
+    return {PREFIX + name: value for name, value in facts.items()}
+
+
+def replica_labels(role: str, k: int) -> dict[str, str]:
+    """What a replica's container carries besides."""
+    return {ROLE: role, REPLICA: str(k), PART: REPLICA_PART}
+
+
+RESERVATION_LABELS = {PART: RESERVATION_PART}
+"""What the container carries besides that holds an app id until all others are there."""
+
+
+def _common(
+    app_id: str, session: str, name: str, document: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> dict[str, str]:
+    from launcher import __version__
+    from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+
+    roles, cfg = document.get("roles", []), document.get("cfg", {})
+    timeout_s = document.get("timeout_s") or cfg.get("timeout_s")
+    retries = {
+        role["name"]: [role.get("max_retries", 0), role.get("retry_policy", "APPLICATION")] for role in roles
+    }
+    return {
+        "version": __version__,
+        "app-id": app_id,
+        "session": session,
+        "name": name,
+        "scheduler": SCHEDULER,
+        "replicas": str(sum(role.get("num_replicas", 1) for role in roles)),
+        "document": b64encode(compress(_json(document).encode("utf-8", "surrogatepass"))).decode(),
+        "metadata": _json({str(key): value for key, value in metadata.items()}),
+        "retries": _json(retries),
+        "grace-s": repr(float(cfg.get("grace_s", DEFAULT_GRACE_S))),
+        **({"timeout-s": str(timeout_s)} if timeout_s else {}),
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)

@@ -1,0 +1,147 @@
+"""What local_docker refuses, and what it can only take note of."""
+
+from __future__ import annotations
+
+import re
+
+from launcher.schedulers.checks import check_runnable, check_times
+from launcher.schedulers.docker.names import NETWORK, SCRATCH
+from launcher.schedulers.docker.options import PORT_POLICIES, PULL_POLICIES
+from launcher.schedulers.docker.request.resources import LEAST_CPU, LEAST_MEMORY_MB
+from launcher.specs.check import Problem
+from launcher.specs.macros import SYMBOLIC_APP_ID
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.runopts import InvalidRunConfigException
+from launcher.specs.text import did_you_mean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from launcher.specs.app import AppDef, CfgVal, Role
+
+_SIZE = re.compile(r"[1-9][0-9]*[bkmg]?", re.IGNORECASE)
+_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
+_REPOSITORY = re.compile(r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
+
+
+def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
+    check_options(cfg)
+    check_runnable(app, lambda app: [*_problems(app), *_fixed_ports(app, cfg)])
+
+
+def check_options(cfg: Mapping[str, CfgVal]) -> None:
+    check_times(cfg)
+    _one_of("image_pull", PULL_POLICIES, cfg)
+    _one_of("ports", PORT_POLICIES, cfg)
+    _matches("log_max_size", _SIZE, "a size such as 100m or 1g", cfg)
+    _matches("image_repo", _REPOSITORY, "a repository such as ghcr.io/team/app, without a tag", cfg)
+    _matches("workdir", re.compile(r"/[^\0]*"), "an absolute path in the container", cfg)
+    _matches("user", re.compile(r"[^\s\0]+"), "a name or uid, with :group or :gid if need be", cfg)
+    _matches("network", re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*"), "the name of a network", cfg)
+    files = cfg.get("log_max_files")
+    if isinstance(files, int) and files < 1:
+        raise InvalidRunConfigException("log_max_files must be 1 or more", "log_max_files", cfg)
+    _check_env(cfg.get("env"))
+
+
+def _check_env(env: CfgVal) -> None:
+    for name, value in env.items() if isinstance(env, dict) else ():
+        if not name or "=" in name or "\0" in name + value:
+            text = f"env: {name!r} cannot be an environment variable"
+            raise InvalidRunConfigException(text, "env", {"env": name})
+
+
+def _one_of(name: str, known: tuple[str, ...], cfg: Mapping[str, CfgVal]) -> None:
+    value = cfg.get(name)
+    if value is not None and value not in known:
+        text = f"{name} is one of {', '.join(known)}, got {value!r}"
+        raise InvalidRunConfigException(text, name, {name: value}, hint=did_you_mean(str(value), known))
+
+
+def _matches(name: str, pattern: re.Pattern[str], want: str, cfg: Mapping[str, CfgVal]) -> None:
+    value = cfg.get(name)
+    if value is not None and not pattern.fullmatch(str(value)):
+        raise InvalidRunConfigException(f"{name}: want {want}, got {value!r}", name, {name: value})
+
+
+def _problems(app: AppDef) -> Iterator[Problem]:
+    for role in app.roles:
+        at = ("roles", role.name)
+        if not role.image.strip():
+            yield Problem((*at, "image"), "missing-field", "it names no image, and local_docker runs images")
+        elif any(c.isspace() for c in role.image):
+            yield Problem((*at, "image"), "unusable-text", f"`{role.image}` cannot name an image")
+        yield from _resource_problems(role)
+        for index, mount in enumerate(role.mounts):
+            for message in _mount_problems(mount):
+                yield Problem((*at, "mounts", index), "unusable-path", message)
+
+
+def _resource_problems(role: Role) -> Iterator[Problem]:
+    at = ("roles", role.name, "resource")
+    if 0 < role.resource.memMB < LEAST_MEMORY_MB:
+        message = f"Docker wants {LEAST_MEMORY_MB} MiB of memory or more, got {role.resource.memMB}"
+        yield Problem((*at, "memMB"), "out-of-range", message)
+    if 0 < role.resource.cpu < LEAST_CPU:
+        message = f"Docker wants {LEAST_CPU} of a CPU or more, got {role.resource.cpu}"
+        yield Problem((*at, "cpu"), "out-of-range", message)
+    if role.resource.gpu != int(role.resource.gpu):
+        yield Problem((*at, "gpu"), "out-of-range", f"GPUs are whole, got {role.resource.gpu}")
+
+
+def _mount_problems(mount: BindMount | VolumeMount | DeviceMount) -> Iterator[str]:
+    if not mount.dst_path.startswith("/"):
+        yield f"`{mount.dst_path}` in the container: want an absolute path"
+    elif mount.dst_path.rstrip("/") == SCRATCH:
+        yield f"{SCRATCH} is where the replicas of an app share files; mount it somewhere else"
+    if isinstance(mount, VolumeMount):
+        if not _VOLUME.fullmatch(mount.src.replace(SYMBOLIC_APP_ID, "app").replace("${app_id}", "app")):
+            yield f"`{mount.src}` cannot name a volume: want letters, digits, `_`, `.` and `-`, two or more"
+        return
+    if not mount.src_path.startswith(("/", "~", "$")):
+        yield f"`{mount.src_path}` on the host: want an absolute path"
+    if isinstance(mount, DeviceMount) and ":" in mount.src_path + mount.dst_path:
+        yield f"a device cannot have `:` in its path, got `{mount.src_path}`"
+
+
+def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    """One port of the host can be given once."""
+    if cfg.get("ports") != "fixed":
+        return
+    user_of: dict[int, str] = {}
+    for role in app.roles:
+        if role.port_map and role.num_replicas > 1:
+            message = f"ports: fixed is for one replica, and there are {role.num_replicas}: use ephemeral"
+            yield Problem(("roles", role.name, "port_map"), "out-of-range", message)
+        for name, port in role.port_map.items():
+            first = user_of.setdefault(port, role.name)
+            if first != role.name:
+                message = f"ports: fixed, and role `{first}` has port {port} already: use ephemeral"
+                yield Problem(("roles", role.name, "port_map", name), "out-of-range", message)
+
+
+def shares_host_name(network: str) -> bool:
+    """Whether replicas on this network reach each other as localhost: they have none of their own."""
+    return network in ("host", "none") or network.startswith("container:")
+
+
+def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
+    """What is given differently, or not at all: said, not refused."""
+    network, out = str(cfg.get("network") or NETWORK), []
+    if network == "bridge" and sum(role.num_replicas for role in app.roles) > 1:
+        out.append(
+            f"containers on the network `bridge` do not find each other by name; `{NETWORK}` does that"
+        )
+    for role in app.roles:
+        if role.max_retries > 0:
+            out.append(
+                f"role `{role.name}`: a restarted container keeps its files and its environment, so"
+                " LAUNCHER_RESTART is not set"
+            )
+        if role.port_map and shares_host_name(network):
+            out.append(f"role `{role.name}`: ports are not published on the network `{network}`")
+        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
+            out.append(f"role `{role.name}`: local_docker starts all {role.num_replicas} replicas or none")
+    return out

@@ -1,0 +1,1 @@
+"""What is known of apps, out of their containers, their labels and our records."""

@@ -1,0 +1,118 @@
+"""What is known of an app in containers, in the words of the schedulers' API."""
+
+from __future__ import annotations
+
+from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.labels import SCHEDULER
+from launcher.schedulers.docker.names import error_file
+from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, app_state
+from launcher.specs.app import NONE
+from launcher.specs.canonical import app_from_document
+from launcher.specs.replica_error import compact
+from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.state.apps import App
+    from launcher.schedulers.docker.state.replicas import ReplicaView
+
+_MOST = 1 << 20
+_MOST_FILES = 64  # each is two questions to the engine
+
+
+def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
+    """The answer of `describe`; `errors` as from `error_files`."""
+    labels, view = found.labels, found.view
+    app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
+    roles = _roles(found, errors)
+    cause = root_cause(replica for role in roles for replica in role.replicas)
+    return DescribeAppResponse(
+        app_id=labels.app_id,
+        state=app_state(view.state),
+        num_restarts=view.num_restarts,
+        msg=_message(found) or NONE,
+        structured_error_msg=cause.structured_error_msg if cause else NONE,
+        metadata=labels.metadata,
+        roles_statuses=roles,
+        roles=app.roles if app else [],
+        name=labels.name,
+        exit_code=view.exit_code,
+        created_at=labels.created_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+    )
+
+
+def listed(found: App) -> ListAppResponse:
+    """The line of an app in a list."""
+    return ListAppResponse(
+        app_id=found.app_id,
+        state=app_state(found.view.state),
+        app_handle=f"{SCHEDULER}://{found.labels.session}/{found.app_id}",
+        name=found.labels.name,
+        created_at=found.labels.created_at,
+    )
+
+
+def error_files(engine: EngineView, found: App) -> dict[tuple[str, int], str]:
+    """(role, replica) → what it left in its error file. Of replicas that have failed, or were stopped for it.
+
+    One that was told to stop by a person may have noted that; it is nobody's fault. A file that cannot be
+    read is as good as none: what else is known of the app matters more.
+    """
+    view = found.view
+    blamed = {"failed", "cancelled"} if view.state in ("failed", "lost") else {"failed"}
+    some = [each for each in view.replicas if each.state in blamed and each.id]
+    some.sort(key=lambda each: (each.state != "failed", each.ended_at or 0.0))
+    del some[_MOST_FILES:]
+    texts = together(lambda each: _error_file(engine, each), some)
+    return {(each.role, each.k): text for each, text in zip(some, texts, strict=True) if text}
+
+
+def _error_file(engine: EngineView, replica: ReplicaView) -> str:
+    path = error_file(replica.role, replica.k)
+    try:
+        return compact((engine.read_file(replica.id, path, _MOST) or b"").decode(errors="replace"))
+    except EngineError:
+        return ""
+
+
+def _message(found: App) -> str:
+    view = found.view
+    lost = "lost: " if view.state == "lost" else ""
+    drift = "" if view.drift in view.message else view.drift
+    return "; ".join(part for part in (lost + view.message, drift) if part)
+
+
+def _roles(found: App, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus]:
+    by_role: dict[str, list[ReplicaStatus]] = {}
+    for replica in found.view.replicas:
+        ports = found.ports_of(replica.role)
+        status = _status(replica, errors.get((replica.role, replica.k), NONE), ports)
+        by_role.setdefault(replica.role, []).append(status)
+    return [RoleStatus(role, sorted(many, key=lambda one: one.id)) for role, many in by_role.items()]
+
+
+def _status(replica: ReplicaView, error: str, ports: Mapping[str, int]) -> ReplicaStatus:
+    return ReplicaStatus(
+        id=replica.k,
+        state=app_state(replica.state),
+        role=replica.role,
+        hostname=replica.hostname,
+        structured_error_msg=error,
+        exit_code=replica.exit_code,
+        num_restarts=replica.num_restarts,
+        started_at=replica.started_at,
+        ended_at=replica.ended_at,
+        message="killed: out of memory" if replica.oom else _reachable(replica, ports),
+    )
+
+
+def _reachable(replica: ReplicaView, ports: Mapping[str, int]) -> str:
+    """Where its ports are, on the machine of the engine: `http at 127.0.0.1:49153`."""
+    found = ((name, replica.ports.get(port)) for name, port in ports.items())
+    return ", ".join(f"{name} at {at[0]}:{at[1]}" for name, at in found if at is not None)

@@ -1,0 +1,131 @@
+"""The replicas of an app, out of its containers and its journal. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
+from launcher.schedulers.docker.records.journal import Exit, Journal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from launcher.schedulers.docker.client.container import Container
+
+CANCELLED = ".cancelled"
+TIMED_OUT = ".timed-out"
+STOPPED = ".stopped"
+MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
+"""Why a container was stopped → what its name ends in from then on; of any other reason STOPPED."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """One replica.
+
+    Attributes:
+        state: pending, running, succeeded, failed, cancelled or lost.
+        id: of its container; "" when that was removed.
+        num_restarts: by the engine, on its own.
+    """
+
+    role: str
+    k: int
+    state: str = "pending"
+    id: str = ""
+    name: str = ""
+    exit_code: int | None = None
+    oom: bool = False
+    num_restarts: int = 0
+    hostname: str = ""
+    ports: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    started_at: float | None = None
+    ended_at: float | None = None
+    error: str = ""
+    stopped: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.role}/{self.k}"
+
+
+def replicas(
+    containers: Sequence[Container], journal: Journal, roster: Iterable[tuple[str, int]]
+) -> tuple[ReplicaView, ...]:
+    """Every replica, in order: those with a container, those that ended on record, the rest of the roster."""
+    found = {where(each): _replica(each, journal) for each in containers}
+    begun = bool(journal.exits) or any(each.was_started for each in containers)
+    for (role, k), exit_ in journal.exits.items():
+        if (role, k) not in found:
+            found[role, k] = _removed(role, k, exit_)
+    for role, k in roster:
+        if (role, k) not in found:
+            found[role, k] = ReplicaView(role=role, k=k, state="lost" if begun else "pending")
+    order = {role: at for at, role in enumerate(dict.fromkeys(role for role, _ in roster))}
+    ordered = sorted(found, key=lambda each: (order.get(each[0], 0), each[0], each[1]))
+    return tuple(found[each] for each in ordered)
+
+
+def _replica(container: Container, journal: Journal) -> ReplicaView:
+    role, k = where(container)
+    stopped = container.id in journal.stopped or container.name.endswith((CANCELLED, TIMED_OUT, STOPPED))
+    told = journal.exits.get((role, k))
+    timed_out = container.name.endswith(TIMED_OUT) or bool(journal.stop and journal.stop.why == "timeout")
+    return ReplicaView(
+        role=role,
+        k=k,
+        state=_state(container, stopped=stopped, timed_out=timed_out),
+        id=container.id,
+        name=container.name,
+        exit_code=container.exit_code if container.ended else None,
+        oom=container.ended and (container.oom or bool(told and told.oom)),
+        num_restarts=container.restarts,
+        hostname=container.hostname or container.name,
+        ports=container.ports,
+        started_at=container.started_at,
+        ended_at=container.ended_at if container.ended else None,
+        error=container.error,
+        stopped=stopped,
+    )
+
+
+def _state(container: Container, *, stopped: bool, timed_out: bool) -> str:
+    if not container.was_started:
+        return "cancelled" if stopped else "pending"
+    if not container.ended:
+        return "running"
+    if container.exit_code == 0:
+        return "succeeded"
+    if not stopped:
+        return "failed"
+    return "failed" if timed_out else "cancelled"
+
+
+def _removed(role: str, k: int, exit_: Exit) -> ReplicaView:
+    return ReplicaView(
+        role=role,
+        k=k,
+        state="succeeded" if exit_.code == 0 else "failed",
+        exit_code=exit_.code,
+        oom=exit_.oom,
+        num_restarts=exit_.restarts,
+        started_at=exit_.started_at,
+        ended_at=exit_.ended_at,
+    )
+
+
+def where(container: Container) -> tuple[str, int]:
+    """Its role and the number of its replica."""
+    labels = Labels(container.labels)
+    return labels.role, labels.replica
+
+
+def is_reservation(container: Container) -> bool:
+    return container.labels.get(PART) == RESERVATION_PART
+
+
+def roster(labels: Labels) -> list[tuple[str, int]]:
+    """Every (role, replica) that an app should have, in order. Unpacks the document: once for an app."""
+    roles = labels.document.get("roles", ())
+    return [(role["name"], k) for role in roles for k in range(role.get("num_replicas", 1))]

@@ -1,0 +1,30 @@
+"""Which restarts an app has left, and which one was begun and is not done. Pure.
+
+The engine restarts REPLICA policies by itself; ROLE and APPLICATION are ours, counted in the journal.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.records.journal import Journal
+
+
+def may_restart(role: str, retries: Mapping[str, tuple[int, str]], journal: Journal) -> bool:
+    """Whether a role that has failed is to be started again by us; REPLICA restarts are the engine's."""
+    most, policy = retries.get(role, (0, ""))
+    return policy in ("APPLICATION", "ROLE") and journal.restarts_of(role, policy) < most
+
+
+def pending_restart(containers: Iterable[Container], journal: Journal) -> bool:
+    """Whether some container of the last restart was not started yet."""
+    return bool(journal.restarts) and any(not_restarted(each, journal) for each in containers)
+
+
+def not_restarted(container: Container, journal: Journal) -> bool:
+    """Whether the last restart has still to start it. Needs an inspected container."""
+    was = journal.restarts[-1].was if journal.restarts else {}
+    return container.inspected and container.id in was and container.started_at == was[container.id]

@@ -1,0 +1,236 @@
+"""The state of an app, out of its containers and its journal. Pure.
+
+The engine wins for what is live, the journal for what has ended. Without a journal (its folder was removed,
+or is on another machine) the containers are enough: what exit codes do not tell is marked in their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.records.journal import Journal
+from launcher.schedulers.docker.state.replicas import (
+    CANCELLED,
+    TIMED_OUT,
+    ReplicaView,
+    is_reservation,
+    replicas,
+)
+from launcher.schedulers.docker.state.restarts import may_restart, pending_restart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.specs.attempt import AttemptState
+
+_LOST = "its containers were removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppView:
+    """One app.
+
+    Attributes:
+        unstarted: replicas that were never started, of an app of which others were.
+        drift: what somebody did behind our back; "" for nothing.
+        settled: how it ended is final; nobody has to do anything about it.
+        live: ids of containers that run.
+        started: something of it was started, ever.
+    """
+
+    state: AttemptState
+    message: str = ""
+    exit_code: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    num_restarts: int = 0
+    unstarted: int = 0
+    drift: str = ""
+    settled: bool = False
+    started: bool = False
+    live: tuple[str, ...] = ()
+    replicas: tuple[ReplicaView, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("succeeded", "failed", "cancelled", "lost")
+
+    @property
+    def needs_watcher(self) -> bool:
+        """Whether somebody has to look after it."""
+        return self.started and not self.settled
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What `view` works with."""
+
+    replicas: tuple[ReplicaView, ...]
+    containers: tuple[Container, ...]
+    journal: Journal
+    expected: int
+    retries: Mapping[str, tuple[int, str]]
+    restarts_possible: bool
+
+    def of(self, state: str) -> list[ReplicaView]:
+        found = [each for each in self.replicas if each.state == state]
+        return sorted(found, key=lambda each: each.ended_at or 0.0)
+
+
+def view(
+    containers: Iterable[Container], journal: Journal | None = None, *, roster: Iterable[tuple[str, int]] = ()
+) -> AppView | None:
+    """The app that these containers (all of one app id) and this journal make; None when there is nothing.
+
+    Args:
+        containers: as listed; those that do not run should be inspected for their times and the OOM mark.
+        journal: None where there is no record here. An app that was never started and has no container is
+            nothing, unless its journal says more.
+        roster: every (role, replica) it should have, where known: names what was removed.
+    """
+    # What is being removed is gone: it tells neither whether it was started nor how it ended.
+    found = tuple(each for each in containers if each.state != "removing" or is_reservation(each))
+    told = journal or Journal()
+    parts = tuple(each for each in found if not is_reservation(each))
+    if not found and told.going_at is None and not told.exits and told.outcome is None:
+        return None
+    seen = _Seen(
+        replicas=replicas(parts, told, roster),
+        containers=parts,
+        journal=told,
+        expected=max((Labels(each.labels).expected for each in parts), default=len(told.exits)),
+        retries=Labels(found[0].labels).retries if found else {},
+        restarts_possible=journal is not None and not journal.adopted,
+    )
+    return _view(seen, reserved=len(parts) < len(found) or len(parts) < seen.expected)
+
+
+def _view(seen: _Seen, *, reserved: bool) -> AppView:
+    started = any(each.was_started for each in seen.containers) or bool(seen.journal.exits)
+    common = AppView(
+        state="reserved" if reserved else "created",
+        replicas=seen.replicas,
+        started=started,
+        live=tuple(each.id for each in seen.containers if each.live),
+        num_restarts=len(seen.journal.restarts) + sum(each.num_restarts for each in seen.replicas),
+        started_at=_started_at(seen),
+        unstarted=sum(each.state == "pending" for each in seen.replicas) if started else 0,
+    )
+    if seen.journal.outcome is not None:
+        return _recorded(common, seen)
+    if not started:
+        return common if seen.containers or reserved else replace(common, state="lost", message=_LOST)
+    missing = _missing(seen)
+    if missing:
+        return replace(common, state="lost", message=missing, drift=missing, ended_at=_ended_at(seen))
+    if common.live or _goes_on(seen, common.unstarted):
+        return replace(common, state="running", drift=_by_hand(seen))
+    return _ended(common, seen)
+
+
+def _recorded(common: AppView, seen: _Seen) -> AppView:
+    outcome = seen.journal.outcome
+    assert outcome is not None
+    again = [each.label for each in seen.replicas if each.state == "running"]
+    return replace(
+        common,
+        state=outcome.state,
+        message=outcome.message,
+        exit_code=outcome.code,
+        drift=f"{again[0]} was started by hand" if again else outcome.drift,
+        ended_at=outcome.at,
+        unstarted=0,
+        started=True,
+        settled=True,
+    )
+
+
+def _goes_on(seen: _Seen, unstarted: int) -> bool:
+    """Whether more is to come although nothing runs: the rest of its start, or a restart."""
+    if seen.journal.stop is not None or seen.journal.cancelled_by is not None:
+        return False
+    failed = seen.of("failed")
+    if not failed:
+        return unstarted > 0 or pending_restart(seen.containers, seen.journal)
+    return pending_restart(seen.containers, seen.journal) or (
+        seen.restarts_possible
+        and not any(each.id in seen.journal.by_hand for each in failed)
+        and may_restart(failed[0].role, seen.retries, seen.journal)
+    )
+
+
+def _ended(common: AppView, seen: _Seen) -> AppView:
+    state, message, code = _outcome(seen)
+    return replace(
+        common,
+        state=state,
+        message=message,
+        exit_code=code,
+        ended_at=_ended_at(seen),
+        unstarted=0,
+        drift=_by_hand(seen),
+        settled=not seen.restarts_possible,
+    )
+
+
+def _outcome(seen: _Seen) -> tuple[AttemptState, str, int | None]:
+    why = _reason(seen)
+    stop = seen.journal.stop
+    if why == "cancel":
+        return "cancelled", (stop.message if stop else "") or _by_hand(seen) or "cancelled", None
+    if why == "timeout":
+        return "failed", (stop.message if stop else "") or "timed out", None
+    failed = seen.of("failed")
+    if not failed:
+        return ("cancelled", "cancelled", None) if seen.of("cancelled") else ("succeeded", "", None)
+    first = failed[0]
+    if first.id in seen.journal.by_hand:
+        return "cancelled", f"{first.label} was stopped by hand", None
+    return "failed", _why_failed(first), first.exit_code
+
+
+def _reason(seen: _Seen) -> str:
+    """cancel, timeout or "": why it was stopped, by the journal or else by the marks."""
+    if seen.journal.stop is not None:
+        return {"timeout": "timeout", "peer": "", "lost": "", "hand": ""}.get(seen.journal.stop.why, "cancel")
+    if any(each.name.endswith(TIMED_OUT) for each in seen.containers):
+        return "timeout"
+    return "cancel" if any(each.name.endswith(CANCELLED) for each in seen.containers) else ""
+
+
+def _why_failed(replica: ReplicaView) -> str:
+    if replica.oom:
+        return f"{replica.label} was killed: out of memory"
+    return f"{replica.label} exited with {replica.exit_code}"
+
+
+def _missing(seen: _Seen) -> str:
+    """What is not there and has not ended on record, in words; "" when nothing is missing."""
+    number = seen.expected - len({(each.role, each.k) for each in seen.replicas if each.state != "lost"})
+    if number <= 0:
+        return ""
+    named = [each.label for each in seen.replicas if each.state == "lost"]
+    if len(named) == 1:
+        return f"{named[0]} was removed by hand"
+    if named:
+        return f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''} were removed by hand"
+    return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
+
+
+def _by_hand(seen: _Seen) -> str:
+    found = [each.label for each in seen.replicas if each.id and each.id in seen.journal.by_hand]
+    return f"{found[0]} was stopped by hand" if found else ""
+
+
+def _started_at(seen: _Seen) -> float | None:
+    times = [each.started_at for each in seen.replicas if each.started_at is not None]
+    if seen.journal.going_at is not None and times:
+        return min([seen.journal.going_at, *times])
+    return min(times, default=seen.journal.going_at)
+
+
+def _ended_at(seen: _Seen) -> float | None:
+    return max((each.ended_at for each in seen.replicas if each.ended_at is not None), default=None)

@@ -1,0 +1,1 @@
+"""From a taken app id to running containers, or to nothing at all."""

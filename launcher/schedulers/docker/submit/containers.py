@@ -1,0 +1,212 @@
+"""One app from its request to its running containers, and back when something fails on the way.
+
+The watcher is spawned first, so that its imports run beside the engine's work, and it is the net under all
+of this: when this process dies, the watcher removes what was never started and starts the rest of what was.
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+import tarfile
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from launcher.errors import SchedulerError, StartError
+from launcher.schedulers.docker import network
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NameTaken
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.names import NETWORK, SCRATCH
+from launcher.schedulers.docker.request.body import engine_config
+from launcher.specs.secret import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.objects import Image
+    from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+_ROOT = ("", "0", "root")
+
+
+class Making:
+    """The objects of one app, while they are made: what is here is what `undo` removes."""
+
+    def __init__(self, engine: Engine, report: Report | None) -> None:
+        self.engine = engine
+        self._report = report
+        self._made: dict[int, str] = {}  # position in the job → id
+        self._volume = ""
+
+    def create(self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str]) -> None:
+        """Make everything, with the labels `common` on it, and check what can be checked.
+
+        Args:
+            environ: where the variables that `copy_env` names come from.
+
+        Raises StartError or SchedulerError naming role and replica, with nothing left behind.
+        """
+        try:
+            configs = [self._config(each, job, common, environ) for each in job.containers]
+            there = self._images(job)
+            self._surroundings(job, common)
+            firsts = set({each.role: i for i, each in reversed(list(enumerate(job.containers)))}.values())
+
+            def make(i: int) -> None:
+                self._create(i, job.containers[i], configs[i])
+                if i in firsts:  # while the others are created
+                    self._check(i, job.containers[i], configs[i], there)
+
+            together(make, range(len(configs)))
+            self._open_scratch(job, there)
+        except BaseException:
+            self.undo()
+            raise
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the containers, in the order of the job."""
+        return [self._made[position] for position in sorted(self._made)]
+
+    def undo(self) -> None:
+        """Remove what was made, running or not."""
+        together(lambda made: self.engine.remove(made, force=True), self._made.values())
+        self._made.clear()
+        if self._volume:
+            self.engine.remove_volume(self._volume)
+            self._volume = ""
+
+    def _config(
+        self,
+        container: DockerContainer,
+        job: DockerJob,
+        common: Mapping[str, str],
+        environ: Mapping[str, str],
+    ) -> dict[str, Any]:
+        own = {"launcher.role": container.role, "launcher.replica": str(container.replica)}
+        labels = {**container.kwargs.get("labels", {}), **common, **own}
+        env = {**copied(job.copy_env, environ), **with_values(container.kwargs.get("environment", {}))}
+        return engine_config(
+            replace(container, kwargs={**container.kwargs, "labels": labels, "environment": env})
+        )
+
+    def _images(self, job: DockerJob) -> dict[str, Image]:
+        """Every image of the job, there when this returns."""
+        users = {each.image: each for each in reversed(job.containers)}
+
+        def have(name: str) -> Image:
+            try:
+                return stock.have_one(self.engine, name, job.image_pull, self._report)
+            except EngineUnreachable:
+                raise
+            except EngineError as error:
+                text = f"cannot create {where(users[name])}: image {name}: {_cause(error)}"
+                raise SchedulerError(text, hint=error.hint) from error
+
+        names = list(dict.fromkeys(each.image for each in job.containers))
+        return dict(zip(names, together(have, names), strict=True))
+
+    def _surroundings(self, job: DockerJob, common: Mapping[str, str]) -> None:
+        if any(each.kwargs.get("network") == NETWORK for each in job.containers):
+            network.ensure(self.engine)
+        self._volume = job.scratch
+        self.engine.create_volume(job.scratch, common)
+
+    def _create(self, position: int, container: DockerContainer, config: Mapping[str, Any]) -> None:
+        try:
+            self._made[position] = self.engine.create(container.kwargs["name"], config)
+        except EngineUnreachable:
+            raise
+        except NameTaken as error:
+            text = f"cannot create {where(container)}: the name {container.kwargs['name']} is taken"
+            raise SchedulerError(text, hint="somebody applied the same job meanwhile: plan again") from error
+        except EngineError as error:
+            text = f"cannot create {where(container)}: {_cause(error)}"
+            raise SchedulerError(text, hint=error.hint) from error
+
+    def _open_scratch(self, job: DockerJob, there: Mapping[str, Image]) -> None:
+        """Let every user write to the scratch folder: a fresh volume belongs to root."""
+        users = (each.kwargs.get("user") or there[each.image].user for each in job.containers)
+        if all(str(user).partition(":")[0] in _ROOT for user in users):
+            return
+        self.engine.put_archive(self._made[0], "/", _folder(SCRATCH.lstrip("/"), 0o1777))
+
+    def _check(
+        self,
+        position: int,
+        container: DockerContainer,
+        config: Mapping[str, Any],
+        there: Mapping[str, Image],
+    ) -> None:
+        """That a role has something to execute, in its first container."""
+        image = there[container.image]
+        if not stock.has_executable(self.engine, self._made[position], image, config):
+            what = stock.executable(image, config)
+            raise StartError(
+                f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
+                f"\n  command: {command(container)}",
+            )
+
+
+def start(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> None:
+    """Start each (id, what it was made from). Raises StartError naming role, replica and command."""
+
+    def one(item: tuple[str, DockerContainer]) -> None:
+        made, container = item
+        try:
+            network.start(engine, made)
+        except EngineUnreachable:
+            raise
+        except EngineError as error:
+            text = f"cannot start {where(container)}: {_cause(error)}\n  command: {command(container)}"
+            raise StartError(text, hint=error.hint) from error
+
+    together(one, containers)
+
+
+def where(container: DockerContainer) -> str:
+    return f"{container.role}/{container.replica}"
+
+
+def command(container: DockerContainer) -> str:
+    entrypoint = container.kwargs.get("entrypoint") or ()
+    first = [entrypoint] if isinstance(entrypoint, str) else list(entrypoint)
+    return shlex.join([*first, *container.command])
+
+
+def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `environ` whose names match one of the patterns."""
+    wanted = list(patterns or ())
+    return {
+        name: value
+        for name, value in environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in wanted)
+    }
+
+
+def with_values(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the values of its secrets in place of their references."""
+    from launcher.secrets import resolve
+
+    return {name: resolve(value) if isinstance(value, Secret) else value for name, value in env.items()}
+
+
+def _cause(error: EngineError) -> str:
+    """What the engine said, without what we said we were doing."""
+    return str(error).partition(": ")[2] or str(error)
+
+
+def _folder(path: str, mode: int) -> bytes:
+    """A tar archive of one empty folder."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        entry = tarfile.TarInfo(path)
+        entry.type, entry.mode = tarfile.DIRTYPE, mode
+        tar.addfile(entry)
+    return out.getvalue()

@@ -1,0 +1,50 @@
+"""An app that is no job's, from its dry run to its start, under a fresh id."""
+
+from __future__ import annotations
+
+import time
+
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.request.derive import bind_request
+from launcher.schedulers.docker.request.labelling import app_labels
+from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.submit.submission import Submission
+from launcher.schedulers.ids import make_unique, normalise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.request.job import DockerJob
+    from launcher.specs.dryrun import AppDryRunInfo
+
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+
+def launch(
+    engine: Engine,
+    info: AppDryRunInfo[DockerJob],
+    session: str,
+    report_of: Callable[[str], Report],
+    *,
+    attached: bool,
+) -> tuple[str, Submission]:
+    """Its app id and what watches over it, all replicas started. Raises StartError, with nothing left."""
+    app, cfg = info._app, info._cfg
+    if app is None:
+        raise ValueError("want an info that submit_dryrun has made")
+    app_id = make_unique(normalise(app.name, limit=32))
+    common = app_labels(app, cfg, app_id, session, time.time(), this_process())
+    lock = record.claim(record.folder(app_id))
+    submission = Submission(engine, lock, report_of(app_id), attached=attached)
+    try:
+        record.write_attempt(lock.app_dir, apps.facts(engine, common))
+        submission.create(bind_request(info.request, app_id), common)
+    except BaseException:
+        submission.abort()
+        raise
+    submission.start()
+    return app_id, submission

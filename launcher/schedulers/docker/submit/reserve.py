@@ -1,0 +1,153 @@
+"""Taking an app id: the lock of its record here, and a container that bears the id and is never started.
+
+The engine gives a name to one container only, so that is what decides between machines; the lock decides
+between the clients of one home, and shows who they are.
+"""
+
+from __future__ import annotations
+
+import time
+
+from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers.docker.client.errors import EngineError, NameTaken
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.names import scratch_volume
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
+from launcher.schedulers.docker.state import apps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.records.record import Lock
+    from launcher.schedulers.docker.state.apps import App
+    from launcher.specs.attempt import Attempt
+
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+_TRIES = 5
+_PATIENCE_S = 10.0
+
+
+class Place:
+    """An app id that is ours.
+
+    Attributes:
+        marker: id of the container that bears the app id as its name; "" when an app is resumed.
+        resumed: the app, when a dead owner had started some of it.
+    """
+
+    def __init__(self, lock: Lock, marker: str = "", resumed: App | None = None) -> None:
+        self.lock = lock
+        self.marker = marker
+        self.resumed = resumed
+
+
+def reserve(
+    engine: Engine,
+    attempt: Attempt,
+    labels: Mapping[str, str],
+    *,
+    take_over: bool = False,
+    report: Report | None = None,
+) -> Place:
+    """Take the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind."""
+    app_dir = record.folder(attempt.app_id)
+    lock = _claim(engine, attempt.app_id, app_dir, take_over)
+    is_new = record.read_attempt(app_dir) is None
+    try:
+        return _take(engine, attempt, labels, lock, take_over, report)
+    except BaseException:
+        if is_new:
+            record.remove(app_dir)
+        lock.release()
+        raise
+
+
+def _claim(engine: Engine, app_id: str, app_dir: str, take_over: bool) -> Lock:
+    """The lock. The watcher of a client that was killed is waited for: it takes back what that had made."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return record.claim(app_dir)
+        except record.HeldError as error:
+            found = apps.find(engine, app_id, mine=True, take_over=take_over)
+            state = found.view.state if found else "reserved"
+            is_undone = found is None or not (found.owner or found.view.started)
+            if not is_undone or time.monotonic() > deadline:
+                raise ReservedError(app_id, state, str(error.holder or "")) from error
+
+
+def _take(
+    engine: Engine,
+    attempt: Attempt,
+    labels: Mapping[str, str],
+    lock: Lock,
+    take_over: bool,
+    report: Report | None,
+) -> Place:
+    image = _image(engine, attempt, report)
+    for _ in range(_TRIES):
+        found = apps.find(engine, attempt.app_id, mine=True, take_over=take_over)
+        if found is not None and (resumed := _clear(engine, found, attempt)):
+            return Place(lock, resumed=resumed)
+        record.clear(lock.app_dir)
+        record.write_attempt(lock.app_dir, apps.facts(engine, labels))
+        body = {"Image": image, "Cmd": ["true"], "Labels": {**labels, **RESERVATION_LABELS}}
+        try:
+            return Place(lock, marker=engine.create(attempt.app_id, body))
+        except NameTaken:
+            continue  # by somebody on another machine, or in another home, just now
+        except EngineError as error:
+            raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
+    raise ReservedError(attempt.app_id, "reserved")
+
+
+def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
+    """Make way: remove what a dead owner never started. The app, when it is to be started to its end.
+
+    Raises ReservedError when somebody is at it, or when it is an attempt of its own, however it ended.
+    """
+    view = found.view
+    if found.owner:
+        raise ReservedError(attempt.app_id, view.state, found.owner)
+    if view.state == "running" and view.unstarted and found.labels.digest == attempt.digest:
+        return found
+    if view.state not in ("reserved", "created"):
+        raise ReservedError(attempt.app_id, view.state)
+    take_back(engine, attempt.app_id, [each.id for each in found.containers])
+    return None
+
+
+def take_back(engine: Engine, app_id: str, containers: list[str]) -> None:
+    """Remove containers of an app and the scratch volume that they shared."""
+    together(lambda container: engine.remove(container, force=True), containers)
+    engine.remove_volume(scratch_volume(app_id))
+
+
+def give_back(engine: Engine, place: Place) -> None:
+    """Let go of an app id; an app that was to be resumed stays as it is."""
+    if place.marker:
+        engine.remove(place.marker)
+        if place.lock.is_valid:
+            record.remove(place.lock.app_dir)
+    place.lock.release()
+
+
+def _image(engine: Engine, attempt: Attempt, report: Report | None) -> str:
+    """An image for a container that never runs: the first role's, for it will be needed anyway."""
+    roles, cfg = attempt.document["roles"], attempt.document.get("cfg", {})
+    name = roles[0].get("image", "")
+    if name and engine.image(name) is not None:
+        return str(name)
+    policy = str(cfg.get("image_pull", stock.MISSING))
+    if not name or policy == stock.NEVER:
+        if not (name := stock.any_of(engine) or name):
+            raise SchedulerError("the engine has no image at all to reserve an app id with")
+        return str(name)
+    stock.have_one(engine, name, stock.MISSING, report)
+    return str(name)

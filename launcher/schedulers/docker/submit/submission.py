@@ -1,0 +1,125 @@
+"""One app from its taken id to its start: what is made of it, who watches it, and taking all of it back."""
+
+from __future__ import annotations
+
+import os
+
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.submit.containers import Making, start
+from launcher.schedulers.docker.watching.client import Watcher, wait_for_exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.records.record import Lock
+    from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+    from launcher.schedulers.docker.state.apps import App
+
+_EXIT_S = 60.0
+
+
+class Submission:
+    """Made by whoever holds the lock of the app's record; the watcher takes the lock over.
+
+    Args:
+        marker: id of the container that holds the app's name; it goes when all others are there.
+        attached: the app is cancelled when this object is closed, or its process ends.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        lock: Lock,
+        report: Callable[[str, Mapping[str, Any]], None] | None = None,
+        *,
+        marker: str = "",
+        attached: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._lock = lock
+        self._app_dir = lock.app_dir
+        self._marker = marker
+        self._attached = attached
+        self._making = Making(engine, report)
+        self._watcher: Watcher | None = None
+        self._to_start: list[tuple[str, DockerContainer]] = []
+
+    def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
+        """Make everything. When it fails, `abort` is the caller's to call."""
+        self._spawn(job.app_id)
+        self._making.create(job, common, os.environ)
+        if self._marker:
+            self._engine.remove(self._marker)
+            self._marker = ""
+        self._to_start = list(zip(self._making.ids, job.containers, strict=True))
+
+    def resume(self, job: DockerJob, app: App) -> None:
+        """What a dead owner has made is there; what it did not start is to be started."""
+        self._spawn(job.app_id)
+        of = {(each.role, each.replica): each for each in job.containers}
+        pending = [each for each in app.view.replicas if each.state == "pending"]
+        self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
+
+    def _spawn(self, app_id: str) -> None:
+        """First of all: it imports what it needs while the engine works for us."""
+        self._watcher = Watcher.spawn(self._lock, app_id, attached=self._attached)
+
+    def start(self) -> None:
+        """Returns when every replica was started. Raises StartError, with nothing of the app left.
+
+        Interrupted, it lets go: a detached app runs on, an attached one is cancelled. So it does when the
+        engine cannot be reached, since nobody can say then what was started.
+        """
+        assert self._watcher is not None, "what was not created cannot be started"
+        try:
+            self._watcher.go()
+            start(self._engine, self._to_start)
+            self._watcher.started()
+        except EngineUnreachable as error:
+            self.close()
+            rest = "" if self._attached else ", and starts the rest when the engine answers"
+            raise EngineUnreachable(
+                f"lost the engine while {os.path.basename(self._app_dir)} was being started: {error}",
+                hint=f"its watcher asks for it{rest}; apply again to see how far it came",
+            ) from error
+        except Exception:
+            self.abort()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self._lock.release()
+        if not self._attached:
+            self.close()
+
+    def abort(self) -> None:
+        """Remove everything that was made here, running or not, and the record."""
+        try:
+            self._making.undo()
+            if self._marker:
+                self._engine.remove(self._marker)
+        except EngineError:
+            pass  # the engine went away; the error that brought us here says so
+        if self._watcher is not None:
+            self._watcher.abort()
+        give_up(self._lock)
+
+    def close(self) -> None:
+        """Let go of the watcher: an attached app is cancelled."""
+        if self._watcher is not None:
+            self._watcher.close()
+        self._lock.release()
+
+    def wait_for_exit(self) -> None:
+        wait_for_exit(self._app_dir, _EXIT_S)
+
+
+def give_up(lock: Lock) -> None:
+    """Remove a record, if it still is ours."""
+    if lock.is_valid:
+        record.remove(lock.app_dir)
+    lock.release()

@@ -1,0 +1,1 @@
+"""Looking after an app until its end, and noticing that end."""

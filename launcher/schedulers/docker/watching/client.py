@@ -1,0 +1,208 @@
+"""The client's end of a watcher: spawn it, tell it how the submission goes, wait for its end.
+
+What is said is one JSON object a line, all of it from client to watcher; the watcher answers nothing, its
+record and the engine do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from launcher import paths
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.record import HeldError, Lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+    from typing import Any
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.engine import Engine
+
+LOCK_FD = 3
+_POLL_S = 0.005
+_AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
+_ABOVE = 10  # where our copies go, out of the way of the numbers that the watcher wants
+_NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
+_MAIN = (
+    f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
+    " from launcher.schedulers.docker.watching.watcher import main; main()"
+)
+# What finding the engine and this interpreter need; nothing of the user's own goes into a process that stays.
+_KEPT = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
+_KEPT_PREFIXES = ("DOCKER_", "LC_", "XDG_")
+
+
+class Watcher:
+    """A watcher that we spawned, and our end of its control socket.
+
+    Before `go` the end of the socket (and of this process) makes it remove the app; between `go` and
+    `started`, start the rest; after that it cancels an attached app and means nothing to a detached one.
+    """
+
+    def __init__(self, app_dir: str, pid: int, control: socket) -> None:
+        self.app_dir = app_dir
+        self.pid = pid
+        self._control: socket | None = control
+        self._ended = False
+
+    def __del__(self) -> None:
+        self.close()
+
+    @classmethod
+    def spawn(cls, lock: Lock, app_id: str, *, attached: bool = False, resumed: bool = False) -> Watcher:
+        """Start a watcher. It shares the lock: the caller releases its own copy when the app was started.
+
+        Args:
+            resumed: the app was started before; nothing more will be said.
+        """
+        from socket import socketpair
+
+        if not sys.executable:
+            raise SchedulerError("cannot start a watcher: this Python does not know its own executable")
+        ours, theirs = socketpair()
+        try:
+            pid = _spawn(lock, theirs.fileno())
+        except OSError as error:
+            ours.close()
+            raise SchedulerError(
+                f"cannot start a watcher: {error.strerror or error}",
+                hint="the machine may be out of processes, files or memory",
+            ) from error
+        finally:
+            theirs.close()
+        made = cls(lock.app_dir, pid, ours)
+        made._say({"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path})
+        return made
+
+    def go(self) -> None:
+        """Say that the app is going to be started: from here on it is finished, not undone."""
+        self._say({"op": "go"})
+
+    def started(self) -> bool:
+        """Say that every replica was started. False when the watcher has died meanwhile."""
+        return self._say({"op": "started"})
+
+    def abort(self, timeout_s: float = 60.0) -> bool:
+        """Have it remove all of the app, started or not, and wait until it has."""
+        self._say({"op": "abort"})
+        return self.close(timeout_s)
+
+    def close(self, timeout_s: float = 0.0) -> bool:
+        """Hang up, and wait for its end for so long; False when it lives on."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if not timeout_s:
+            return self._reap()
+        from time import monotonic, sleep
+
+        # Not for the lock, which is ours as well until we let go of it.
+        deadline = monotonic() + timeout_s
+        while not self._reap():
+            if monotonic() > deadline:
+                return False
+            sleep(_POLL_S)
+        return True
+
+    def _reap(self) -> bool:
+        """Whether it has ended."""
+        if not self._ended:
+            try:
+                self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
+            except (ChildProcessError, TypeError):  # reaped before, or the interpreter is going down
+                self._ended = True
+        return self._ended
+
+    def _say(self, message: dict[str, Any]) -> bool:
+        if self._control is None:
+            return False
+        try:
+            # Without the flag a host program that restored SIGPIPE would die with its watcher.
+            self._control.sendall(json.dumps(message).encode() + b"\n", _NO_SIGPIPE)
+        except OSError:
+            return False
+        return True
+
+
+def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
+    """Wait until nobody works on the app here; False when somebody still does after `timeout_s`."""
+    import time
+
+    deadline = time.monotonic() + timeout_s
+    while record.is_locked(app_dir):
+        left = deadline - time.monotonic()
+        holder = record.holder(app_dir)
+        if left <= 0:
+            return False
+        seen = holder is not None and holder.is_here and holder.wait_for_exit(min(left, _AGAIN_S))
+        if not seen or record.is_locked(app_dir):
+            time.sleep(0.005)  # the lock goes with the process, or is in other hands by now
+    return True
+
+
+def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> bool:
+    """Have a watcher for an app that needs one and has none; whether one was spawned.
+
+    Only on the machine that started it, unless `take_over`: there we can see whether a watcher lives.
+    """
+    from launcher.schedulers.docker.state.look import look
+
+    if record.is_locked(record.folder(app_id)):
+        return False
+    seen, found = look(engine, app_id)
+    if seen is None or not seen.needs_watcher or not _is_ours(found[0], app_id, take_over=take_over):
+        return False
+    try:
+        lock = record.claim(record.folder(app_id))
+    except HeldError:
+        return False
+    try:
+        seen, found = look(engine, app_id)  # whoever had the lock until now may have finished
+        if seen is None or not seen.needs_watcher:
+            return False
+        if record.journal(lock.app_dir) is None:
+            record.append(lock.app_dir, "adopted")
+        Watcher.spawn(lock, app_id, resumed=True).close()
+        return True
+    finally:
+        lock.release()
+
+
+def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
+    owner = Labels(container.labels).owner
+    if owner is None or record.exists(record.folder(app_id)):
+        return True
+    if not owner.is_here:
+        return take_over or owner.host == os.uname().nodename  # it was booted since
+    there = os.path.join(owner.home, "docker", "apps", app_id)
+    return not owner.home or not record.is_locked(there)
+
+
+def _spawn(lock: Lock, control: int) -> int:
+    from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+    copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control, lock.fd)]
+    log = record.watcher_log(lock.app_dir)
+    actions = [
+        (os.POSIX_SPAWN_DUP2, copies[0], 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        (os.POSIX_SPAWN_DUP2, copies[1], LOCK_FD),
+    ]
+    argv = [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN, lock.app_dir]
+    env = {name: text for name, text in os.environ.items() if _is_kept(name)}
+    try:
+        return os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
+    finally:
+        for fd in copies:
+            os.close(fd)
+
+
+def _is_kept(name: str) -> bool:
+    return name in _KEPT or name.startswith(_KEPT_PREFIXES)

@@ -1,0 +1,149 @@
+"""Stopping an app, from whatever process: intent first, then its containers, then their names.
+
+Any number of clients and the watcher may do this at once: each step looks at what is, and doing one twice
+does nothing.
+"""
+
+from __future__ import annotations
+
+from launcher.actor import actor
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.labels import APP_ID, Labels
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.state.look import look as look
+from launcher.schedulers.docker.state.look import own as own
+from launcher.schedulers.docker.state.replicas import CANCELLED, MARKS, STOPPED, TIMED_OUT, is_reservation
+from launcher.schedulers.docker.watching.decide import cancel_message, unended
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.state.status import AppView
+
+_ROUNDS = 20  # a watcher that restarts what we stop sees our intent at the latest after its next start
+_MARGIN_S = 30.0
+
+
+def cancel(engine: Engine, app_id: str, grace_s: float | None = None) -> None:
+    """Stop the app; returns when none of its containers runs and its watcher has gone.
+
+    What has ended stays as it ended. What was never started is removed.
+    """
+    from launcher.schedulers.docker.watching.client import wait_for_exit
+
+    app_dir = record.folder(app_id)
+    intended = False
+    for _ in range(_ROUNDS):
+        seen, found = look(engine, app_id)
+        if seen is None or (seen.settled and not seen.live):
+            break
+        if not seen.started:
+            take_back(engine, app_id, force=False)
+            continue
+        if not intended:
+            record.append(app_dir, "cancel", by=actor(), grace_s=grace_s)
+            intended = True
+        if seen.live or not seen.ended:
+            grace = Labels(found[0].labels).grace_s if grace_s is None else grace_s
+            stop(engine, app_dir, found, "cancel", cancel_message(actor()), grace)
+        if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
+            settle(engine, app_id)
+            break
+    wait_for_exit(app_dir, _MARGIN_S)
+
+
+def stop(
+    engine: Engine,
+    app_dir: str,
+    containers: Sequence[Container],
+    why: str,
+    message: str,
+    grace_s: float,
+) -> None:
+    """Stop for good what has not ended of these, and mark it with the reason."""
+    wanted = set(unended(containers))
+    todo = [each for each in containers if each.id in wanted and not is_reservation(each)]
+    if record.exists(app_dir):
+        record.append(app_dir, "stop", why=why, of=[each.id for each in todo], message=message)
+    together(lambda each: _stop(engine, each.id, grace_s), [each for each in todo if each.was_started])
+    together(lambda each: _mark(engine, each, MARKS.get(why, STOPPED)), todo)
+
+
+def _stop(engine: Engine, container: str, grace_s: float) -> None:
+    try:
+        engine.stop(container, grace_s)
+    except NotFound:
+        return
+    except Conflict:  # being removed
+        return
+
+
+def _mark(engine: Engine, container: Container, mark: str) -> None:
+    """The first mark stays; a name that cannot be changed is no reason to fail."""
+    if container.name.endswith((CANCELLED, TIMED_OUT, STOPPED)):
+        return
+    try:
+        engine.rename(container.id, container.name + mark)
+    except EngineUnreachable:
+        raise
+    except EngineError:  # gone, or somebody else was first
+        return
+
+
+def settle(engine: EngineView, app_id: str) -> AppView | None:
+    """Record how an app without a watcher ended, if it has; how it is now."""
+    seen, _ = look(engine, app_id)
+    app_dir = record.folder(app_id)
+    if seen is not None and seen.ended and not seen.live and not seen.settled:
+        conclude(app_dir, seen)
+    return seen
+
+
+def conclude(app_dir: str, seen: AppView) -> None:
+    """Write down how it ended; of several writers the first one counts."""
+    record.append(
+        app_dir,
+        "end",
+        state=seen.state,
+        message=seen.message,
+        code=seen.exit_code,
+        drift=seen.drift,
+        at=seen.ended_at,
+    )
+
+
+def take_back(engine: Engine, app_id: str, *, force: bool) -> bool:
+    """Remove all of an app: containers, volumes, its record. False when something of it runs.
+
+    Args:
+        force: what was started meanwhile goes as well.
+    """
+    if not remove_objects(engine, app_id, force=force):
+        return False
+    record.remove(record.folder(app_id))
+    return True
+
+
+def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
+    """As `take_back`, the record apart. The reservation goes last: until then nobody makes the app anew."""
+    found = own(engine, app_id)
+    replicas = [each for each in found if not is_reservation(each)]
+    if not force and any(each.was_started for each in replicas):
+        return False
+    try:
+        _remove(engine, replicas, force=force)
+        for volume in engine.volumes(f"{APP_ID}={app_id}"):
+            engine.remove_volume(volume.name)
+        _remove(engine, [each for each in found if is_reservation(each)], force=force)
+    except Conflict:  # started in this moment
+        return False
+    return True
+
+
+def _remove(engine: Engine, containers: Iterable[Container], *, force: bool) -> None:
+    together(lambda each: engine.remove(each.id, force=force), containers)

@@ -1,0 +1,333 @@
+"""The process that looks after one app in containers: what the engine does not do by itself.
+
+Run as `python -I -c '…; main()' APP_DIR` with the control socket at descriptor 0 and the app's lock at 3.
+Containers live without it: when it is killed they run on, and the next command that meets the app spawns
+another. It remembers nothing that is not in the journal or at the engine: it looks, decides, does one thing,
+and looks again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from launcher.schedulers.docker import network
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.labels import APP_ID, Labels
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.journal import Exit, Journal
+from launcher.schedulers.docker.records.record import Lock
+from launcher.schedulers.docker.state.replicas import is_reservation, roster, where
+from launcher.schedulers.docker.state.restarts import not_restarted
+from launcher.schedulers.docker.state.status import view
+from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching.client import LOCK_FD
+from launcher.schedulers.docker.watching.decide import Action, End, Leave, Restart, Start, Stop, decide
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from launcher.schedulers.docker.client.container import Container
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.events import Event, EventStream
+    from launcher.schedulers.docker.state.status import AppView
+
+CONTROL_FD = 0
+GIVE_UP_S = 600.0
+_LONGEST_PAUSE_S = 30.0
+_LATE_S = 0.5
+_DEADLY = ("2", "3", "9", "15")
+_BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
+
+
+class Watcher:
+    """From the client's first word to the end of the app."""
+
+    def __init__(self, engine: Engine, lock: Lock, orders: Mapping[str, Any], heard: Iterator[str]) -> None:
+        self._engine = engine
+        self._lock = lock
+        self._app_dir = lock.app_dir
+        self._app_id: str = orders["app_id"]
+        self._attached: bool = orders["attached"]
+        self._resumed: bool = orders["resumed"]
+        self._heard = heard
+        self._news: SimpleQueue[Event | Exception | str] = SimpleQueue()
+        self._known: dict[str, Container] = {}  # as inspected, until something happens to it
+        self._oom: set[str] = set()  # a busy engine tells of it in an event alone
+        self._by_hand: set[str] = set()  # stopped by nobody of us, and not seen to have ended yet
+        self._dead: set[str] = set()  # heard to have ended
+        self._restarts = True
+        self._orphaned = False  # whoever attached the app to itself has ended
+        self._roster: list[tuple[str, int]] = []
+
+    def run(self) -> None:
+        if not self._resumed and not self._submission():
+            return
+        if self._attached:
+            Thread(target=self._listen, daemon=True).start()
+        pause, since, connected = 0.1, time.monotonic(), False
+        while time.monotonic() - since < GIVE_UP_S:
+            try:
+                with self._engine.events(f"{APP_ID}={self._app_id}") as events:
+                    connected = True
+                    Thread(target=self._relay, args=(events,), daemon=True).start()
+                    self._follow()
+                return
+            except EngineUnreachable:
+                if connected:
+                    pause, since, connected = 0.1, time.monotonic(), False
+                self._by_hand.clear()  # an engine that ends stops everything: that is nobody's hand
+                self._dead.clear()
+                self._known.clear()
+                self._news = SimpleQueue() if not self._attached else self._news
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    # -- while it is submitted -----------------------------------------------------------------------------
+
+    def _submission(self) -> bool:
+        """Until all is started, by the client or in its place; False when the app was removed instead."""
+        going = False
+        for word in self._heard:
+            if word == "go":
+                going = True
+                record.append(self._app_dir, "go")
+            elif word == "started":
+                return True
+            elif word == "abort":
+                self._take_back(force=True)
+                return False
+        if going or not self._lock.is_valid:
+            return self._lock.is_valid  # the rest is started as soon as we look
+        return not self._take_back(force=False)
+
+    def _take_back(self, *, force: bool) -> bool:
+        """Remove the app; False when it was started, and is not to be removed then."""
+        if not force:  # its client was killed: the engine may still be making what that had asked for
+            if not stop.remove_objects(self._engine, self._app_id, force=False):
+                return False
+            time.sleep(_LATE_S)  # the lock is ours meanwhile: nobody makes the same app anew
+        return not self._lock.is_valid or stop.take_back(self._engine, self._app_id, force=force)
+
+    def _listen(self) -> None:
+        for _ in self._heard:
+            continue
+        self._news.put("parent")
+
+    # -- while it runs -------------------------------------------------------------------------------------
+
+    def _relay(self, events: EventStream) -> None:
+        """Hand on what the engine tells; the last thing is that it tells no more."""
+        news = self._news
+        try:
+            for event in events:
+                if not event.action.startswith(("exec_", "health_status", "top", "attach")):
+                    news.put(event)
+        except Exception as error:
+            news.put(error)
+
+    def _follow(self) -> None:
+        while self._lock.is_valid:
+            found = self._look()
+            told = record.journal(self._app_dir) or Journal()
+            told = self._note(found, told)
+            seen = view(found, told, roster=self._roster)
+            if self._orphaned and told.stop is None and seen is not None and not seen.ended:
+                message = "its parent process ended"
+                stop.stop(self._engine, self._app_dir, found, "parent", message, _grace(found))
+                continue
+            action = self._decide(seen, found, told)
+            if isinstance(action, (End, Leave)):
+                if isinstance(action, End) and seen is not None:
+                    stop.conclude(self._app_dir, seen)
+                return
+            self._act(action, found)
+
+    def _look(self) -> list[Container]:
+        listed = [each for each in stop.own(self._engine, self._app_id) if not is_reservation(each)]
+        if listed and not self._roster:
+            self._roster = roster(Labels(listed[0].labels))
+        # The list lags behind the events of a moment ago, inspect does not.
+        ask = [each.id for each in listed if each.id not in self._known]
+        self._known.update((each.id, each) for each in self._engine.inspect_all(ask))
+        return [self._known.get(each.id, each) for each in listed]
+
+    def _note(self, found: list[Container], told: Journal) -> Journal:
+        """Write down what ended, in case it is removed before the rest has, and whose doing that was."""
+        before = told.last_at
+        for each in found:
+            if not each.ended or not each.inspected or not_restarted(each, told):
+                continue
+            if each.exit_code in _BY_SIGNAL and each.id not in told.told:
+                self._hear_its_end(each.id)
+            if each.id in self._by_hand and each.id not in told.by_hand:
+                record.append(self._app_dir, "hand", id=each.id)
+            self._by_hand.discard(each.id)
+            role, k = where(each)
+            ended = exit_of(each, oom=each.oom or each.id in self._oom)
+            if told.exits.get((role, k)) != ended:
+                self._note_exit(role, k, ended)
+        found_now = record.journal(self._app_dir)
+        return told if found_now is None or found_now.last_at == before else found_now
+
+    def _hear_its_end(self, container: str) -> None:
+        """The engine may show an end before it tells of it, and tells first who sent the signal."""
+        deadline = time.monotonic() + _LATE_S
+        while container not in self._dead:
+            try:
+                self._take(self._news.get(timeout=max(0.0, deadline - time.monotonic())))
+            except Empty:  # it ended before we listened
+                self._dead.add(container)
+
+    def _note_exit(self, role: str, k: int, ended: Exit) -> None:
+        record.append(
+            self._app_dir,
+            "exit",
+            role=role,
+            k=k,
+            code=ended.code,
+            oom=ended.oom,
+            started_at=ended.started_at,
+            ended_at=ended.ended_at,
+            restarts=ended.restarts,
+        )
+
+    def _decide(self, seen: AppView | None, found: list[Container], told: Journal) -> Action:
+        labels = Labels(found[0].labels if found else {})
+        started = told.going_at or (seen.started_at if seen else None)
+        limit = labels.timeout_s
+        return decide(
+            seen,
+            found,
+            told,
+            retries=labels.retries,
+            deadline=started + limit if started and limit else None,
+            now=time.time(),
+            restarts=self._restarts and not told.adopted,
+        )
+
+    def _act(self, action: Action, found: list[Container]) -> None:
+        if isinstance(action, Stop):
+            self._stop(action, found)
+        elif isinstance(action, Restart):
+            self._restart(action)
+        elif isinstance(action, Start):
+            self._start(action.ids, found)
+        elif not isinstance(action, (End, Leave)):
+            self._wait(action.deadline)
+
+    def _stop(self, action: Stop, found: list[Container]) -> None:
+        message = action.message
+        if action.why == "timeout":
+            message = f"timed out after {Labels(found[0].labels).timeout_s} s"
+        told = record.journal(self._app_dir)
+        asked = told.grace_s if told else None  # whoever cancels it may give it another time
+        grace = _grace(found) if asked is None else asked
+        stop.stop(self._engine, self._app_dir, found, action.why, message, grace)
+        self._known.clear()
+
+    def _restart(self, action: Restart) -> None:
+        """Journal first: whoever comes after us when we are killed here goes on with it."""
+        grace = _grace(action.containers)
+        todo = self._engine.inspect_all(each.id for each in action.containers)
+        if not action.again and not record.append(
+            self._app_dir,
+            "restart",
+            role=action.role,
+            policy=action.policy,
+            was={each.id: each.started_at for each in todo},
+            again=[list(where(each)) for each in todo],
+        ):
+            self._restarts = False  # what cannot be counted is not done
+            return
+        live = [each for each in todo if each.live]
+        record.append(self._app_dir, "stop", why="restart", of=[each.id for each in live])
+        together(lambda each: self._engine.stop(each.id, grace), live)
+        self._start(tuple(each.id for each in todo), todo)
+
+    def _start(self, ids: tuple[str, ...], found: list[Container]) -> None:
+        self._known.clear()
+        told = record.journal(self._app_dir)
+        if told is not None and told.cancelled_by is not None:
+            return
+        try:
+            together(lambda made: network.start(self._engine, made), ids)
+        except NotFound:
+            return
+        except EngineUnreachable:
+            raise
+        except EngineError as error:
+            containers = stop.own(self._engine, self._app_id)
+            stop.stop(self._engine, self._app_dir, containers, "peer", str(error), _grace(found))
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def _wait(self, deadline: float | None) -> None:
+        """For the next thing to happen, or until `deadline`; asleep meanwhile."""
+        try:
+            self._take(self._news.get(timeout=None if deadline is None else max(0.0, deadline - time.time())))
+            while True:
+                self._take(self._news.get_nowait())
+        except Empty:
+            return
+
+    def _take(self, news: Event | Exception | str) -> None:
+        if isinstance(news, Exception):
+            raise news
+        if isinstance(news, str):
+            self._orphaned = True
+            return
+        self._known.pop(news.container_id, None)
+        deadly = news.action == "kill" and news.attributes.get("signal") in _DEADLY
+        if deadly or news.action == "stop":
+            told = record.journal(self._app_dir)
+            if told is None or news.container_id not in told.told:
+                self._by_hand.add(news.container_id)
+        elif news.action == "die":
+            self._dead.add(news.container_id)
+        elif news.action == "oom":
+            self._oom.add(news.container_id)
+        elif news.action == "start":
+            self._oom.discard(news.container_id)
+            self._dead.discard(news.container_id)
+            self._by_hand.discard(news.container_id)
+
+
+def _grace(containers: Sequence[Container]) -> float:
+    return Labels(containers[0].labels).grace_s if containers else 0.0
+
+
+def exit_of(container: Container, *, oom: bool) -> Exit:
+    return Exit(
+        code=container.exit_code or 0,
+        oom=oom,
+        started_at=container.started_at,
+        ended_at=container.ended_at,
+        restarts=container.restarts,
+    )
+
+
+def main() -> None:
+    app_dir = sys.argv[1]
+    for fd in (CONTROL_FD, LOCK_FD):
+        os.set_inheritable(fd, False)  # a helper of ssh that held the lock would pass for us
+    os.chdir("/")
+    lock = Lock(app_dir, LOCK_FD)
+    lock.sign()
+    lines = iter(os.fdopen(CONTROL_FD, "rb", closefd=False).readline, b"")
+    first = next(lines, None)
+    if first is None:
+        return
+    orders = json.loads(first)
+    sys.path[:] = orders["path"]
+    from launcher.schedulers.docker.client.engine import connect
+
+    Watcher(connect(), lock, orders, (json.loads(line)["op"] for line in lines)).run()
+    os._exit(0)  # somebody may wait for our end: tearing down what was imported would take its time

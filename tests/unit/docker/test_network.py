@@ -1,0 +1,67 @@
+"""The shared network under containers that outlive it, on the real engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.schedulers.docker import network
+from launcher.schedulers.docker.client.errors import NotFound
+from tests.unit.docker.engine_things import Bench
+
+
+@pytest.fixture
+def shared(own: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a shared network that is this test's alone."""
+    name = f"{own.token}-net"
+    monkeypatch.setattr(network, "NETWORK", name)
+    monkeypatch.setattr(network, "NETWORK_LABELS", own.labels())
+    return name
+
+
+def on(own: Bench, name: str, *command: str, k: int = 0) -> str:
+    return own.create(*command, k=k, HostConfig={"NetworkMode": name})
+
+
+def test_a_network_that_went_before_the_first_start_is_made_again(own: Bench, shared: str) -> None:
+    network.ensure(own.engine)
+    own.engine.remove_network(shared)
+    made = on(own, shared, "true")
+    network.start(own.engine, made)
+    assert own.ended(made).exit_code == 0
+
+
+def test_containers_that_ran_before_find_each_other_on_the_new_network(own: Bench, shared: str) -> None:
+    network.ensure(own.engine)
+    made = [
+        on(own, shared, "sh", "-c", "test -e /ran || { touch /ran; exit 3; }; exec sleep 1000", k=k)
+        for k in (0, 1)
+    ]
+    for each in made:
+        network.start(own.engine, each)
+        assert own.ended(each).exit_code == 3
+    own.engine.remove_network(shared)
+    for each in made:
+        network.start(own.engine, each)
+    asking = on(own, shared, "ping", "-c", "1", own.name(0), k=2)
+    network.start(own.engine, asking)
+    assert own.ended(asking).exit_code == 0
+
+
+def test_the_network_of_somebody_else_is_not_made(own: Bench, shared: str) -> None:
+    theirs = f"{own.token}-theirs"
+    own.engine.ensure_network(theirs, own.labels())
+    own.engine.remove_network(theirs)
+    made = on(own, theirs, "true")
+    with pytest.raises(NotFound, match=theirs):
+        network.start(own.engine, made)
+    assert own.engine.networks(own.label) == []
+
+
+def test_one_of_two_networks_is_taken_when_two_clients_made_it_at_once(own: Bench, shared: str) -> None:
+    network.ensure(own.engine)
+    body = {"Name": shared, "CheckDuplicate": False, "Labels": own.labels()}
+    own.engine._writer.post("/networks/create", "create a twin", json=body)
+    made = on(own, shared, "true")
+    network.start(own.engine, made)
+    assert own.ended(made).exit_code == 0
+    assert len(own.engine.networks(own.label)) == 1
