@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         ComponentNotFoundException,
         ComponentValidationException,
     )
-    from launcher.components.component_test_base import ComponentTestCase
     from launcher.components.finder import (
         CustomComponentsFinder,
         ModuleComponentsFinder,
@@ -52,7 +51,6 @@ _NAMES_OF = {
     "call": "ComponentArgs ComponentArgumentException ComponentResultException component_args_from_str "
     "materialize_appdef parse_args",
     "component": "Component ComponentNotFoundException ComponentValidationException",
-    "component_test_base": "ComponentTestCase",
     "finder": "CustomComponentsFinder ModuleComponentsFinder get_builtin_source get_component "
     "get_components module_relname",
     "help": "component_help get_fn_docstring",
@@ -72,7 +70,6 @@ __all__ = [
     "ComponentFunctionValidator",
     "ComponentNotFoundException",
     "ComponentResultException",
-    "ComponentTestCase",
     "ComponentValidationException",
     "CustomComponentsFinder",
     "DocstringValidator",

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from launcher.workspace.api import WorkspaceMixin
     from launcher.workspace.context import WorkspaceError, content_digest
     from launcher.workspace.directory import DirWorkspaceMixin, TmpDirWorkspaceMixin
-    from launcher.workspace.docker_workspace import DockerWorkspaceMixin
     from launcher.workspace.ignore import Ignore, read_ignore
     from launcher.workspace.projects import Workspace
     from launcher.workspace.triggers import trigger_digest
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DirWorkspaceMixin",
-    "DockerWorkspaceMixin",
     "Ignore",
     "TmpDirWorkspaceMixin",
     "Workspace",
@@ -32,7 +30,6 @@ __all__ = [
 
 _HOMES = {
     "DirWorkspaceMixin": "directory",
-    "DockerWorkspaceMixin": "docker_workspace",
     "Ignore": "ignore",
     "TmpDirWorkspaceMixin": "directory",
     "Workspace": "projects",

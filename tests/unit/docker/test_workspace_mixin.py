@@ -10,7 +10,8 @@ import pytest
 
 from launcher.runner import Runner
 from launcher.specs import AppDef, InvalidRunConfigException, Role
-from launcher.workspace import DockerWorkspaceMixin, WorkspaceError
+from launcher.workspace import WorkspaceError
+from launcher.workspace.docker_workspace import DockerWorkspaceMixin
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.registry import registry, tags
 from tests.unit.runner.engine import MemoryScheduler

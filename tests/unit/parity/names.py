@@ -112,9 +112,10 @@ COMPONENTS = {
     "StructuredNameArgument.parse_from": "name m= script= default_experiment_name=",
     "StructuredJArgument": "nnodes nproc_per_node",
     "StructuredJArgument.parse_from": "h j",
-    "ComponentTestCase": "",
-    "ComponentTestCase.validate": "",
-    "ComponentTestCase.run_component": "self component args scheduler_params scheduler= interval= timeout=",
+    "component_test_base.ComponentTestCase": "",
+    "component_test_base.ComponentTestCase.validate": "",
+    "component_test_base.ComponentTestCase.run_component": "self component args scheduler_params scheduler= "
+    "interval= timeout=",
 }
 
 SCHEDULERS = {
@@ -158,7 +159,7 @@ WORKSPACE = {
     "WorkspaceMixin.push_images": "self images_to_push",
     "DirWorkspaceMixin": "",
     "TmpDirWorkspaceMixin": "",
-    "DockerWorkspaceMixin": "",
+    "docker_workspace.DockerWorkspaceMixin": "",
     "walk_workspace": "fs path ignore_name=",
 }
 

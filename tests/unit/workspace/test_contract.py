@@ -18,13 +18,13 @@ from launcher.schedulers.docker.client.engine import connect
 from launcher.specs import Role
 from launcher.workspace import (
     DirWorkspaceMixin,
-    DockerWorkspaceMixin,
     TmpDirWorkspaceMixin,
     Workspace,
     WorkspaceError,
     WorkspaceMixin,
     walk_workspace,
 )
+from launcher.workspace.docker_workspace import DockerWorkspaceMixin
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 
