@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import StagedScheduler
 from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.staged import StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from launcher.schedulers.api import OnProgress
+    from launcher.schedulers.staged import OnImage
 
 ANY_SESSION = "launcher"
 
@@ -25,7 +25,7 @@ class Engines:
     """
 
     def __init__(
-        self, *, readonly: bool = False, take_over: bool = False, on_progress: OnProgress | None = None
+        self, *, readonly: bool = False, take_over: bool = False, on_progress: OnImage | None = None
     ) -> None:
         self._made: dict[tuple[str, str], StagedScheduler[Any]] = {}
         self._params = {"readonly": True} if readonly else {}

@@ -70,7 +70,7 @@ class Events:
         self._apps[about["app_id"]] = {**of_job(key), **about}
 
     def progress(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
-        """How far the images of an app are; see `launcher.schedulers.api.OnProgress`."""
+        """How far the images of an app are; see `launcher.schedulers.staged.OnImage`."""
         about = self._apps.get(app_id)
         if self._on_event is None or about is None:
             return

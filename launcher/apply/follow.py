@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
-from launcher.schedulers.api import StagedScheduler
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.ledger import Ledger
 

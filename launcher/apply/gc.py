@@ -10,7 +10,7 @@ from typing import Any
 from launcher.apply.engines import Engines
 from launcher.apply.settle import settle
 from launcher.errors import LauncherError
-from launcher.schedulers.api import Finished, StagedScheduler
+from launcher.schedulers.staged import Finished, StagedScheduler
 from launcher.state.ledger import Ledger
 
 

@@ -13,7 +13,8 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events
 from launcher.errors import SchedulerError
 from launcher.plan.step import Guard, Step
-from launcher.schedulers.api import BoundWorkspace, Reservation, StagedScheduler
+from launcher.schedulers.bound import BoundWorkspace
+from launcher.schedulers.staged import Reservation, StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.binding import bind, bind_cfg, bind_workspace

@@ -88,7 +88,7 @@ def _from_local(app: App) -> dict[str, Any]:
 
 def _from_engine(app: App) -> Attempt | None:
     from launcher.cli.apps import scheduler_of
-    from launcher.schedulers.api import StagedScheduler
+    from launcher.schedulers.staged import StagedScheduler
 
     scheduler = scheduler_of(app)
     return scheduler.attempt(app.app_id) if isinstance(scheduler, StagedScheduler) else None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from launcher.apply.gc import Collected
     from launcher.cli.console import Console
     from launcher.cli.render.tables import Cell
-    from launcher.schedulers.api import Finished
+    from launcher.schedulers.staged import Finished
 
 USAGE = "gc [OPTIONS]"
 HELP = """\

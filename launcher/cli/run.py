@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.runner import Runner
-    from launcher.schedulers.api import BoundWorkspace
+    from launcher.schedulers.bound import BoundWorkspace
     from launcher.specs import AppDef, Launch
 
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
@@ -191,7 +191,7 @@ def _workspace(launch: Launch, scheduler: str, runner: Runner) -> BoundWorkspace
         return None
     import os
 
-    from launcher.schedulers.api import BoundWorkspace
+    from launcher.schedulers.bound import BoundWorkspace
     from launcher.specs.binding import bind_workspace
 
     directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from launcher.schedulers.api import OnProgress, Scheduler
+    from launcher.schedulers.api import Scheduler
     from launcher.schedulers.registry import Factory
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.staged import OnImage
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.runopts import runopts
@@ -43,7 +44,7 @@ class Runner:
 
     Attributes:
         on_progress: called with app id ("" before there is one), kind and facts while images are pulled,
-            built and pushed; see `launcher.schedulers.api.OnProgress`. From any thread.
+            built and pushed; see `launcher.schedulers.staged.OnImage`. From any thread.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Runner:
         self._component_defaults = dict(component_defaults or {})
         self._params = {**(scheduler_params or {}), "detach": detach}
         self._schedulers: dict[str, Scheduler[Any]] = {}
-        self.on_progress: OnProgress | None = None
+        self.on_progress: OnImage | None = None
 
     def __enter__(self) -> Runner:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.api import Scheduler, StagedScheduler
+    from launcher.schedulers.api import Scheduler
     from launcher.schedulers.registry import (
         DEFAULT_SCHEDULERS,
         get_default_scheduler_name,
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         get_scheduler_factories,
     )
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.staged import StagedScheduler
 
 __all__ = [
     "DEFAULT_SCHEDULERS",
@@ -27,7 +28,7 @@ __all__ = [
 
 _HOMES = {
     "Scheduler": "api",
-    "StagedScheduler": "api",
+    "StagedScheduler": "staged",
     "DescribeAppResponse": "responses",
     "ListAppResponse": "responses",
     "Stream": "responses",

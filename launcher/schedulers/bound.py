@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from launcher.errors import SchedulerError
+
 
 class BoundWorkspace:
     """A folder of files that travels with an app.
@@ -16,3 +20,18 @@ class BoundWorkspace:
     def __init__(self, folder: str, digest: str) -> None:
         self.folder = folder
         self.digest = digest
+
+
+def bind_workspace(workspace: object) -> BoundWorkspace:
+    """A folder (its path, absolute or relative to the current one) with the digest of what it holds.
+
+    Raises WorkspaceError when it cannot be read, SchedulerError when it is nothing that can be a folder.
+    """
+    from launcher.workspace import content_digest
+
+    if isinstance(workspace, BoundWorkspace):
+        return workspace
+    if not isinstance(workspace, (str, os.PathLike)):
+        raise SchedulerError(f"a workspace is the path of a folder, not {workspace!r}")
+    folder = os.path.abspath(os.path.expanduser(os.fspath(workspace)))
+    return BoundWorkspace(folder, content_digest(folder))

@@ -44,9 +44,9 @@ FORBIDDEN = {
     "components": {"launcher.schedulers", "launcher.runner"},
     "apps": {"launcher"},
 }
-SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.responses", "launcher.schedulers.logs"}
-SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("appfolder", "checks", "devices", "ids", "pids")
+SHARED_BY_ENGINES = {
+    f"launcher.schedulers.{name}"
+    for name in "api staged bound responses logs appfolder checks devices ids pids".split()
 }
 
 

@@ -10,13 +10,13 @@ import time
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import Finished
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import apps
+from launcher.schedulers.staged import Finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

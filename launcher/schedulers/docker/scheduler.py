@@ -10,14 +10,14 @@ import time
 from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import Reservation, StagedScheduler
+from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from launcher.schedulers.api import BoundWorkspace, Finished
+    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.request.job import DockerJob
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.submit.submission import Submission
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.staged import Finished
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.dryrun import AppDryRunInfo

@@ -10,14 +10,14 @@ import time
 from _thread import allocate_lock
 
 from launcher import paths
-from launcher.schedulers.api import Reservation, StagedScheduler
 from launcher.schedulers.local import rundir
+from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from launcher.schedulers.api import DescribeAppResponse, Finished, ListAppResponse, Stream
+    from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.index import Index, Row
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.staged import Finished
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.dryrun import AppDryRunInfo

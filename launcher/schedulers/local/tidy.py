@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
-from launcher.schedulers.api import Finished
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import discard_ended
 from launcher.schedulers.local.index import Index
 from launcher.schedulers.local.observe import ENDED, bury, present_rows
+from launcher.schedulers.staged import Finished
 
 _PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone yet
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.apply.gc import Rule, chosen
-from launcher.schedulers.api import Finished
+from launcher.schedulers.staged import Finished
 
 DAY_S = 86400.0
 NOW = 100 * DAY_S

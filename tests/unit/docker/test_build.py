@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers.api import BoundWorkspace, bind_workspace
+from launcher.schedulers.bound import BoundWorkspace, bind_workspace
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.images.build import BASES, LABEL, bases, build_workspace, workspace_app
 from launcher.specs import AppDef, Role

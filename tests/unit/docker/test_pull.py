@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.api import bind_workspace
+from launcher.schedulers.bound import bind_workspace
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.images.build import build_workspace
 from launcher.specs import AppDef, Role

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from launcher.schedulers.api import BoundWorkspace
+    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Image
     from launcher.specs.app import AppDef, CfgVal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.api import bind_workspace
+from launcher.schedulers.bound import bind_workspace
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.images import build
 from launcher.specs.app import AppDef

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from launcher.schedulers.api import Reservation
 from launcher.schedulers.docker.records.owner import this_process
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import attempt_labels
 from launcher.schedulers.docker.submit.reserve import give_back, reserve
 from launcher.schedulers.docker.submit.submission import Submission
+from launcher.schedulers.staged import Reservation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
