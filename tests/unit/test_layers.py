@@ -44,10 +44,9 @@ FORBIDDEN = {
     "components": {"launcher.schedulers", "launcher.runner"},
     "apps": {"launcher"},
 }
-SHARED_BY_ENGINES = {
-    f"launcher.schedulers.{name}"
-    for name in "api staged bound responses logs appfolder checks devices ids pids".split()
-}
+SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
+SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
+SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "checks", "devices", "pids")}
 
 
 def module_of(path: Path) -> str:

@@ -1,0 +1,167 @@
+"""What plan and apply need of a scheduler: apps reserved, created, started, and observed meanwhile."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from launcher.schedulers.api import Scheduler, filter_regex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from datetime import datetime
+    from typing import Any, TypeVar
+
+    from launcher.schedulers.responses import Stream
+    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
+
+    T = TypeVar("T")
+
+    OnImage = Callable[[str, str, Mapping[str, Any]], None]
+    # App id, kind (pulling, pulled, building, built, pushing, pushed), and facts: `image` always, `done` and
+    # `total` in bytes or `line` where known. Called from any thread.
+else:
+    T = None
+
+
+class Reservation:
+    """An app id that is ours, from `reserve` to `start` or `abort`. Schedulers derive their own."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+
+    @property
+    def app_id(self) -> str:
+        """The id that the app will have."""
+        return self.attempt.app_id
+
+
+class Finished:
+    """An app that has ended and of which something is still there."""
+
+    __slots__ = ("app_id", "ended_at", "name", "own", "scheduler", "session")
+
+    def __init__(
+        self,
+        scheduler: str,
+        session: str,
+        app_id: str,
+        name: str,
+        ended_at: float,
+        *,
+        own: bool = True,
+    ) -> None:
+        self.scheduler = scheduler
+        self.session = session
+        self.app_id = app_id
+        self.name = name  # the job's, or the AppDef's
+        self.ended_at = ended_at  # seconds since the epoch; when it was made where nothing says
+        self.own = own  # whether this LAUNCHER_HOME has its record: an engine may be shared
+
+    @property
+    def handle(self) -> str:
+        """The app's handle, `SCHEDULER://SESSION/APP_ID`."""
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    def __repr__(self) -> str:
+        return f"<Finished {self.handle}>"
+
+
+class StagedScheduler(Scheduler[T]):
+    """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill.
+
+    Attributes:
+        take_over: an attempt that somebody on another machine is submitting counts as left behind.
+        on_progress: told how far images are while they are pulled, built and pushed.
+    """
+
+    take_over: bool = False
+    on_progress: OnImage | None = None
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The identity of the engine: a plan made against one engine is stale for another."""
+
+    @abstractmethod
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
+        """Every attempt of a job that has not settled, and the latest attempt of each of `keys`. Read-only.
+
+        Args:
+            settled: app ids whose outcome the caller knows; they are left out.
+        """
+
+    @abstractmethod
+    def attempt(self, app_id: str) -> Attempt | None:
+        """One recorded attempt with its present state, None when it is unknown. Writes nothing."""
+
+    def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
+        """Block until the attempt has ended; None when it is unknown. After `timeout_s`, as it is then."""
+        self.wait(app_id, timeout_s)
+        return self.attempt(app_id)
+
+    @abstractmethod
+    def reserve(self, attempt: Attempt) -> Reservation:
+        """Take the attempt's app id, atomically.
+
+        What a dead owner left under this id is resumed when its digest is the same, else removed first.
+        Raises ReservedError, which names the owner, when the id is taken.
+        """
+
+    @abstractmethod
+    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        """Make every object of the attempt and check all that can be checked; nothing is started.
+
+        Args:
+            app, cfg: already bound (`launcher.specs.binding`); the app id is filled in here.
+        """
+
+    @abstractmethod
+    def start(self, reservation: Reservation) -> None:
+        """Start it; returns when every replica was seen to start.
+
+        Raises StartError when one cannot; then the whole attempt was taken back.
+        """
+
+    @abstractmethod
+    def abort(self, reservation: Reservation) -> None:
+        """Remove everything that this reservation made. May be called twice."""
+
+    def log_iter(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        regex: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterator[str]:
+        """Lines as text; bytes that are no UTF-8 become U+FFFD. Times without a zone are local time."""
+        from launcher.schedulers import logs
+
+        replica, follow = (role_name, k), should_tail
+        lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
+        return filter_regex(regex, lines) if regex else lines
+
+    @abstractmethod
+    def reap(self) -> list[Attempt]:
+        """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new."""
+
+    # Tidying up; who keeps nothing of an app after its end has nothing to do here
+
+    def finished(self) -> list[Finished]:
+        """The apps that have ended and of which something is still there: records, containers, logs."""
+        return []
+
+    def remove(self, app_id: str) -> None:
+        """Remove all that is left of an app that has ended; one that is gone already is no error.
+
+        Raises SchedulerError when it has not ended.
+        """
+
+    def sweep(self) -> list[str]:
+        """Remove what apps shared and none uses any more; what was removed, in words."""
+        return []
