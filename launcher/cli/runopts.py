@@ -21,10 +21,17 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
+    from launcher.errors import LauncherError
     from launcher.schedulers import get_scheduler, get_scheduler_factories
 
-    names = [args.scheduler] if args.scheduler else list(get_scheduler_factories())
-    found = {name: _options(get_scheduler(name, "launcher")) for name in names}
+    found = {}
+    for name in [args.scheduler] if args.scheduler else get_scheduler_factories():
+        try:
+            found[name] = _options(get_scheduler(name, "launcher"))
+        except LauncherError as error:  # a plug-in whose package is broken must not hide the others
+            if args.scheduler:
+                raise
+            console.warn(str(error))
     if args.json:
         from json import dumps
 

@@ -46,15 +46,13 @@ def run(args: Any, console: Console) -> int:
 
 def _about(name: str) -> dict[str, Any]:
     """Whether it can be planned, and what it says of itself; why not, when it cannot be loaded."""
+    from launcher.errors import LauncherError
     from launcher.schedulers import StagedScheduler, get_scheduler
 
     try:
         scheduler = get_scheduler(name, "launcher")
-    except (
-        ImportError,
-        AttributeError,
-    ) as error:  # a plug-in whose package is broken must not hide the others
-        return {"apply": False, "about": f"cannot be loaded: {error}"}
+    except LauncherError as error:  # a plug-in whose package is broken must not hide the others
+        return {"apply": False, "about": str(error)}
     lines = (_factory_doc(name) or type(scheduler).__doc__ or "").strip().splitlines()
     return {"apply": isinstance(scheduler, StagedScheduler), "about": lines[0] if lines else ""}
 

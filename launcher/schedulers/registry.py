@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping
 
+from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.api import Scheduler
 
 TYPE_CHECKING = False
@@ -71,14 +72,26 @@ def _deferred(home: str) -> Factory:
 
 
 def _entry_points(group: str) -> dict[str, Factory]:
-    """Factories that installed packages offer; each is loaded when it is called."""
+    """Factories that installed packages offer; each is loaded when it is called.
+
+    Calling one raises SchedulerError when it cannot be loaded, or raises anything that is no LauncherError.
+    """
     from importlib.metadata import entry_points
 
     def deferred(point: Any) -> Factory:
         def factory(session_name: str, **params: Any) -> Scheduler[Any]:
-            loaded = point.load()
-            # An entry point may name a module, as TorchX allowed: then its create_scheduler is meant.
-            made: Scheduler[Any] = getattr(loaded, "create_scheduler", loaded)(session_name, **params)
+            try:
+                loaded = point.load()
+                # An entry point may name a module, as TorchX allowed: then its create_scheduler is meant.
+                made: Scheduler[Any] = getattr(loaded, "create_scheduler", loaded)(session_name, **params)
+            except LauncherError:
+                raise
+            except (Exception, SystemExit) as error:
+                why = f"{type(error).__name__}: {error}"
+                raise SchedulerError(
+                    f"the scheduler `{point.name}` cannot be loaded from {point.value}: {why}",
+                    hint=f"the installed package that offers it (entry point of {group}) is broken",
+                ) from error
             return made
 
         return factory
@@ -97,7 +110,10 @@ def get_default_scheduler_name() -> str:
 
 
 def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]:
-    """A scheduler by its name. Raises UnknownSchedulerException with the nearest name."""
+    """A scheduler by its name.
+
+    Raises UnknownSchedulerException with the nearest name, SchedulerError for a plug-in that is broken.
+    """
     factories = get_scheduler_factories()
     if name not in factories:
         from launcher.specs.handle import UnknownSchedulerException

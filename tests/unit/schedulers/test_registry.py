@@ -8,25 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from launcher.errors import SchedulerError
+from launcher.runner import get_runner
 from launcher.schedulers import get_default_scheduler_name, get_scheduler, get_scheduler_factories
 from launcher.specs import UnknownSchedulerException
+from tests.unit.schedulers.plugins import scheduler_plugins
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed package that offers a scheduler `extra`, a module as one, and one by a name of ours."""
-    module = "def create_scheduler(session, **params): return session, params\n"
-    (tmp_path / "extra_scheduler.py").write_text(module)
-    info = tmp_path / "extra-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: extra\nVersion: 1.0\n")
-    points = [
-        "extra = extra_scheduler:create_scheduler",
-        "module = extra_scheduler",
-        "local_cwd = extra_scheduler",
-    ]
-    (info / "entry_points.txt").write_text("\n".join(["[launcher.schedulers]", *points]))
-    monkeypatch.syspath_prepend(str(tmp_path))
+    points = {"extra": "extra_scheduler:create_scheduler", "module": "extra_scheduler"}
+    scheduler_plugins(tmp_path, monkeypatch, **points, local_cwd="extra_scheduler")
 
 
 def test_local_cwd_is_the_default() -> None:
@@ -61,6 +54,30 @@ def test_an_entry_point_does_not_take_a_name_of_ours() -> None:
 @pytest.mark.usefixtures("plugin")
 def test_ours_can_be_skipped() -> None:
     assert set(get_scheduler_factories(skip_defaults=True)) == {"local_cwd", "extra", "module"}
+
+
+def test_without_plug_ins_nothing_is_left_of_what_is_skipped() -> None:
+    assert dict(get_scheduler_factories(group="launcher.none", skip_defaults=True)) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("no_such_module:create", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("extra_scheduler:gone", "AttributeError: module 'extra_scheduler' has no attribute 'gone'"),
+        ("extra_scheduler:fails", "OSError: no cluster"),
+    ],
+)
+def test_a_broken_plug_in_is_one_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, why: str
+) -> None:
+    scheduler_plugins(tmp_path, monkeypatch, broken=value)
+    said = f"the scheduler `broken` cannot be loaded from {value}: {why}"
+    for ask in (lambda: get_scheduler("broken", "s"), lambda: get_runner().scheduler_run_opts("broken")):
+        with pytest.raises(SchedulerError) as error:
+            ask()
+        assert str(error.value) == said
+        assert "launcher.schedulers" in str(error.value.hint)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
