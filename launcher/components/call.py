@@ -57,13 +57,13 @@ class Arguments(NamedTuple):
 def materialize_appdef(
     cmpnt_fn: Component,
     cmpnt_args: Sequence[str],
-    cmpnt_defaults: Mapping[str, str] | None = None,
+    cmpnt_defaults: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> AppDef:
     """The app that a component makes of the words behind its name: `["--msg", "hi"]`.
 
     Args:
-        cmpnt_defaults: parameter → text, from configuration files.
+        cmpnt_defaults: parameter → value, from configuration files; text may stand for any type.
         config: parameter → value, from a document; text may stand for any type.
 
     Raises ComponentArgumentException, ComponentSignatureException; ComponentResultException, a TypeError,
@@ -76,7 +76,7 @@ def materialize_appdef(
 def component_args_from_str(
     cmpnt_fn: Component,
     cmpnt_args: Sequence[str],
-    cmpnt_args_defaults: Mapping[str, str] | None = None,
+    cmpnt_args_defaults: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> ComponentArgs:
     """The words behind a component's name as arguments of the call. See `materialize_appdef`."""
@@ -87,7 +87,7 @@ def component_args_from_str(
 def parse_args(
     cmpnt_fn: Component,
     cmpnt_args: Sequence[str],
-    cmpnt_defaults: Mapping[str, str] | None = None,
+    cmpnt_defaults: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Namespace:
     """The words behind a component's name by parameter, each of its type. See `materialize_appdef`."""
@@ -131,11 +131,11 @@ def _parsed(
     function: Component,
     parameters: Parameters,
     words: Sequence[str],
-    defaults: Mapping[str, str] | None,
+    defaults: Mapping[str, Any] | None,
     config: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    assigned = assign(words, parameters)
     name = getattr(function, "__name__", "component")
+    assigned = assign(_checked_words(name, words), parameters)
     if assigned.wants_help:
         from launcher.components.help import component_help
 
@@ -146,16 +146,31 @@ def _parsed(
     texts: dict[str, str | list[str]] = {**assigned.texts}
     if assigned.rest is not None:
         texts.update({p.name: assigned.rest for p in parameters.values() if p.is_rest})
-    for defaulted, text in (defaults or {}).items():
+    configured: dict[str, Any] = {}
+    for defaulted, value in (defaults or {}).items():
         if defaulted not in parameters:
             problems.append(_unknown(defaulted, parameters, ", and configuration sets it"))
         elif defaulted not in texts and defaulted not in values:
-            texts[defaulted] = text
+            configured[defaulted] = value
+    values.update(_from_values(parameters, configured, problems))
     values.update(_from_texts(parameters, texts, problems))
     completed = _completed(parameters, values, problems)
     if problems:
         raise ComponentArgumentException(name, problems)
     return completed
+
+
+def _checked_words(component: str, words: Sequence[str]) -> Sequence[str]:
+    """A text is a sequence too, of its letters: nobody means those."""
+    if (
+        isinstance(words, Sequence)
+        and not isinstance(words, str)
+        and all(isinstance(word, str) for word in words)
+    ):
+        return words
+    hint = 'for example ["--msg", "hello"]; the Runner also takes a dict, a value for each argument'
+    message = f"arguments are a list of words, got {words!r}"
+    raise ComponentArgumentException(component, [ArgumentProblem("", "wrong-type", message, hint)])
 
 
 def _from_values(

@@ -35,8 +35,8 @@ class ComponentTestCase(unittest.TestCase):
     def run_component(
         self,
         component: Callable[..., AppDef],
-        args: Sequence[str],
-        scheduler_params: Mapping[str, Any] | None,
+        args: Mapping[str, Any] | Sequence[str] | None = None,
+        scheduler_params: Mapping[str, Any] | None = None,
         scheduler: str = "local_cwd",
         interval: float = 0.1,
         timeout: float = 1,
@@ -44,10 +44,16 @@ class ComponentTestCase(unittest.TestCase):
         """Run a component; its status when it has ended, or as it is after `timeout` seconds.
 
         Args:
+            args: its arguments by name, as for a call (`component(**args)`), or the words of a command line.
+            scheduler_params: keywords for the schedulers, as `get_runner` takes them.
             interval: kept for callers of old; nothing is asked again and again.
         """
         from launcher.runner import get_runner
 
         with get_runner(**(scheduler_params or {})) as runner:
-            handle = runner.run(materialize_appdef(component, args), scheduler)
+            if args is None or isinstance(args, Mapping):
+                app = component(**(args or {}))
+            else:
+                app = materialize_appdef(component, args)
+            handle = runner.run(app, scheduler)
             return runner.wait(handle, interval, timeout_s=timeout)

@@ -23,12 +23,12 @@ def get_fn_docstring(fn: Callable[..., object]) -> tuple[str, dict[str, str]]:
 
 
 def component_help(
-    name: str, function: Callable[..., object], defaults: Mapping[str, str] | None = None
+    name: str, function: Callable[..., object], defaults: Mapping[str, Any] | None = None
 ) -> str:
     """The help of a component as text, each argument with its type and default, ends in a newline.
 
     Args:
-        defaults: parameter → text from configuration; they stand in the place of the signature's.
+        defaults: parameter → value from configuration; they stand in the place of the signature's.
     """
     description, _ = get_fn_docstring(function)
     parameters = parameters_of(function).values()
@@ -47,7 +47,7 @@ def _usage(parameter: Parameter) -> str:
     return word if parameter.is_required else f"[{word}]"
 
 
-def _entry(parameter: Parameter, default: str | None) -> list[str]:
+def _entry(parameter: Parameter, default: Any) -> list[str]:
     dashes = "" if parameter.is_rest else "-" if len(parameter.name) == 1 else "--"
     both = f"-{parameter.name}, --{parameter.name}" if dashes == "-" else dashes + parameter.name
     lines = [f"  {both} {type_name(parameter.type)}{_default(parameter, default)}"]
@@ -56,13 +56,15 @@ def _entry(parameter: Parameter, default: str | None) -> list[str]:
     return lines
 
 
-def _default(parameter: Parameter, default: str | None) -> str:
+def _default(parameter: Parameter, default: Any) -> str:
     if default is not None:
-        return f" (default: {default})"
+        return f" (default: {shown_default(default)})"
     if parameter.is_required:
         return " (required)"
     if parameter.is_rest or parameter.default is None:
         return ""
+    if isinstance(parameter.default, (dict, list, tuple)) and not parameter.default:
+        return " (default: empty)"
     return f" (default: {shown_default(parameter.default)})"
 
 
@@ -71,7 +73,7 @@ def shown_default(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value)) or "''"
+        return ",".join(map(str, value))
     if isinstance(value, dict):
-        return ",".join(f"{key}={inner}" for key, inner in value.items()) or "''"
+        return ",".join(f"{key}={inner}" for key, inner in value.items())
     return str(value) if value != "" else "''"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CONFIG_FILE = "launcher.toml"
 ENV_CONFIG = "LAUNCHER_CONFIG"
 SECTIONS = ("schedulers", "components", "cli")
+_SINGULAR = {"scheduler": "schedulers", "component": "components"}
+"""Other names of sections; TorchX's files speak of one `component`."""
 _COMMANDS = {"run": ("scheduler", "workspace")}
 """Command → what its table `[cli.COMMAND]` may hold."""
 
@@ -69,12 +71,25 @@ def apply(scheduler: str, cfg: MutableMapping[str, CfgVal], dirs: Iterable[str] 
 
 
 def load_sections(prefix: str, dirs: Iterable[str] | None = None) -> dict[str, Table]:
-    """The tables below `prefix` (components, cli, schedulers), by name; per key the first file wins."""
+    """The tables below `prefix` (components, or component; cli; schedulers), by name.
+
+    Per key the first file wins. Raises ConfigError for another prefix, with the nearest.
+    """
     merged: dict[str, Table] = {}
+    section = _section(prefix)
     for path in find_configs(dirs):
-        for name, table in _read(path).tables(prefix).items():
+        for name, table in _read(path).tables(section).items():
             merged[name] = {**table, **merged.get(name, {})}
     return merged
+
+
+def _section(prefix: str) -> str:
+    section = _SINGULAR.get(prefix, prefix)
+    if section not in SECTIONS:
+        from launcher.specs.text import did_you_mean
+
+        raise ConfigError(f"configuration has no tables `{prefix}`", hint=did_you_mean(prefix, SECTIONS))
+    return section
 
 
 def get_configs(prefix: str, name: str, dirs: Iterable[str] | None = None) -> Table:
@@ -98,17 +113,30 @@ def dump(
 ) -> None:
     """Write a table of run options per scheduler: defaults as comments, what is required to be filled in.
 
-    Reading the file back changes nothing until somebody edits it.
-    Raises UnknownSchedulerException before anything is written.
-    """
-    from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
+    Reading the file back changes nothing until somebody edits it. Of all schedulers, one whose package is
+    broken becomes a comment.
 
-    names = list(get_scheduler_factories()) if schedulers is None else list(schedulers)
-    found = [(name, get_scheduler(name, session or "launcher").run_opts()) for name in names]
-    for number, (name, opts) in enumerate(found):
-        f.write("\n" if number else "")
-        f.write(f"[schedulers.{_key(name)}]\n")
-        f.writelines(_option_line(key, opt) for key, opt in opts if opt.is_required or not required_only)
+    Raises UnknownSchedulerException, a ValueError, and SchedulerError for one that was named and
+    is broken; both before anything is written.
+    """
+    from launcher.schedulers.registry import get_scheduler_factories
+
+    chosen = get_scheduler_factories() if schedulers is None else schedulers
+    parts = [_dumped(name, session or "launcher", required_only, schedulers is None) for name in chosen]
+    f.write("\n".join(parts))
+
+
+def _dumped(name: str, session: str, required_only: bool, may_be_broken: bool) -> str:
+    from launcher.schedulers.registry import get_scheduler
+
+    try:
+        opts = get_scheduler(name, session).run_opts()
+    except SchedulerError as error:
+        if not may_be_broken:
+            raise
+        return f"# {' '.join(str(error).split())}\n"
+    lines = [_option_line(key, opt) for key, opt in opts if opt.is_required or not required_only]
+    return f"[schedulers.{_key(name)}]\n" + "".join(lines)
 
 
 class _Source:

@@ -39,8 +39,11 @@ class MalformedAppHandleException(LauncherError, ValueError):
         self.app_handle = app_handle
 
 
-class UnknownSchedulerException(LauncherError, KeyError):
-    """No scheduler goes by that name. `known` are the names that do."""
+class UnknownSchedulerException(LauncherError, KeyError, ValueError):
+    """No scheduler goes by that name. `known` are the names that do.
+
+    A KeyError and a ValueError: TorchX's runner raises the one, its `config.dump` the other.
+    """
 
     def __init__(self, scheduler_backend: str, known: Iterable[str] = ()) -> None:
         super().__init__(
@@ -63,10 +66,10 @@ class UnknownAppException(LauncherError):
 def parse_app_handle(app_handle: AppHandle) -> ParsedAppHandle:
     """Take a handle apart: "local_cwd://vision.prod/train-7-k3fwx".
 
-    The session may be empty; neither it nor the app id holds a slash.
+    The session may be empty; neither it nor the app id holds a slash, and there is no blank around a handle.
     Raises MalformedAppHandleException.
     """
-    if not isinstance(app_handle, str):
+    if not isinstance(app_handle, str) or app_handle != app_handle.strip():
         raise MalformedAppHandleException(repr(app_handle))
     backend, scheme, rest = app_handle.partition("://")
     session, slash, app_id = rest.partition("/")

@@ -174,6 +174,19 @@ def test_a_configured_argument_that_there_is_not_is_said_to_be_of_configuration(
         given(rest, "--first=a", defaults={"lost": "b"})
 
 
+def test_a_configured_default_may_be_a_value_of_its_type():
+    assert given(rest, "--first=a", defaults={"x": 3, "args": ["b c", "d"]})["x"] == 3
+    with pytest.raises(ComponentArgumentException, match="`x`: want int, got a list"):
+        given(rest, "--first=a", defaults={"x": [3]})
+
+
+@pytest.mark.parametrize("words", ["--first a", None, {"first": "a"}, ["--x", 3]])
+def test_what_is_no_list_of_words_is_refused(words):
+    for call in (parse_args, materialize_appdef):
+        with pytest.raises(ComponentArgumentException, match="arguments are a list of words, got "):
+            call(rest, words)
+
+
 def test_a_document_gives_values_of_their_types():
     config = {"text": "t", "maybe_number": 3, "rate": 1, "sizes": {"a": 1}, "pair": ["b", 2], "flag": True}
     got = given(every, config=config)
@@ -257,6 +270,17 @@ def test_help_shows_every_argument_and_ends(capsys):
     assert "-x, --x int (default: 0)" in shown
     assert "--last str (default: y)" in shown
     assert "rest TIP" in shown
+
+
+def test_help_of_an_empty_default_says_so(capsys):
+    def f(text: str = "", sizes: dict[str, int] = {}, words: tuple[str, ...] = ()) -> AppDef: ...  # noqa: B006
+
+    with pytest.raises(SystemExit):
+        materialize_appdef(f, ["--help"])
+    shown = capsys.readouterr().out
+    assert "--text str (default: '')" in shown
+    assert "--sizes dict[str, int] (default: empty)" in shown
+    assert "--words tuple[str, …] (default: empty)" in shown
 
 
 def test_h_is_free_for_a_component():

@@ -19,6 +19,13 @@ class _Tests(ComponentTestCase):
         status = self.run_component(utils.echo, ["--msg", "hi"], None, timeout=60)
         assert status.state == AppState.SUCCEEDED
 
+    def test_echo_by_name(self):
+        status = self.run_component(utils.echo, {"msg": "hi", "num_replicas": 2}, timeout=60)
+        assert [len(role.replicas) for role in status.roles] == [2]
+
+    def test_echo_without_arguments(self):
+        assert self.run_component(utils.echo, timeout=60).state == AppState.SUCCEEDED
+
     def test_helper(self):
         self.validate(dist, "get_role_name")
 
@@ -28,8 +35,8 @@ def outcome(name):
 
 
 def test_a_component_passes(capfd):
-    found = [outcome(name) for name in ("test_ddp", "test_echo")]
-    assert [one.errors + one.failures for one in found] == [[], []]
+    found = [outcome(name) for name in dir(_Tests) if name.startswith(("test_ddp", "test_echo"))]
+    assert [one.errors + one.failures for one in found] == [[], [], [], []]
 
 
 def test_what_is_no_component_does_not():

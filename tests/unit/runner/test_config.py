@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.runner import config
+from launcher.errors import SchedulerError
+from launcher.runner import config, get_runner
 from launcher.specs import UnknownSchedulerException
+from tests.unit.schedulers.plugins import scheduler_plugins
 
 
 @pytest.fixture
@@ -70,6 +72,23 @@ def test_sections_are_merged_key_by_key(project: Path, tmp_path: Path) -> None:
     write(project, '[components."dist.ddp"]\nj = "2x2"\n')
     assert config.load_sections("components") == {"dist.ddp": {"j": "2x2", "cpu": 4}, "mine": {"x": "y"}}
     assert config.get_configs("components", "none") == {}
+
+
+def test_sections_of_components_go_into_a_runner_under_the_name_that_torchx_has(project: Path) -> None:
+    write(project, '[components."utils.echo"]\nmsg = "from the file"\nnum_replicas = 3\n')
+    defaults = config.load_sections(prefix="component")
+    assert config.get_configs("component", "utils.echo") == defaults["utils.echo"]
+    assert config.get_config("component", "utils.echo", "num_replicas") == 3
+    with get_runner(component_defaults=defaults) as runner:
+        info = runner.dryrun_component("utils.echo", [], "local_cwd")
+    (role,) = info._app.roles
+    assert (role.args, role.num_replicas) == (["from the file"], 3)
+
+
+def test_an_unknown_prefix_is_refused_with_the_nearest(project: Path) -> None:
+    with pytest.raises(config.ConfigError, match="no tables `compnents`") as error:
+        config.load_sections("compnents")
+    assert error.value.hint == "did you mean `components`?"
 
 
 def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> None:
@@ -139,6 +158,20 @@ def test_a_dump_with_its_comments_taken_off_gives_the_defaults(project: Path) ->
 
 def test_an_unknown_scheduler_leaves_a_dump_unwritten() -> None:
     written = io.StringIO()
-    with pytest.raises(UnknownSchedulerException):
+    with pytest.raises(UnknownSchedulerException) as error:
         config.dump(written, ["local_cwd", "no-such"])
+    assert isinstance(error.value, ValueError), "as users of TorchX catch it"
     assert written.getvalue() == ""
+
+
+def test_a_broken_scheduler_is_a_comment_in_a_dump_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler_plugins(tmp_path, monkeypatch, broken="no_such_module:create")
+    written = io.StringIO()
+    config.dump(written)
+    assert "# the scheduler `broken` cannot be loaded" in written.getvalue()
+    assert "[schedulers.local_dir]" in written.getvalue()
+    config.load("local_cwd", io.StringIO(written.getvalue()), {})
+    with pytest.raises(SchedulerError, match="broken"):
+        config.dump(written, ["broken"])
