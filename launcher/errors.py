@@ -32,7 +32,7 @@ class LauncherError(Exception):
 
     Args:
         message: what is wrong, in one or more lines, without a trailing full stop.
-        hint: what would be right, or what to do next.
+        hint: what would be right, or what to do next. Tracebacks show it as well, on Python 3.11 and above.
     """
 
     exit_code = 1
@@ -40,6 +40,8 @@ class LauncherError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.__notes__ = [f"hint: {hint}"]
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

@@ -51,7 +51,7 @@ def _plugins() -> dict[str, Callable[[], Resource]]:
     def make(entry_point: EntryPoint) -> Resource:
         try:
             made: Resource = entry_point.load()()
-        except (ImportError, AttributeError) as error:
+        except (Exception, SystemExit) as error:
             raise UnknownResourceException(
                 f"the resource `{entry_point.name}` cannot be loaded from {entry_point.value}: {error}"
             ) from error
@@ -68,9 +68,10 @@ class _NamedResources:
         try:
             make = _factories()[name]
         except KeyError:
-            raise UnknownResourceException(
-                f"there is no named resource `{name}`", hint=did_you_mean(name, _factories())
-            ) from None
+            # In the message, not as a hint: whoever catches a KeyError prints its text.
+            known = did_you_mean(str(name), _factories()) or ""
+            message = f"there is no named resource `{name}`"
+            raise UnknownResourceException(f"{message}. {known[:1].upper()}{known[1:]}") from None
         return make()
 
     def __contains__(self, name: object) -> bool:

@@ -141,8 +141,9 @@ def test_an_unknown_name_is_a_key_error_with_the_nearest():
     with pytest.raises(KeyError) as caught:
         named_resources["gpu.smal"]
     assert isinstance(caught.value, LauncherError)
-    assert str(caught.value) == "there is no named resource `gpu.smal`"
-    assert caught.value.hint == "did you mean `gpu.small`?"
+    assert str(caught.value) == "there is no named resource `gpu.smal`. Did you mean `gpu.small`?"
+    with pytest.raises(KeyError, match=r"There are: .*gpu\.small"):
+        named_resources["zzzzzz"]
 
 
 @pytest.mark.usefixtures("plugins")
