@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.errors import LauncherError
 from launcher.runner.runner import Runner
 
 TYPE_CHECKING = False
@@ -10,11 +11,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEFAULT_SESSION = "launcher"
+_KNOWN = ("name", "component_defaults", "detach", "readonly")
+"""The keywords of our own that a caller may misspell; a plug-in's scheduler may want any other."""
 
 
 def get_runner(
     name: str | None = None,
-    component_defaults: Mapping[str, Mapping[str, str]] | None = None,
+    component_defaults: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     detach: bool = False,
     **scheduler_params: Any,
@@ -29,12 +32,16 @@ def get_runner(
 
     Args:
         name: the session in the handles of its apps; `launcher` without it.
-        component_defaults: component name → parameter → text; see `launcher.runner.config`.
+        component_defaults: component name → parameter → value, such as
+            `launcher.runner.config.load_sections("component")`.
         detach: whether apps outlive this process.
         scheduler_params: keywords for every scheduler's factory.
 
     Nothing is read from configuration files here, and no scheduler is made before it is used.
+
+    Raises LauncherError for a keyword that is all but one of ours: it would be ignored in silence.
     """
+    _check_spelling(scheduler_params)
     from launcher.schedulers.registry import get_scheduler_factories
 
     return Runner(
@@ -44,3 +51,14 @@ def get_runner(
         scheduler_params,
         detach=detach,
     )
+
+
+def _check_spelling(params: Mapping[str, Any]) -> None:
+    unknown = [name for name in params if name not in _KNOWN]
+    if not unknown:
+        return
+    from difflib import get_close_matches
+
+    for name in unknown:
+        for meant in get_close_matches(name.lower(), _KNOWN, n=1, cutoff=0.8):
+            raise LauncherError(f"get_runner has no keyword `{name}`", hint=f"did you mean `{meant}`?")

@@ -51,7 +51,7 @@ class Runner:
         self,
         name: str,
         scheduler_factories: Mapping[str, Factory],
-        component_defaults: Mapping[str, Mapping[str, str]] | None = None,
+        component_defaults: Mapping[str, Mapping[str, Any]] | None = None,
         scheduler_params: Mapping[str, Any] | None = None,
         *,
         detach: bool = False,
@@ -100,7 +100,13 @@ class Runner:
         See `dryrun` for the arguments and for what is refused. Raises SchedulerError when the app cannot be
         started; then nothing of it is left.
         """
-        return self.schedule(self.dryrun(app, scheduler, cfg, workspace, parent_run_id))
+        if not workspace:
+            return self.schedule(self.dryrun(app, scheduler, cfg, None, parent_run_id))
+        from launcher.schedulers.workspaces import built_with
+
+        engine, launched, options = self._checked(app, scheduler, cfg, parent_run_id)
+        self._show_progress(engine)
+        return self._handle(scheduler, engine.schedule(built_with(engine, launched, options, workspace)))
 
     def run_component(
         self,
@@ -112,8 +118,8 @@ class Runner:
         parent_run_id: str | None = None,
     ) -> str:
         """Submit the app that a component makes and return its handle. See `dryrun_component`."""
-        info = self.dryrun_component(component, component_args, scheduler, cfg, workspace, parent_run_id)
-        return self.schedule(info)
+        app = self._app_of(component, component_args)
+        return self.run(app, scheduler, cfg, workspace, parent_run_id)
 
     def dryrun_component(
         self,
@@ -128,19 +134,20 @@ class Runner:
 
         Args:
             component: `utils.echo`, the name of one that a package registered, or `file.py:function`.
-            component_args: the words of a command line, or a value per parameter.
+            component_args: the words of a command line (a list), or a value per parameter (a dict).
 
         Raises ComponentNotFoundException, ComponentValidationException, ComponentArgumentException, what the
         component itself raises, and what `dryrun` does.
         """
+        app = self._app_of(component, component_args)
+        return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
+
+    def _app_of(self, component: str, arguments: Sequence[str] | Mapping[str, Any]) -> AppDef:
         from launcher.components import get_component, materialize_appdef
 
-        words, values = (
-            ([], component_args) if isinstance(component_args, Mapping) else (component_args, None)
-        )
+        words, values = ([], arguments) if isinstance(arguments, Mapping) else (arguments, None)
         defaults = self._component_defaults.get(component)
-        app = materialize_appdef(get_component(component).fn, words, defaults, values)
-        return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
+        return materialize_appdef(get_component(component).fn, words, defaults, values)
 
     def dryrun(
         self,
@@ -162,15 +169,7 @@ class Runner:
         Raises InvalidAppException, UnknownSchedulerException, InvalidRunConfigException; SchedulerError for
         a workspace where the scheduler cannot build one.
         """
-        from launcher.schedulers.api import validate
-
-        check(app)
-        engine = self._scheduler(scheduler)
-        options = _options(cfg)
-        resolved = engine.run_opts().resolve(options)
-        launched = with_parent(app, os.environ.get(PARENT_RUN_ID) or parent_run_id)
-        engine._pre_build_validate(launched, scheduler, resolved)
-        validate(engine, launched, resolved)
+        engine, launched, options = self._checked(app, scheduler, cfg, parent_run_id)
         if workspace:
             from launcher.schedulers.workspaces import dryrun_with
 
@@ -180,6 +179,21 @@ class Runner:
         info._scheduler = scheduler  # our name for it, whatever it calls itself
         return info
 
+    def _checked(
+        self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal] | None, parent_run_id: str | None
+    ) -> tuple[Scheduler[Any], AppDef, dict[str, CfgVal]]:
+        """The scheduler, the app as it is launched there, and its run options as given."""
+        from launcher.schedulers.api import validate
+
+        check(app)
+        engine = self._scheduler(scheduler)
+        options = _options(cfg)
+        resolved = engine.run_opts().resolve(options)
+        launched = with_parent(app, os.environ.get(PARENT_RUN_ID) or parent_run_id)
+        engine._pre_build_validate(launched, scheduler, resolved)
+        validate(engine, launched, resolved)
+        return engine, launched, options
+
     def schedule(self, dryrun_info: AppDryRunInfo[Any]) -> str:
         """Submit what `dryrun` made and return the handle. Each call submits another app.
 
@@ -188,11 +202,14 @@ class Runner:
         scheduler = dryrun_info._scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
-        engine: Any = self._scheduler(scheduler)
-        if self.on_progress is not None and hasattr(engine, "on_progress"):
-            engine.on_progress = self.on_progress
+        engine = self._scheduler(scheduler)
+        self._show_progress(engine)
         built = dryrun_info if dryrun_info._build is None else dryrun_info._build()
         return self._handle(scheduler, engine.schedule(built))
+
+    def _show_progress(self, engine: Any) -> None:
+        if self.on_progress is not None and hasattr(engine, "on_progress"):
+            engine.on_progress = self.on_progress
 
     def builds_workspaces(self, scheduler: str) -> bool:
         """Whether a scheduler puts a workspace into what replicas run in."""
@@ -283,7 +300,7 @@ class Runner:
             from launcher.specs.handle import UnknownAppException
 
             raise UnknownAppException(app_handle)
-        return engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=streams)
+        return iter(engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=streams))
 
     # Schedulers
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.appstate import AppState as AppState
+    from launcher.specs.dryrun import AppDryRunInfo as AppDryRunInfo
     from launcher.specs.runopts import runopts
 
     T = TypeVar("T")
@@ -132,10 +133,10 @@ class Scheduler(ABC, Generic[T]):
         until: datetime | None = None,
         should_tail: bool = False,
         streams: Stream | None = None,
-    ) -> Iterator[str]:
+    ) -> Iterable[str]:
         """The lines of replica `k` of a role, each with its newline (the last one may have none).
 
-        Each call gives a new iterator. With `should_tail` it ends when the app has ended and everything was
+        Each call gives new lines. With `should_tail` it ends when the app has ended and everything was
         read; without, at the end of what is there. `regex` is searched, not matched.
         """
         raise LogsUnsupported(f"{self.backend} does not support reading logs back")
@@ -206,10 +207,9 @@ class Scheduler(ABC, Generic[T]):
         """
         if not workspace:
             return self.schedule(self.submit_dryrun(app, cfg))
-        from launcher.schedulers.workspaces import dryrun_with
+        from launcher.schedulers.workspaces import built_with
 
-        info = dryrun_with(self, app, cfg, workspace)
-        return self.schedule(info if info._build is None else info._build())
+        return self.schedule(built_with(self, app, cfg, workspace))
 
     def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
         """What `submit` would send, without sending it. `app` and `cfg` stay as they are.
@@ -300,12 +300,19 @@ def split_lines_iterator(chunks: Iterable[str]) -> Iterator[str]:
         yield from split_lines(chunk)
 
 
-_ON_USE = ("DescribeAppResponse", "ListAppResponse", "Stream")
+_ON_USE = {
+    "AppDryRunInfo": "launcher.specs.dryrun",
+    "AppState": "launcher.specs.appstate",
+    "DescribeAppResponse": "launcher.schedulers.responses",
+    "ListAppResponse": "launcher.schedulers.responses",
+    "Stream": "launcher.schedulers.responses",
+}
+"""Names that schedulers are written with, known from here; each costs its module when it is used."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_USE:
-        from launcher.schedulers import responses
+        from importlib import import_module
 
-        return getattr(responses, name)
+        return getattr(import_module(_ON_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -49,6 +49,19 @@ def dryrun_with(
     raise SchedulerError(f"{scheduler.backend} cannot build workspaces", hint=scheduler.no_workspace_hint)
 
 
+def built_with(
+    scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
+) -> AppDryRunInfo[Any]:
+    """What is to be scheduled now, with its workspace there. Roles see one request (`Role.pre_proc`).
+
+    Raises what `dryrun_with` does, and what the building does.
+    """
+    if has_mixin(scheduler) and not scheduler.builds_workspaces:
+        return _by_mixin(scheduler, app, cfg, as_workspace(workspace))
+    info = dryrun_with(scheduler, app, cfg, workspace)
+    return info if info._build is None else info._build()
+
+
 def as_workspace(workspace: object) -> Workspace:
     """A workspace in any form that callers have: a folder, text as `Workspace.from_str` reads it, or itself.
 

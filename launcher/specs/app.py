@@ -6,13 +6,13 @@ copies with `dataclasses.replace` and never edits one that it was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 
 MISSING = "<MISSING>"
@@ -23,8 +23,6 @@ GiB = 1024
 
 CfgVal = str | int | float | bool | list[str] | dict[str, str] | None
 """What a scheduler option may hold."""
-
-Info = TypeVar("Info")
 
 
 @dataclass
@@ -88,10 +86,10 @@ class Role:
     retry_policy: RetryPolicy = RetryPolicy.APPLICATION
     resource: Resource = field(default_factory=lambda: NULL_RESOURCE)
     port_map: dict[str, int] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list)
 
-    def pre_proc(self, scheduler: str, dryrun_info: Info) -> Info:
+    def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         """Hook for subclasses: a dry run hands its info to each role in order and takes what comes back."""
         return dryrun_info
 

@@ -33,6 +33,8 @@ class Problem(NamedTuple):
 def check_app(app: AppDef) -> list[Problem]:
     """Every problem of the app, in the order of its fields. An app without any can be run."""
     found = [*_check_name(("name",), app.name)]
+    if not isinstance(app.roles, (list, tuple)) or not all(isinstance(role, Role) for role in app.roles):
+        return [*found, Problem(("roles",), "wrong-type", f"roles are a list of Role, got {app.roles!r}")]
     if not app.roles:
         found.append(Problem(("roles",), "missing-field", "an app needs at least one role"))
     counts = Counter(role.name for role in app.roles)

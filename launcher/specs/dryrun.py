@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from launcher.specs.app import AppDef, CfgVal
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -22,8 +19,8 @@ class AppDryRunInfo(Generic[T]):
     def __init__(self, request: T, fmt: Callable[[T], str]) -> None:
         self.request = request
         self._fmt = fmt
-        self._app: AppDef | None = None
-        self._cfg: Mapping[str, CfgVal] = {}
+        self._app: Any = None  # the AppDef; its roles speak of dry runs, so it cannot be named here
+        self._cfg: Mapping[str, Any] = {}
         self._scheduler: Any = None
         self._build: Callable[[], AppDryRunInfo[T]] | None = None
 

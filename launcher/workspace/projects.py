@@ -103,8 +103,17 @@ def target_path(target: str) -> str:
 
 
 def source_path(source: str) -> str:
-    """The absolute path of a project. Raises WorkspaceError when there is nothing."""
-    path = os.path.abspath(os.path.expanduser(source))
+    """The absolute path of a project: of a path or a `file://` address.
+
+    Raises WorkspaceError for another scheme, and when there is nothing.
+    """
+    scheme, address, rest = source.partition("://")
+    if address and scheme != "file" and scheme.isalnum():
+        raise WorkspaceError(
+            f"a workspace cannot be read from {scheme}://: {source}",
+            hint="it is made of local folders and files",
+        )
+    path = os.path.abspath(os.path.expanduser(rest if address and scheme == "file" else source))
     if not os.path.lexists(path):
         raise WorkspaceError(f"there is no {path}", hint="a workspace is made of local folders and files")
     return path

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from launcher.components import ComponentArgumentException
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner import InvalidAppException, Runner, get_runner
 from launcher.schedulers.responses import ListAppResponse, Stream
@@ -114,6 +115,16 @@ def test_get_runner_has_the_schedulers_that_are_installed():
 # Submitting
 
 
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("detatch", "detach"), ("read_only", "readonly"), ("Name", "name")]
+)
+def test_a_misspelt_keyword_is_refused_and_that_of_a_plug_in_passes(wrong: str, meant: str):
+    with pytest.raises(LauncherError, match=f"no keyword `{wrong}`") as refused:
+        get_runner(**{wrong: True})
+    assert refused.value.hint == f"did you mean `{meant}`?"
+    get_runner(readonly=True, cache_size=5, region="eu").close()
+
+
 def test_run_returns_the_handle(runner: Runner):
     assert runner.run(app(), "memory") == "memory://session/demo-0"
 
@@ -168,6 +179,9 @@ def test_an_app_that_cannot_run_is_refused(runner: Runner, wrong: dict[str, obje
 def test_what_is_no_app_and_what_are_no_options_is_refused(runner: Runner):
     with pytest.raises(InvalidAppException, match="AppDef"):
         runner.dryrun("demo", "memory")  # type: ignore[arg-type]
+    for roles in (None, "main", [None]):
+        with pytest.raises(InvalidAppException, match="roles are a list of Role"):
+            runner.dryrun(AppDef("demo", roles), "memory")  # type: ignore[arg-type]
     with pytest.raises(LauncherError, match="dict"):
         runner.dryrun(app(), "memory", "queue=long")  # type: ignore[arg-type]
 
@@ -330,6 +344,15 @@ def test_a_component_is_run_with_words_or_values(runner: Runner, engines: list[M
         handle = runner.run_component("utils.echo", given, "memory")  # type: ignore[arg-type]
         (role,) = runner.describe(handle).roles  # type: ignore[union-attr]
         assert (role.entrypoint, role.args, role.num_replicas) == ("echo", ["hi"], 2)
+
+
+@pytest.mark.parametrize("arguments", ["echo hi", None])
+def test_arguments_of_a_component_that_are_no_list_are_refused(
+    runner: Runner, engines: list[MemoryScheduler], arguments: object
+) -> None:
+    with pytest.raises(ComponentArgumentException, match="list of words"):
+        runner.run_component("utils.sh", arguments, "memory")  # type: ignore[arg-type]
+    assert engines == []
 
 
 def test_defaults_of_components_fill_in_what_the_call_leaves_out(engines: list[MemoryScheduler]) -> None:

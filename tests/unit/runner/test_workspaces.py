@@ -12,7 +12,7 @@ import pytest
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner import Runner, get_runner
 from launcher.schedulers.docker.images.build import LABEL
-from launcher.specs import AppDef, AppState, CfgVal, Role, runopts
+from launcher.specs import AppDef, AppDryRunInfo, AppState, CfgVal, Role, runopts
 from launcher.workspace import (
     DirWorkspaceMixin,
     TmpDirWorkspaceMixin,
@@ -119,6 +119,24 @@ def test_a_mixin_of_ones_own_gets_the_text_and_the_resolved_options() -> None:
     assert [role.env for role in given.roles] == [{}, {}]
 
 
+@pytest.mark.parametrize("way", ["runner", "scheduler"])
+def test_roles_see_one_request_of_a_submission(way: str) -> None:
+    seen: list[str] = []
+
+    class Watching(Role):
+        def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
+            seen.append(dryrun_info.request.roles[0].image)
+            return dryrun_info
+
+    runner, engine = runner_of(OwnScheduler)
+    given = AppDef("demo", [Watching("r", "a", entrypoint="echo")])
+    if way == "runner":
+        runner.run(given, "mine", workspace="//foo")
+    else:
+        engine.submit(given, {}, "//foo")
+    assert seen == ["a+//foo+plain"]
+
+
 def test_a_failed_build_submits_nothing(tmp_path: Path) -> None:
     runner, engine = runner_of(DirScheduler)
     with pytest.raises(WorkspaceError):
@@ -142,7 +160,7 @@ def local(script: str) -> AppDef:
     return AppDef("demo", [Role("main", "", entrypoint="sh", args=["-c", script])])
 
 
-@pytest.mark.parametrize("form", [str, Path, lambda path: Workspace({str(path): ""})])
+@pytest.mark.parametrize("form", [str, Path, "file://{}".format, lambda path: Workspace({str(path): ""})])
 def test_local_cwd_runs_in_the_folder_itself(project: Path, form: Any) -> None:
     with get_runner() as runner:
         handle = runner.run(local("pwd; cat main.py"), "local_cwd", workspace=form(project))

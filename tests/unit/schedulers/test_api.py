@@ -117,6 +117,11 @@ def test_validate_hooks_of_both_generations_are_called() -> None:
     assert seen == ["minimal", {"a": 1}]
 
 
+def test_schedulers_find_what_they_are_written_with_in_one_place() -> None:
+    assert api.AppDryRunInfo is AppDryRunInfo
+    assert (api.DescribeAppResponse, api.ListAppResponse) == (DescribeAppResponse, ListAppResponse)
+
+
 def test_logs_are_refused_where_none_are_kept() -> None:
     for read in (Minimal().log_iter, Minimal().log_records):
         with pytest.raises(NotImplementedError):

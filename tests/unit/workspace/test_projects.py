@@ -80,6 +80,21 @@ def test_a_project_cannot_leave_the_workspace(project: Path, tmp_path: Path, tar
         copy_into(Workspace({str(project): target}), str(tmp_path / "into"))
 
 
+def test_a_file_address_is_its_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    for number, address in enumerate((f"file://{project}", "file://.")):
+        into = tmp_path / f"into{number}"
+        into.mkdir()
+        copy_into(Workspace.from_str(address), str(into))
+        assert tree(into) == [".dockerignore", "gone", "inner", "run.sh", "sub/a.py"]
+
+
+@pytest.mark.parametrize("scheme", ["s3", "memory", "https"])
+def test_an_address_elsewhere_is_refused_by_its_scheme(tmp_path: Path, scheme: str) -> None:
+    with pytest.raises(WorkspaceError, match=f"from {scheme}://"):
+        copy_into(Workspace.from_str(f"{scheme}://bucket/a"), str(tmp_path))
+
+
 def test_a_missing_project_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     role = Role("r", "before")
     with pytest.raises(WorkspaceError, match="there is no"):
