@@ -14,11 +14,13 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.apply import apply_plan, make_plan
+    from launcher.components.image import IMAGE
     from launcher.jobfile import load_job
     from launcher.runner import Runner, get_runner
     from launcher.specs import AppDef, Resource, Role
 
 __all__ = [
+    "IMAGE",
     "AppDef",
     "Resource",
     "Role",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "IMAGE": "launcher.components.image",
     "AppDef": "launcher.specs",
     "Role": "launcher.specs",
     "Resource": "launcher.specs",

@@ -209,9 +209,7 @@ def _registered(name: str) -> Component:
     found, broken = _search(name)
     if found is not None:
         return found
-    raise ComponentNotFoundException(
-        f"there is no component `{name}`", hint=broken[0] if broken else _nearest(name)
-    )
+    raise ComponentNotFoundException(f"there is no component `{name}`", hint=_nearest(name, broken))
 
 
 def _search(name: str) -> tuple[Component | None, list[str]]:
@@ -228,12 +226,13 @@ def _search(name: str) -> tuple[Component | None, list[str]]:
     return None, broken
 
 
-def _nearest(name: str) -> str | None:
+def _nearest(name: str, broken: Sequence[str]) -> str | None:
+    """What may be meant; and which package the component may be in, where one could not be looked into."""
     if name.endswith(".py"):
         return f"name the function in it as well: {name}:FUNCTION"
     found = survey()
     nearest = did_you_mean(name.removeprefix(f"{BUILTIN}."), found.components)
-    return f"{found.broken[0]}" if found.broken else nearest
+    return "; ".join(filter(None, [nearest, *[*broken, *found.broken][:1]])) or None
 
 
 def _lines(component: Component) -> list[str]:

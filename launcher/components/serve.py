@@ -27,7 +27,7 @@ def torchserve(
     for key, value in (params or {}).items():
         args += [f"--{key}", str(value)]
     return specs.AppDef(
-        name="torchserve",
+        name="launcher-torchserve",
         roles=[
             specs.Role(
                 name="worker",
@@ -35,6 +35,7 @@ def torchserve(
                 entrypoint="python",
                 args=[*args, *(["--dryrun"] if dryrun else [])],
                 port_map={"model-download": 8222},
+                resource=specs.Resource(cpu=1, gpu=0, memMB=1024),
             )
         ],
     )

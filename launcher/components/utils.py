@@ -201,6 +201,7 @@ def copy(src: str, dst: str, image: str = IMAGE) -> specs.AppDef:
                 image=image,
                 entrypoint="python",
                 args=["-m", "launcher.apps.utils.copy_main", "--src", src, "--dst", dst],
+                resource=specs.Resource(cpu=1, gpu=0, memMB=1024),
             )
         ],
     )
@@ -237,6 +238,7 @@ def booth(
                     *("--trial_idx", str(trial_idx)),
                     *("--tracker_base", tracker_base),
                 ],
+                resource=specs.Resource(cpu=1, gpu=0, memMB=1024),
             )
         ],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import launcher
 from launcher.components import get_component, get_components, materialize_appdef
 from launcher.components.names import get_role_name, parse_nnodes
 from launcher.components.structured_arg import StructuredJArgument, StructuredNameArgument
@@ -62,6 +63,21 @@ def test_sh_hands_each_word_over_as_it_is():
 def test_sh_with_a_program_of_its_own():
     found = role("utils.sh", "--entrypoint", "/bin/tool", "x y", "--flag")
     assert (found.entrypoint, found.args) == ("/bin/tool", ["x y", "--flag"])
+
+
+@pytest.mark.parametrize(
+    "name", ["utils.echo", "utils.touch", "utils.copy", "utils.booth", "serve.torchserve"]
+)
+def test_small_components_say_what_they_take(name):
+    assert role(name, *NEEDED.get(name, [])).resource == Resource(1, 0, 1024)
+
+
+def test_torchserve_has_the_name_of_ours():
+    assert made("serve.torchserve", *NEEDED["serve.torchserve"]).name == "launcher-torchserve"
+
+
+def test_the_default_image_has_a_public_name():
+    assert role("utils.echo").image == launcher.IMAGE
 
 
 def test_a_named_resource_stands_for_its_parts():

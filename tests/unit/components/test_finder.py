@@ -142,6 +142,10 @@ def test_a_package_that_cannot_be_imported_hides_no_other(installed, tmp_path, m
     with pytest.raises(ComponentNotFoundException) as caught:
         get_component("parts.mine")
     assert "RuntimeError: no driver" in str(caught.value.hint)
+    with pytest.raises(ComponentNotFoundException) as caught:
+        get_component("utils.ecko")
+    assert str(caught.value.hint).startswith("did you mean `utils.echo`?; ")
+    assert "RuntimeError: no driver" in str(caught.value.hint)
 
 
 def test_a_file_that_is_no_python_hides_no_other(installed, tmp_path):
