@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import launcher
 from launcher.components import (
@@ -21,9 +22,14 @@ from launcher.components.structured_arg import StructuredJArgument
 from launcher.errors import LauncherError
 from launcher.runner import Runner, config, get_runner
 from launcher.schedulers import ListAppResponse, Stream, get_scheduler, get_scheduler_factories
+from launcher.schedulers.api import (
+    AppDryRunInfo,
+    DescribeAppResponse,
+    Scheduler,
+    filter_regex,
+)
 from launcher.specs import (
     AppDef,
-    AppDryRunInfo,
     AppHandle,
     AppState,
     AppStatus,
@@ -62,6 +68,59 @@ def trainer(image: str, *script_args: str, replicas: int = 2) -> AppDef:
         mounts=[BindMount("/data", "/data", read_only=True), VolumeMount("cache", "/cache")],
     )
     return AppDef("train", roles=[role], metadata={"team": "vision"})
+
+
+class Tagged(Role):
+    """A role that has a say in what is sent for it."""
+
+    def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
+        self.metadata["sent to"] = scheduler
+        return super().pre_proc(scheduler, dryrun_info)
+
+
+class Queue(Scheduler[list[str]]):
+    """A scheduler of one's own, as one is written against TorchX."""
+
+    def __init__(self, session_name: str, **_: object) -> None:
+        super().__init__("queue", session_name)
+
+    def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[list[str]]:
+        return AppDryRunInfo([role.entrypoint for role in app.roles], repr)
+
+    def schedule(self, dryrun_info: AppDryRunInfo[list[str]]) -> str:
+        return dryrun_info.request[0]
+
+    def describe(self, app_id: str) -> DescribeAppResponse | None:
+        return DescribeAppResponse(app_id=app_id, state=AppState.SUCCEEDED)
+
+    def list(self) -> list[ListAppResponse]:
+        return [ListAppResponse(app_id="a", state=AppState.SUCCEEDED)]
+
+    def _cancel_existing(self, app_id: str) -> None:
+        print("cancelled", app_id)
+
+    def log_iter(
+        self,
+        app_id: str,
+        role_name: str,
+        k: int = 0,
+        regex: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        should_tail: bool = False,
+        streams: Stream | None = None,
+    ) -> Iterable[str]:
+        lines = ["one\n", "two\n"]
+        return filter_regex(regex, lines) if regex else lines
+
+
+def in_a_queue() -> AppHandle:
+    app = AppDef("tagged", [Tagged("worker", launcher.IMAGE, entrypoint="true")])
+    app.roles[0].metadata["team"] = "vision"
+    with Runner("mine", {"queue": Queue}, component_defaults=config.load_sections("component")) as runner:
+        handle = runner.run(app, "queue")
+        print(next(runner.log_lines(handle, "worker")))
+    return handle
 
 
 def submit(runner: Runner, app: AppDef) -> AppHandle:

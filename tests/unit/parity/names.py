@@ -6,6 +6,12 @@ have defaults. "" stands for a name whose call is not compared (constants, enume
 
 from __future__ import annotations
 
+
+def below(parent: str, names: str) -> dict[str, str]:
+    """Names of one class or module whose calls are not compared."""
+    return {f"{parent}.{name}": "" for name in names.split()}
+
+
 SPECS = {
     "Resource": "cpu gpu memMB capabilities= devices= tags=",
     "Resource.copy": "original **capabilities",
@@ -26,9 +32,10 @@ SPECS = {
     "AppStatus.format": "self filter_roles=",
     "AppStatusError": "status *args",
     "AppState": "",
+    **below("AppState", "UNSUBMITTED SUBMITTED PENDING RUNNING SUCCEEDED FAILED CANCELLED UNKNOWN"),
     "ReplicaState": "",
-    "RetryPolicy": "",
-    "MountType": "",
+    **below("RetryPolicy", "REPLICA APPLICATION ROLE HOT_SPARE"),
+    **below("MountType", "BIND VOLUME DEVICE"),
     "NULL_RESOURCE": "",
     "MISSING": "",
     "NONE": "",
@@ -41,6 +48,8 @@ SPECS = {
     "get_type_name": "tp",
     "runopt": "default opt_type is_required help",
     "runopt.cast_to_type": "",
+    "runopt.is_type_list_of_str": "",
+    "runopt.is_type_dict_of_str": "",
     "runopts": "",
     "runopts.add": "self cfg_key type_ help default= required=",
     "runopts.get": "self name",
@@ -70,6 +79,22 @@ SPECS = {
     "named_resources": "",
     "get_named_resources": "name",
     "resource": "cpu= gpu= memMB= h=",
+    "instance_type_from_resource": "resource",
+    "named_resources_generic": "",
+    "named_resources_aws": "",
+    **below("resources_aws", "GiB MEM_TAX K8S_ITYPE EFA_DEVICE NEURON_DEVICE aws_p3_2xlarge"),
+    "api.AppDef": "",
+    "api.AppDryRunInfo": "",
+    "builders.parse_args": "cmpnt_fn cmpnt_args cmpnt_defaults= config=",
+    "builders.materialize_appdef": "cmpnt_fn cmpnt_args cmpnt_defaults= config=",
+    "builders.parse_mounts": "opts",
+    "finder.get_component": "name",
+    "finder.get_components": "validators=",
+    "file_linter.validate": "path function validators=",
+    "file_linter.get_fn_docstring": "fn",
+    "file_linter.TorchXArgumentHelpFormatter": "",
+    "finder.is_package": "",
+    "finder.is_namespace_package": "",
 }
 
 COMPONENTS = {
@@ -93,6 +118,7 @@ COMPONENTS = {
     "ModuleComponentsFinder.find": "self validators",
     "CustomComponentsFinder": "filepath function",
     "CustomComponentsFinder.find": "",
+    "read_conf_file": "path",
     "ComponentNotFoundException": "",
     "ComponentValidationException": "",
     "utils.echo": "msg= image= num_replicas=",
@@ -108,18 +134,21 @@ COMPONENTS = {
     " rdzv_backend= rdzv_conf= mounts= debug= tee=",
     "dist.spmd": "*args script= m= image= name= h= j= env= max_retries= mounts= debug=",
     "dist.parse_nnodes": "j",
+    "dist.get_role_name": "script m",
+    "structured_arg.StructuredNameArgument": "experiment_name run_name",
+    "structured_arg.StructuredJArgument": "nnodes nproc_per_node",
     "StructuredNameArgument": "experiment_name run_name",
     "StructuredNameArgument.parse_from": "name m= script= default_experiment_name=",
     "StructuredJArgument": "nnodes nproc_per_node",
     "StructuredJArgument.parse_from": "h j",
     "component_test_base.ComponentTestCase": "",
     "component_test_base.ComponentTestCase.validate": "",
-    "component_test_base.ComponentTestCase.run_component": "self component args scheduler_params scheduler= "
-    "interval= timeout=",
+    "component_test_base.ComponentTestCase.run_component": "self component args= scheduler_params= "
+    "scheduler= interval= timeout=",
 }
 
 SCHEDULERS = {
-    "Stream": "",
+    **below("Stream", "STDOUT STDERR COMBINED"),
     "DescribeAppResponse": "app_id= state= num_restarts= msg= structured_error_msg= ui_url= metadata= "
     "roles_statuses= roles=",
     "ListAppResponse": "app_id state app_handle= name=",
@@ -134,8 +163,15 @@ SCHEDULERS = {
     "Scheduler.run_opts": "self",
     "Scheduler.log_iter": "self app_id role_name k= regex= since= until= should_tail= streams=",
     "Scheduler.close": "self",
+    "Scheduler._submit_dryrun": "self app cfg",
+    "Scheduler._cancel_existing": "self app_id",
+    "Scheduler._run_opts": "self",
+    "Scheduler._pre_build_validate": "self app scheduler cfg",
+    "Scheduler._validate": "self app scheduler cfg",
     "get_scheduler_factories": "group= skip_defaults=",
     "get_default_scheduler_name": "",
+    **below("api", "AppDryRunInfo AppState DescribeAppResponse ListAppResponse Scheduler Stream"),
+    "api.DAYS_IN_2_WEEKS": "",
     "api.filter_regex": "regex lines",
     "api.split_lines": "text",
     "api.split_lines_iterator": "chunks",
@@ -145,6 +181,7 @@ SCHEDULERS = {
     "ids.get_len_random_id": "string_length",
     "devices.get_device_mounts": "",
     "devices.DEVICES": "",
+    "streams.Tee": "",
 }
 
 WORKSPACE = {
@@ -160,7 +197,18 @@ WORKSPACE = {
     "DirWorkspaceMixin": "",
     "TmpDirWorkspaceMixin": "",
     "docker_workspace.DockerWorkspaceMixin": "",
+    "docker_workspace.DockerWorkspaceMixin.dryrun_push_images": "self app cfg",
+    "docker_workspace.DockerWorkspaceMixin.push_images": "self images_to_push",
+    "docker_workspace.DockerWorkspaceMixin.LABEL_VERSION": "",
+    "docker_workspace.print_push_events": "",
     "walk_workspace": "fs path ignore_name=",
+    "api.Workspace": "projects",
+    "api.WorkspaceMixin": "",
+    "api.walk_workspace": "",
+    "api.PkgInfo": "",
+    "api.WorkspaceBuilder": "",
+    "api.TORCHX_IGNORE": "",
+    "dir_workspace": "",
 }
 
 RUNNER = {
@@ -183,6 +231,11 @@ RUNNER = {
     "Runner.scheduler_backends": "self",
     "Runner.name": "self",
     "Runner.close": "self",
+    "get_configured_trackers": "",
+    "config.CONFIG_FILE": "",
+    "config.ENV_TORCHXCONFIG": "",
+    "config.DEFAULT_CONFIG_DIRS": "",
+    "config.CONFIG_PREFIX_DELIM": "",
     "config.find_configs": "dirs=",
     "config.load": "scheduler f cfg",
     "config.apply": "scheduler cfg dirs=",
@@ -193,6 +246,7 @@ RUNNER = {
 }
 
 NAMES = {
+    "launcher": {"IMAGE": "", "runner.api": ""},
     "launcher.specs": SPECS,
     "launcher.components": COMPONENTS,
     "launcher.schedulers": SCHEDULERS,
