@@ -3,7 +3,8 @@
 ::
 
     LauncherError                1   anything that went wrong and has a message for the user
-    ├── UsageError              64   the command line is wrong
+    ├── UsageError              64   the command line is wrong, or names a scheduler, component or run option
+    │                                that there is not
     ├── JobFileError             6   a job file is wrong; carries the diagnostics
     ├── BlockedError             3   approval is needed, or a policy forbids the step
     ├── StaleError               4   the world is not what the plan was made for
@@ -16,7 +17,8 @@
         └── ReservedError        1   the app id is taken; says by whom
 
 The exceptions that users of the Python API catch by name (`InvalidRunConfigException`,
-`UnknownAppException`, …) live in `launcher.specs` and derive from LauncherError too.
+`UnknownAppException`, …) live in `launcher.specs` and derive from these. In a job file the same mistakes are
+diagnostics (6).
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.components.linter import LinterMessage
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, UsageError
 
 
-class ComponentNotFoundException(LauncherError):
+class ComponentNotFoundException(UsageError):
     """No component goes by that name."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, UsageError
 from launcher.specs.text import did_you_mean
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ else:  # every command parses handles, and typing.NamedTuple would cost it the i
     ParsedAppHandle.__doc__ = "The three parts of a handle."
 
 
-class MalformedAppHandleException(LauncherError, ValueError):
+class MalformedAppHandleException(UsageError, ValueError):
     """The text is no app handle."""
 
     def __init__(self, app_handle: str) -> None:
@@ -39,7 +39,7 @@ class MalformedAppHandleException(LauncherError, ValueError):
         self.app_handle = app_handle
 
 
-class UnknownSchedulerException(LauncherError, KeyError, ValueError):
+class UnknownSchedulerException(UsageError, KeyError, ValueError):
     """No scheduler goes by that name. `known` are the names that do.
 
     A KeyError and a ValueError: TorchX's runner raises the one, its `config.dump` the other.

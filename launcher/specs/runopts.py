@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, get_origin
 
-from launcher.errors import LauncherError
+from launcher.errors import UsageError
 from launcher.specs.option import get_type_name, runopt
 from launcher.specs.text import did_you_mean, to_dict
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["InvalidRunConfigException", "get_type_name", "runopt", "runopts"]
 
 
-class InvalidRunConfigException(LauncherError, ValueError):
+class InvalidRunConfigException(UsageError, ValueError):
     """Scheduler options are wrong. `cfg_key` names the one that is."""
 
     def __init__(

@@ -196,7 +196,7 @@ def test_configure_writes_a_file_and_leaves_one_that_is_there(scenario):
 
 
 def test_configure_with_a_wrong_name_writes_nothing(scenario):
-    assert "did you mean `local_cwd`?" in scenario.launcher("configure", "-s", "local_cvd", code=1).err
+    assert "did you mean `local_cwd`?" in scenario.launcher("configure", "-s", "local_cvd", code=64).err
     assert not (scenario.folder / "launcher.toml").exists()
 
 

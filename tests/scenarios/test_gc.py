@@ -65,7 +65,7 @@ def test_apps_that_no_job_file_made_go_too_and_are_listed_no_more(scenario):
 def test_only_apps_of_the_scheduler_that_is_named_go(scenario, three):
     scenario.launcher("gc", "--older-than", "0", "-s", "local_dir")
     assert scenario.apps() == sorted(three)
-    assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=1).err
+    assert "`local_cwd`" in scenario.launcher("gc", "-s", "local_cdw", code=64).err
 
 
 def test_an_outcome_that_the_ledger_lost_is_on_record_again_before_its_app_goes(scenario, three):

@@ -52,6 +52,16 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
         (["apply", "x.json", "y.yaml"], "one saved plan"),
         (["apply", "x.json", "--prune"], "--prune"),
         (["apply", "x.yaml", "--logs"], "--wait"),
+        (["run", "utils.ech"], "did you mean `utils.echo`?"),
+        (["run", "utils.echo", "--bad"], "there is no argument `--bad`"),
+        (["run", "-s", "nope", "utils.echo"], "there are: local_cwd"),
+        (["run", "--cfg", "foo=1", "utils.echo"], "there is no option `foo`"),
+        (["run", "--cfg", "grace_s=abc", "utils.echo"], "want a number"),
+        (["list", "-s", "nope"], "there are: local_cwd"),
+        (["runopts", "local_dockr"], "did you mean `local_docker`?"),
+        (["components", "utils.ecco"], "did you mean `utils.echo`?"),
+        (["logs", "nope://default/x"], "there are: local_cwd"),
+        (["explain", "unkown-field"], "did you mean `unknown-field`?"),
     ],
 )
 def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, said):
