@@ -1,10 +1,14 @@
-"""SIGTERM as an exception, for the commands that have something to give back before they go."""
+"""What Ctrl-C and SIGTERM mean to the commands that have something to give back before they go."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from types import TracebackType
+    from typing import Any, NoReturn
+
+    from launcher.cli.apps import App
+    from launcher.cli.console import Console
 
 
 class Terminated(BaseException):
@@ -20,3 +24,64 @@ def terminate_with_exception() -> None:
 
 def _terminated(_signal: int, _frame: object) -> NoReturn:
     raise Terminated
+
+
+class Attached:
+    """An app that is cancelled by Ctrl-C or SIGTERM, and killed by the second of them. A context manager.
+
+    Neither raises inside: whoever follows the app sees it to its end. When it cannot be cancelled, that error
+    is raised; a third signal raises KeyboardInterrupt or Terminated.
+
+    Attributes:
+        exit_code: of an interrupted command, 0 where nothing came.
+    """
+
+    def __init__(self, app: App, console: Console) -> None:
+        self.exit_code = 0
+        self._app = app
+        self._console = console
+        self._count = 0
+        self._error: BaseException | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Attached:
+        import signal
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what runs in background
+                self._before[number] = signal.signal(number, self._came)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import signal
+
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _came(self, number: int, _frame: object) -> None:
+        # A signal may come while the main thread holds the lock with which `threading` starts one.
+        from _thread import start_new_thread
+
+        if self._error is not None:
+            raise self._error
+        self._count += 1
+        self.exit_code = self.exit_code or 128 + number
+        if self._count > 2:
+            raise Terminated if number == 15 else KeyboardInterrupt
+        start_new_thread(self._cancel, (self._count > 1,))
+
+    def _cancel(self, at_once: bool) -> None:
+        import signal
+        import threading
+
+        from launcher.cli.apps import scheduler_of
+
+        name = self._app.app_id
+        self._console.note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")
+        try:
+            scheduler_of(self._app).interrupt(self._app.app_id, *([0.0] if at_once else []))
+        except BaseException as error:
+            self._error = error
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # it sleeps in the kernel

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
 Run one job file or component now, outside of plan and apply, and show what it
-prints. It is cancelled with this command: by Ctrl-C, by a closed terminal.
+prints. It is cancelled with this command: by Ctrl-C, by a closed terminal. What
+it prints while it stops is still shown; a second Ctrl-C kills it.
 
 A component is a name (`launcher components`) or file.py:function. All words
 behind it are its own; --help there shows its arguments.
@@ -201,7 +202,9 @@ def _workspace(launch: Launch, scheduler: str, runner: Runner) -> BoundWorkspace
 
 def _follow(handle: str, console: Console) -> int:
     """Show the output of every replica until the app has ended."""
+    from launcher.cli.apps import tell_warnings
     from launcher.cli.inspect_app import inspect
+    from launcher.cli.interrupts import Attached
     from launcher.cli.log_reader import Asked, read, replicas_of
     from launcher.cli.render.log_lines import prefixes
     from launcher.cli.wait import wait_for
@@ -212,13 +215,15 @@ def _follow(handle: str, console: Console) -> int:
     asked.follow = True
     if len(asked.replicas) > 1:
         asked.prefixes = list(prefixes(asked.replicas, console.color))
-    for data in read(app, asked):
-        console.copy(data, flush=True)
-    state = wait_for(app, None)
+    with Attached(app, console) as attached:
+        for data in read(app, asked):
+            console.copy(data, flush=True)
+        state = wait_for(app, None)
     found = inspect(app)
     why = found.cause or found.item.message
     console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
-    return 0 if state == "succeeded" else NOT_SUCCEEDED
+    tell_warnings(app, console)
+    return attached.exit_code or (0 if state == "succeeded" else NOT_SUCCEEDED)
 
 
 def _app(handle: str) -> App:

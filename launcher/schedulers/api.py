@@ -179,6 +179,10 @@ class Scheduler(ABC, Generic[T]):
             for data in found if tail is None or follow else logs.tail(found, tail):
                 yield role, k, data
 
+    def warnings(self, app_id: str) -> Sequence[str]:
+        """What went wrong with an app without ending it, such as output that was lost to a full disk."""
+        return ()
+
     def close(self) -> None:
         """Give back what this object holds. May be called twice."""
 
@@ -241,6 +245,10 @@ class Scheduler(ABC, Generic[T]):
             )
         if self.exists(app_id):
             self._cancel_existing(app_id)
+
+    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
+        """`cancel` for somebody who was attached to the app: who keeps reasons may say so."""
+        self.cancel(app_id, *([] if grace_s is None else [grace_s]))
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Block until the app has ended. None when there is no such app.

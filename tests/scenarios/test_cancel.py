@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+from launcher.actor import actor
 from launcher.specs import AppState
 from tests import processes
 from tests.scenario import until_line
+
+STUBBORN = "trap '{}' TERM; echo up; while :; do sleep 0.1; done"
 
 
 def stubborn(gate, mark):
@@ -99,14 +104,32 @@ def test_an_attached_run_is_cancelled_when_its_client_is_killed(scenario):
     assert scenario.state(app) is AppState.CANCELLED
 
 
-def test_an_interrupted_run_is_cancelled_and_exits_130(scenario):
-    gate = scenario.gate()
-    client = scenario.start("run", scenario.job(gate.script))
-    gate.entered()
-    [app] = scenario.supervisors()
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_is_followed_to_its_end(scenario, number, code):
+    client = scenario.start("run", scenario.job(STUBBORN.format("echo cleaned; exit 3")))
+    handle = until_line(client.stderr, "://").strip()
+    until_line(client.stdout, "up")
+    client.send_signal(number)
+    out, err = client.communicate()
+    assert "cleaned" in out
+    assert f"CANCELLED: interrupted by {actor()}" in err.splitlines()[-1]
+    assert client.returncode == code
+    assert scenario.processes_of(handle.rpartition("/")[2]) == []
+    assert scenario.status(handle)["message"] == f"interrupted by {actor()}"
+
+
+def test_a_second_interrupt_kills_the_run(scenario):
+    file = scenario.job(STUBBORN.format("echo no"), top="cfg: {grace_s: 1000}")
+    client = scenario.start("run", file)
+    handle = until_line(client.stderr, "://").strip()
+    until_line(client.stdout, "up")
     client.send_signal(signal.SIGINT)
-    assert client.wait() == 130
-    assert scenario.processes_of(app) == []
+    until_line(client.stdout, "no")
+    client.send_signal(signal.SIGINT)
+    _, err = client.communicate()
+    assert "CANCELLED: interrupted by" in err.splitlines()[-1]
+    assert client.returncode == 130
+    assert scenario.processes_of(handle.rpartition("/")[2]) == []
 
 
 def test_interrupting_a_wait_detaches_and_cancels_nothing(scenario):

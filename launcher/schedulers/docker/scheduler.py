@@ -215,6 +215,13 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             elsewhere.refuse(self.view, app_id)
             stop.cancel(self.engine, app_id, grace_s=grace_s)
 
+    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
+        from launcher.schedulers.docker.state import apps
+        from launcher.schedulers.docker.watching import stop
+
+        if apps.is_id(app_id):
+            stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
+
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)
 

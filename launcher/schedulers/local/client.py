@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from contextlib import suppress
 
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
@@ -99,6 +100,9 @@ class Supervisor:
     def close(self) -> None:
         """Let go of the supervisor. An app not started is taken back, an attached one is cancelled."""
         if self._control is not None:
+            if self.attached:
+                with suppress(OSError):
+                    self._send({"op": "close"})
             self._control.close()
             self._control = None
 

@@ -7,7 +7,8 @@
         attempt.json    what was reserved
         request.json    what is to run
         events.jsonl    what happened; only the supervisor writes it
-        cancel          somebody wants it stopped; says who, and `grace SECONDS` where they said so
+        cancel          somebody wants it stopped; says who, `interrupt WHO` where they were attached to it,
+                        and `grace SECONDS` where they said so
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
         logs/<role>/<k>/{stdout.log,stderr.log,combined.log,index}
@@ -39,6 +40,7 @@ INDEX = "index"
 2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
 
 GRACE = "grace "
+INTERRUPT = "interrupt "
 LOCK_PATIENCE_S = 0.05
 
 

@@ -236,6 +236,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             bury(self._state_dir, app_id, view)
         return view
 
+    def warnings(self, app_id: str) -> Sequence[str]:
+        view = rundir.read_state(self._app_dir(app_id)) if _is_id(app_id) else None
+        return [] if view is None else view.warnings
+
     def error_texts(self, app_id: str, view: AppView) -> dict[tuple[str, int], str]:
         """(role, replica) → what it left in its error file."""
         from launcher.schedulers.local.errorfiles import read
@@ -298,6 +302,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
             cancel(self._state_dir, app_id, grace_s)
+
+    def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
+        from launcher.schedulers.local.stop import cancel
+
+        if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
+            cancel(self._state_dir, app_id, grace_s, interrupt=True)
 
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
 
 
-def cancel(state_dir: str, app_id: str, grace_s: float | None = None) -> None:
+def cancel(state_dir: str, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
     """Stop the app; returns when none of its processes is left. What has ended stays as it ended.
 
     Any number of clients may do this at once; the shortest `grace_s` of them counts.
+
+    Args:
+        interrupt: whoever wants it was attached to it; it is recorded as interrupted.
     """
     app_dir = rundir.app_dir(state_dir, app_id)
     view = rundir.read_state(app_dir)
     if view is None or view.state in ("succeeded", "failed", "cancelled"):
         return
     if view.state != "lost":
-        view = _stop(app_dir, view, grace_s)
+        view = _stop(app_dir, view, grace_s, interrupt)
     if view is not None and view.state == "lost":
         from launcher.schedulers.local.observe import bury
 
@@ -37,11 +40,11 @@ def cancel(state_dir: str, app_id: str, grace_s: float | None = None) -> None:
         discard_ownerless(state_dir, app_dir)
 
 
-def _stop(app_dir: str, view: AppView, grace_s: float | None) -> AppView | None:
+def _stop(app_dir: str, view: AppView, grace_s: float | None, interrupt: bool) -> AppView | None:
     """Ask the supervisor to stop, wait for its end, and kill what it may have missed."""
     # First the intent, then a look for the supervisor. It does the two in the other order when it starts,
     # so that one of us always sees the other.
-    if not _write_intent(app_dir, grace_s):
+    if not _write_intent(app_dir, grace_s, interrupt):
         return rundir.read_state(app_dir)
     deadline = time.monotonic() + _OWNER_S
     seen: AppView | None = view
@@ -60,10 +63,11 @@ def _stop(app_dir: str, view: AppView, grace_s: float | None) -> AppView | None:
     return seen
 
 
-def _write_intent(app_dir: str, grace_s: float | None) -> bool:
+def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
     """Say who wants the app stopped. False when its folder was removed meanwhile."""
     path = rundir.cancel(app_dir)
-    text = f"{actor()}\n" + ("" if grace_s is None else f"{rundir.GRACE}{grace_s:f}\n")
+    who = f"{rundir.INTERRUPT if interrupt else ''}{actor()}"
+    text = f"{who}\n" + ("" if grace_s is None else f"{rundir.GRACE}{grace_s:f}\n")
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

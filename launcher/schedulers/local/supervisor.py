@@ -51,6 +51,7 @@ class Supervisor:
         self._said_lost = False
         self._app_dir = ""
         self._attached = False
+        self._closed = False  # the client lets go of an attached app, and does not just end
         self._timeout_s: float | None = None
         self._record: Record
         self._preparation: Preparation
@@ -77,6 +78,8 @@ class Supervisor:
                 self._create(message)
             elif message["op"] == "go" and self._app and not self._going:
                 self._go()
+            elif message["op"] == "close":
+                self._closed = True
 
     def _hung_up(self) -> None:
         self._close_control()
@@ -87,7 +90,8 @@ class Supervisor:
         elif not self._going:  # whoever submitted it is dead or thought better of it
             self._take_away()
         elif self._attached:
-            self._app.stop("parent", Outcome("cancelled", "its parent process ended"))
+            why = "its Runner was closed" if self._closed else "its parent process ended"
+            self._app.stop("parent", Outcome("cancelled", why))
 
     def _create(self, message: Mapping[str, Any]) -> None:
         self._app_dir = message["app_dir"]
@@ -185,7 +189,8 @@ class Supervisor:
             self._over = True  # the disk is full; whoever wants us gone knows better than we
         elif self._app and self._going:
             by, grace_s = self._cancelled_by()
-            self._app.stop("cancel", Outcome("cancelled", self._cancel_message(by)), by or "", grace_s)
+            why = Outcome("cancelled", self._cancel_message(by))
+            self._app.stop("cancel", why, (by or "").removeprefix(rundir.INTERRUPT), grace_s)
             if not self._error:
                 self._say_started()  # the client has nothing to wait for: there is a record of what ran
         elif self._app:
@@ -198,7 +203,7 @@ class Supervisor:
         by, _ = self._cancelled_by()
         if by is None and not self._told_by:
             return True
-        self._record.add("stopping", why="cancel", by=by or "")
+        self._record.add("stopping", why="cancel", by=(by or "").removeprefix(rundir.INTERRUPT))
         self._record.add("ended", state="cancelled", message=self._cancel_message(by), code=None)
         self._ended = True
         self._leave()
@@ -218,6 +223,8 @@ class Supervisor:
     def _cancel_message(self, by: str | None) -> str:
         if by is None:
             return f"stopped by signal {self._told_by}"
+        if by.startswith(rundir.INTERRUPT):
+            return f"interrupted by {by[len(rundir.INTERRUPT) :]}"
         return f"cancelled by {by}" if by else "cancelled"
 
     # -- leaving -------------------------------------------------------------------------------------------

@@ -211,9 +211,17 @@ def test_abort_removes_what_was_started(app: Make) -> None:
 def test_an_attached_app_ends_with_its_client(app: Make) -> None:
     made = app({"r": [SLEEP]})
     watcher = made.start(attached=True)
-    assert watcher.close(20.0)
+    watcher._control.close()  # as the kernel does for a client that was killed
     found = made.end()
     assert (found.state, found.message) == ("cancelled", "its parent process ended")
+
+
+def test_an_attached_app_ends_when_its_client_lets_go_of_it(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    watcher = made.start(attached=True)
+    assert watcher.close(20.0)
+    found = made.end()
+    assert (found.state, found.message) == ("cancelled", "its Runner was closed")
 
 
 def test_containers_outlive_their_watcher_and_get_another(app: Make) -> None:

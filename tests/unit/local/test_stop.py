@@ -162,6 +162,13 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes(app: Driven) -> None:
     assert (view.state, view.stop_why, view.message) == ("cancelled", "parent", "its parent process ended")
 
 
+def test_an_attached_app_is_cancelled_when_its_client_lets_go_of_it(app: Driven) -> None:
+    app.start(app.role("main", SLEEP), attached=True)
+    control.send(app.socket.fileno(), {"op": "close"})
+    app.hang_up()
+    assert app.ended().message == "its Runner was closed"
+
+
 def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app: Driven) -> None:
     app.create(app.role("main", *[SLEEP] * 200), attached=True)
     control.send(app.socket.fileno(), {"op": "go"})

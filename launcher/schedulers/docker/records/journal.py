@@ -69,6 +69,7 @@ class Journal:
     """What the lines add up to.
 
     Attributes:
+        interrupted: who cancelled it was attached to it.
         grace_s: how long whoever cancelled it gives it, in place of its own grace period.
         stop: the first reason to stop it for good; None while there is none.
         stopped: ids of the containers that were stopped by us for good.
@@ -79,6 +80,7 @@ class Journal:
 
     going_at: float | None = None
     cancelled_by: str | None = None
+    interrupted: bool = False
     grace_s: float | None = None
     stop: Stop | None = None
     stopped: set[str] = field(default_factory=set)
@@ -119,6 +121,7 @@ def _go(journal: Journal, event: Mapping[str, Any]) -> None:
 def _cancel(journal: Journal, event: Mapping[str, Any]) -> None:
     if journal.cancelled_by is None:
         journal.cancelled_by = str(event.get("by", ""))
+        journal.interrupted = bool(event.get("interrupt"))
         journal.grace_s = event.get("grace_s")
 
 

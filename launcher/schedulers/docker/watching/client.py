@@ -96,6 +96,7 @@ class Watcher:
     def close(self, timeout_s: float = 0.0) -> bool:
         """Hang up, and wait for its end for so long; False when it lives on."""
         if self._control is not None:
+            self._say({"op": "close"})
             self._control.close()
             self._control = None
         if not timeout_s:

@@ -103,12 +103,13 @@ def _reason_to_stop(app: AppView, journal: Journal) -> tuple[str, str] | None:
     if journal.stop is not None:
         return journal.stop.why, journal.stop.message
     if journal.cancelled_by is not None:
-        return "cancel", cancel_message(journal.cancelled_by)
+        return "cancel", cancel_message(journal.cancelled_by, interrupt=journal.interrupted)
     return ("lost", app.message) if app.state == "lost" else None
 
 
-def cancel_message(by: str) -> str:
-    return f"cancelled by {by}" if by else "cancelled"
+def cancel_message(by: str, *, interrupt: bool = False) -> str:
+    word = "interrupted" if interrupt else "cancelled"
+    return f"{word} by {by}" if by else word
 
 
 def _stop(containers: Sequence[Container], why: str, message: str = "") -> Stop | End:

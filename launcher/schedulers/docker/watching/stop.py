@@ -29,10 +29,13 @@ _ROUNDS = 20  # a watcher that restarts what we stop sees our intent at the late
 _MARGIN_S = 30.0
 
 
-def cancel(engine: Engine, app_id: str, grace_s: float | None = None) -> None:
+def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
     """Stop the app; returns when none of its containers runs and its watcher has gone.
 
     What has ended stays as it ended. What was never started is removed.
+
+    Args:
+        interrupt: whoever wants it was attached to it; it is recorded as interrupted.
     """
     from launcher.schedulers.docker.watching.client import wait_for_exit
 
@@ -46,11 +49,12 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None) -> None:
             take_back(engine, app_id, force=False)
             continue
         if not intended:
-            record.append(app_dir, "cancel", by=actor(), grace_s=grace_s)
+            record.append(app_dir, "cancel", by=actor(), grace_s=grace_s, interrupt=interrupt)
             intended = True
         if seen.live or not seen.ended:
             grace = Labels(found[0].labels).grace_s if grace_s is None else grace_s
-            stop(engine, app_dir, found, "cancel", cancel_message(actor()), grace)
+            message = cancel_message(actor(), interrupt=interrupt)
+            stop(engine, app_dir, found, "cancel", message, grace)
         if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
             settle(engine, app_id)
             break

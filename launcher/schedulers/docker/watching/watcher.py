@@ -64,7 +64,8 @@ class Watcher:
         self._by_hand: set[str] = set()  # stopped by nobody of us, and not seen to have ended yet
         self._dead: set[str] = set()  # heard to have ended
         self._restarts = True
-        self._orphaned = False  # whoever attached the app to itself has ended
+        self._orphaned = False  # whoever attached the app to itself has ended, or
+        self._closed = False  # has let go of it
         self._roster: list[tuple[str, int]] = []
 
     def run(self) -> None:
@@ -104,6 +105,8 @@ class Watcher:
             elif word == "abort":
                 self._take_back(force=True)
                 return False
+            elif word == "close":
+                self._closed = True
         if going or not self._lock.is_valid:
             return self._lock.is_valid  # the rest is started as soon as we look
         return not self._take_back(force=False)
@@ -117,8 +120,8 @@ class Watcher:
         return not self._lock.is_valid or stop.take_back(self._engine, self._app_id, force=force)
 
     def _listen(self) -> None:
-        for _ in self._heard:
-            continue
+        for word in self._heard:
+            self._closed = self._closed or word == "close"
         self._news.put("parent")
 
     # -- while it runs -------------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ class Watcher:
             told = self._note(found, told)
             seen = view(found, told, roster=self._roster)
             if self._orphaned and told.stop is None and seen is not None and not seen.ended:
-                message = "its parent process ended"
+                message = "its Runner was closed" if self._closed else "its parent process ended"
                 stop.stop(self._engine, self._app_dir, found, "parent", message, _grace(found))
                 continue
             action = self._decide(seen, found, told)
