@@ -102,6 +102,7 @@ class Outcome:
         state: of that attempt when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
         message: how the attempt ended, where that is known.
+        warnings: what went wrong beside that: output that was lost, a row that the ledger could not take.
     """
 
     key: JobKey
@@ -113,6 +114,7 @@ class Outcome:
     error: str = ""
     hint: str = ""
     message: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def succeeded(self) -> bool:

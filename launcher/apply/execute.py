@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
-from launcher.apply.submit import clear, stop, submit
-from launcher.errors import LauncherError
+from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
+from launcher.errors import LauncherError, StateError
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.trigger import adopted
@@ -59,20 +60,32 @@ def _carry_out(
         if step.starts and step.launch is not None:
             about = provenance[step.launch.origin]
             made = submit(step, provenance=about, engines=engines, ledger=ledger, events=events)
-            return _outcome(step, made)
+            warnings = record_start(made, ledger=ledger, events=events)
+            return replace(_outcome(step, made), warnings=warnings)
         if step.kind == "destroy":
             for old in step.stops:
                 stop(old, step, engines=engines, ledger=ledger, events=events)
             return _outcome(step, ledger.latest([step.key]).get(step.key))
         clear(step, engines)
-        if step.latest is not None and not step.leftovers and ledger.entry(step.latest.app_id) is None:
-            ledger.record(step.latest)  # whoever started it was killed before it could
+        warnings = _remember(step, ledger)
         _watch(step, ledger)
     except LauncherError as error:
         events.tell("failed", step.key, message=str(error), hint=error.hint)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
     events.tell("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
-    return _outcome(step, step.latest)
+    return replace(_outcome(step, step.latest), warnings=warnings)
+
+
+def _remember(step: Step, ledger: Ledger) -> tuple[str, ...]:
+    """Record an attempt whose starter was killed before it could; what to warn of where that fails."""
+    last = step.latest
+    if last is None or step.leftovers or ledger.entry(last.app_id) is not None:
+        return ()
+    try:
+        ledger.record(last)
+    except StateError as error:
+        return (unrecorded(f"its latest attempt is {last.state}", error),)
+    return ()
 
 
 def _watch(step: Step, ledger: Ledger) -> None:

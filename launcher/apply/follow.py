@@ -8,6 +8,8 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
+from launcher.apply.submit import unrecorded
+from launcher.errors import StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.ledger import Ledger
@@ -62,11 +64,15 @@ def _until_end(outcome: Outcome, engines: Engines, ledger: Ledger, events: Event
     attempt = scheduler.ended_attempt(outcome.app_id)
     if attempt is None:
         return replace(outcome, state="lost", message="its records were removed while it was followed")
-    ledger.record(attempt)
+    warnings = tuple(scheduler.warnings(outcome.app_id))  # what was amiss with its row is made good, or told
+    try:
+        ledger.record(attempt)
+    except StateError as error:
+        warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
     message = "; ".join(part for part in (attempt.message, cause) if part)
     events.tell("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=message)
-    return replace(outcome, state=attempt.state, message=message)
+    return replace(outcome, state=attempt.state, message=message, warnings=warnings)
 
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
@@ -91,7 +97,7 @@ def _in_threads(
     on_log: OnLog | None,
     on_progress: OnProgress | None,
 ) -> None:
-    """One waiting thread per app, and one more where its output is wanted; they sleep in the kernel.
+    """One waiting thread per app, which copies its output meanwhile where that is wanted.
 
     Daemons all: an interrupt of the main thread leaves them behind, and with it the process.
     """
@@ -106,6 +112,14 @@ def _in_threads(
         except BaseException as error:
             failures.append(error)
 
+    def to_the_end(outcome: Outcome) -> None:
+        """Its output first: whoever reads along sees the end of an app behind all that it printed."""
+        try:
+            if on_log is not None:
+                _copy(on_log, outcome, engines)
+        finally:
+            one(outcome)
+
     def start(work: Callable[..., None], *args: Any) -> threading.Thread:
         thread = threading.Thread(target=guarded, args=(work, *args), daemon=True)
         thread.start()
@@ -115,9 +129,7 @@ def _in_threads(
     try:
         for outcome in live:
             _scheduler(outcome, engines)  # made here, so that the threads only look it up
-        waiting = [start(one, outcome) for outcome in live]
-        if on_log is not None:
-            waiting += [start(_copy, on_log, outcome, engines) for outcome in live]
+        waiting = [start(to_the_end, outcome) for outcome in live]
         progress = start(_report, on_progress, live, engines, done) if on_progress is not None else None
     finally:
         threading.stack_size(before)

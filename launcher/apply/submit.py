@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events
-from launcher.errors import SchedulerError
+from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.staged import Reservation, StagedScheduler
@@ -68,7 +68,7 @@ def workspace_of(launch: Launch, scheduler: StagedScheduler[Any]) -> BoundWorksp
 def submit(
     step: Step, *, provenance: Mapping[str, Any], engines: Engines, ledger: Ledger, events: Events
 ) -> Attempt:
-    """Reserve, create, stop what has to go, record, start.
+    """Reserve, create, stop what has to go, record, start. That it runs is for `record_start` to record.
 
     What is new is created before anything old is stopped: when creation fails, the old one was never
     touched. When a later stage fails, everything that this attempt made is removed.
@@ -114,11 +114,24 @@ def submit(
             if scheduler.attempt(step.app_id) is None:
                 ledger.forget(step.app_id)
         raise
-    started = replace(attempt, state="running", started_at=time())
     events.tell("started", step.key, **about)
-    ledger.record(started)
-    events.tell("recorded", step.key, **about)
-    return started
+    return replace(attempt, state="running", started_at=time())
+
+
+def record_start(started: Attempt, *, ledger: Ledger, events: Events) -> tuple[str, ...]:
+    """Write down that it runs; what to warn of where that fails, for it runs all the same."""
+    about = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
+    try:
+        ledger.record(started)
+    except StateError as error:
+        return (unrecorded("it runs", error),)
+    events.tell("recorded", started.key, **about)
+    return ()
+
+
+def unrecorded(what: str, error: StateError) -> str:
+    """The warning that the ledger could not take what is true of an app."""
+    return f"{what}, and its row in the ledger is incomplete until a later command can write it: {error}"
 
 
 def _create(

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from launcher.cli.console import Console
     from launcher.state.rows import Entry
 
 SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
@@ -99,6 +100,14 @@ def find(text: str) -> App:
     app = _by_handle(word) if word.scheduler else _by_name(word)
     app.role, app.replicas = word.role, word.replicas
     return app
+
+
+def called(job: str, handle: str) -> str:
+    """What to call an app in a command typed in this directory: its job's name, where that means it here."""
+    try:
+        return job if find(job).handle == handle else handle
+    except LauncherError:
+        return handle
 
 
 def _by_handle(word: Word) -> App:
@@ -231,6 +240,13 @@ def _unknown(word: Word) -> LauncherError:
     near = nearest(word.name, {entry.job for entry in newest} | {entry.app_id for entry in newest})
     hint = f"did you mean `{near}`?" if near else "`launcher list` shows what there is"
     return LauncherError(f"there is no job or app `{word.name}`", hint=hint)
+
+
+def tell_warnings(app: App, console: Console) -> None:
+    """Say what went wrong with an app beside how it ended. Not every scheduler of others can tell."""
+    warnings = getattr(scheduler_of(app), "warnings", None)
+    for warning in warnings(app.app_id) if warnings else ():
+        console.warn(f"{app.app_id}: {warning}")
 
 
 def scheduler_of(app: App) -> Any:

@@ -48,7 +48,7 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.apps import find
+    from launcher.cli.apps import find, tell_warnings
     from launcher.cli.log_reader import read
 
     if args.follow:
@@ -60,6 +60,8 @@ def run(args: Any, console: Console) -> int:
     app = find(args.app)
     for data in read(app, _asked(args, app, console)):
         console.copy(data, flush=args.follow)
+    console.flush()
+    tell_warnings(app, console)
     return 0
 
 

@@ -36,7 +36,7 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     import time
 
-    from launcher.cli.apps import whole
+    from launcher.cli.apps import tell_warnings, whole
     from launcher.cli.interrupts import terminate_with_exception
 
     terminate_with_exception()
@@ -45,8 +45,9 @@ def run(args: Any, console: Console) -> int:
     code = 0
     for app in apps:
         state = wait_for(app, None if deadline is None else max(0.0, deadline - time.monotonic()))
-        cause = _cause(app) if state in ("failed", "lost") else ""
-        console.print(f"{app.handle} {state.upper()}{': ' if cause else ''}{cause}", flush=True)
+        why = _why(app) if state in ("failed", "lost") else ""
+        console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
+        tell_warnings(app, console)
         if state != "succeeded":
             code = NOT_SUCCEEDED
     return code
@@ -77,10 +78,12 @@ def wait_for(app: App, timeout_s: float | None) -> str:
     return state
 
 
-def _cause(app: App) -> str:
+def _why(app: App) -> str:
+    """How it ended and the error that came first, as far as each is known."""
     from launcher.cli.inspect_app import inspect
 
-    return inspect(app).cause
+    found = inspect(app)
+    return "; ".join(part for part in (found.item.message, found.cause) if part)
 
 
 def _recorded_state(app: App) -> str:

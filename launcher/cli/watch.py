@@ -95,14 +95,17 @@ class Watch:
     def finish(self, result: Result) -> int:
         """Show what came of it; the exit code."""
         self.__exit__(None, None, None)
-        for shaper in self._shapers.values():
-            self._copy(shaper.finish(0))
+        for where in self._shapers:
+            self._finish_line(where)
         if self._format == "json":
             self._json(result_json(result), indent=2)
         elif self._format == "jsonl":
             self._json(event("done", **result_json(result)))
         else:
             self._show(result.outcomes)
+        for outcome in result.outcomes:
+            for warning in outcome.warnings:
+                self._console.warn(f"{outcome.key.job}: {warning}")
         for text in errors_text(result.outcomes, color=self._console.err_color):
             self._console.note(text)
         return result.exit_code
@@ -118,15 +121,23 @@ class Watch:
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
         """What one would like to do next."""
-        running = [outcome.key.job for outcome in outcomes if outcome.state == "running"]
-        failed = [outcome.key.job for outcome in outcomes if outcome.state == "failed"]
+        from launcher.cli.apps import called
+
+        running = [outcome for outcome in outcomes if outcome.state == "running"]
+        failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if running and not self._wait:
-            return f"running by itself now; to read along: launcher logs {running[0]} --follow"
+            app = called(running[0].key.job, running[0].handle)
+            return f"running by itself now; to read along: launcher logs {app} --follow"
         if failed and not self._logs:
-            return f"to see what it printed: launcher logs {failed[0]}"
+            return f"to see what it printed: launcher logs {called(failed[0].key.job, failed[0].handle)}"
         return ""
 
     def _event(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "ended":
+            with self._lock:
+                for where in self._shapers:
+                    if where[0] == _key(event):
+                        self._finish_line(where)
         if self._format == "jsonl":
             self._json(event)
             return
@@ -171,16 +182,21 @@ class Watch:
             if shaper is None:
                 front = self._fronts.get(where) or next(prefixes([(role, k)], self._console.color))
                 shaper = self._shapers[where] = Shaper(front if self._format == "text" else b"")
-            text = shaper.feed(0, "", data)
-            if self._format == "text":
-                self._copy(text)
-            elif self._format == "jsonl" and text:
-                lines = text.decode("utf-8", "replace")
-                self._json(event("log", **of_job(key), role=role, replica=k, text=lines))
+            self._lines(where, shaper.feed(0, "", data))
 
-    def _copy(self, text: bytes) -> None:
-        if text:
-            self._write(text.decode("utf-8", "replace"), end="")
+    def _finish_line(self, where: tuple[JobKey, str, int]) -> None:
+        """What a replica printed last, where it did not end the line."""
+        self._lines(where, self._shapers[where].finish(0))
+
+    def _lines(self, where: tuple[JobKey, str, int], lines: bytes) -> None:
+        if not lines:
+            return
+        key, role, k = where
+        text = lines.decode("utf-8", "replace")
+        if self._format == "text":
+            self._write(text, end="")
+        elif self._format == "jsonl":
+            self._json(event("log", **of_job(key), role=role, replica=k, text=text))
 
     def _json(self, value: Mapping[str, Any], indent: int | None = None) -> None:
         from json import dumps

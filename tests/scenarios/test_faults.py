@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import sqlite3
@@ -249,3 +250,34 @@ def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
     _, err = done.communicate()
     assert done.returncode == 1, err
     assert err.startswith("error: the current directory does not exist any more\nhint: ")
+
+
+def test_lost_output_is_told_by_whoever_shows_the_end_or_the_output(scenario):
+    def full():  # for files beyond a size, as a full disk is for all of them
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+
+    file = scenario.job("head -c 1000000 /dev/zero | tr '\\\\0' x; true")
+    for words in (["apply", file, "--yes", "--wait"], ["run", file]):
+        assert scenario.launcher(*words, preexec_fn=full).err.count("log output was lost") == 1
+    for words in (["wait", "job"], ["logs", "job"], ["logs", "job", "--follow"]):
+        done = scenario.launcher(*words)
+        assert done.err.count("warning: ") == done.err.count("log output was lost") == 1
+
+
+def test_when_the_ledger_cannot_take_the_start_the_result_says_that_it_runs_and_why(scenario):
+    scenario.run_to_end(scenario.job("true", name="other"))
+    gate = scenario.gate()
+    with sqlite3.connect(scenario.home / "ledger.db") as ledger:
+        ledger.execute(
+            "CREATE TRIGGER full BEFORE UPDATE ON attempts WHEN new.state = 'running' "
+            "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+        )
+    ledger.close()
+    done = scenario.apply(scenario.job(gate.script))
+    assert "RUNNING" in done.out
+    assert "warning: job: it runs, and its row in the ledger is incomplete" in done.err
+    assert "disk is full" in done.err
+    gate.entered()
+    gate.open()
+    scenario.wait("job")
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]

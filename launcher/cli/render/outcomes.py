@@ -63,6 +63,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "message": outcome.message,
         "error": outcome.error or None,
         "hint": outcome.hint or None,
+        "warnings": list(outcome.warnings),
     }
 
 

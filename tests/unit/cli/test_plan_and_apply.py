@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import subprocess
 
 import pytest
 
@@ -116,6 +117,32 @@ def test_apply_tells_its_events_a_line_each(scenario):
     assert names[-1] == "done"
     assert {"started", "log", "ended"} <= set(names)
     assert [event["text"] for event in events if event["event"] == "log"] == ["hi\n"]
+
+
+def test_the_command_that_an_apply_suggests_works_in_this_directory(scenario):
+    gate = scenario.gate()
+    scenario.write("sub/launcher.toml", 'project = "vision"\n')
+    script = scenario.job(gate.script, name="sub/job").read_text().replace("sub/job", "job")
+    file = scenario.write("sub/job.launcher.yaml", script)
+    suggested = scenario.apply(file).err.partition("to read along: ")[2].split()
+    gate.entered()
+    gate.open()
+    assert scenario.launcher(*suggested[1:]).code == 0
+    failing = scenario.job("exit 7")
+    assert "launcher logs job\n" in scenario.launcher("apply", failing, "--yes", "--wait", code=5).err
+
+
+def test_an_app_ends_behind_all_that_it_printed(scenario):
+    file = scenario.job("for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done; printf last")
+    process = scenario.start("apply", file, "--yes", "--wait", "--logs", stderr=subprocess.STDOUT)
+    shown = process.communicate()[0]
+    assert shown.index("last\n") < shown.index("job SUCCEEDED")
+    again = scenario.launcher(
+        "apply", file, "--yes", "--wait", "--logs", "--format", "jsonl", "--rerun", "job"
+    )
+    told = [json.loads(line) for line in again.out.splitlines()]
+    assert [each["event"] for each in told][-2:] == ["ended", "done"]
+    assert "".join(each["text"] for each in told if each["event"] == "log").endswith("line 9\nlast\n")
 
 
 def test_logs_of_several_jobs_say_which_job(scenario):
