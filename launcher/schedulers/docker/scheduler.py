@@ -52,6 +52,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         self._readonly = readonly
         self._client: EngineView | None = None
         self._attached: list[Submission] = []
+        self._fresh: dict[str, set[str]] = {}  # app id → images that were pulled for it, while it is made
         self._lock = allocate_lock()
 
     @property
@@ -109,7 +110,8 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.images import build
 
         cfg = self.run_opts().resolve(cfg)
-        return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id))
+        fresh = self._fresh.get(app_id)
+        return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
 
     def schedule(self, dryrun_info: AppDryRunInfo[DockerJob]) -> str:
         """Start the app under a fresh id; returns when every replica was seen to start.
@@ -132,14 +134,17 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     def reserve(self, attempt: Attempt) -> DockerReservation:
         from launcher.schedulers.docker.submit import staging
 
-        report = self._report(attempt.app_id)
-        return staging.take(self.engine, attempt, take_over=self.take_over, report=report)
+        report, fresh = self._report(attempt.app_id), set[str]()
+        made = staging.take(self.engine, attempt, take_over=self.take_over, report=report, fresh=fresh)
+        self._fresh[attempt.app_id] = fresh
+        return made
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         from launcher.schedulers.docker.submit import staging
 
         resolved, report = self.run_opts().resolve(cfg), self._report(reservation.app_id)
-        staging.create(self.engine, staging.ours(reservation), app, resolved, report)
+        fresh = self._fresh.pop(reservation.app_id, set())
+        staging.create(self.engine, staging.ours(reservation), app, resolved, report, fresh)
 
     def start(self, reservation: Reservation) -> None:
         from launcher.schedulers.docker.submit import staging
@@ -149,6 +154,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     def abort(self, reservation: Reservation) -> None:
         from launcher.schedulers.docker.submit import staging
 
+        self._fresh.pop(reservation.app_id, None)
         staging.abort(self.engine, staging.ours(reservation))
 
     # Observation

@@ -11,7 +11,14 @@ import pytest
 from launcher.errors import LauncherError
 from launcher.schedulers.bound import BoundWorkspace, bind_workspace
 from launcher.schedulers.docker.images import stock
-from launcher.schedulers.docker.images.build import BASES, LABEL, bases, build_workspace, workspace_app
+from launcher.schedulers.docker.images.build import (
+    BASES,
+    LABEL,
+    bases,
+    build_workspace,
+    declared,
+    workspace_app,
+)
 from launcher.specs import AppDef, Role
 from launcher.workspace import WorkspaceError
 from tests.engines.docker import Daemon, Refused
@@ -145,6 +152,27 @@ def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(
     place.write(".dockerignore", "Dockerfile*\n")
     assert place.out(place.build(), "cat", "which").strip() == names[-1]
     assert any("Step" in line for line in place.lines), "its output is reported"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("FROM x\n", set()),
+        ("ARG IMAGE\nFROM $IMAGE\n  arg A=1 WORKSPACE\n# ARG B\n", {"IMAGE", "A", "WORKSPACE"}),
+        ("ARG A \\\n  IMAGE=busybox\nFROM $IMAGE\n", {"A", "IMAGE"}),
+    ],
+)
+def test_the_arguments_that_a_dockerfile_declares(text: str, names: set[str]) -> None:
+    assert declared(text) == names
+
+
+def test_a_build_gets_the_arguments_that_its_dockerfile_declares_and_no_warning_of_others(
+    place: Place,
+) -> None:
+    place.build()
+    assert not any("not consumed" in line for line in place.lines)
+    place.write("Dockerfile", "ARG IMAGE\nFROM $IMAGE\nARG WORKSPACE\nRUN echo $WORKSPACE >/from\n")
+    assert place.out(place.build(), "cat", "/from").strip() == str(place.folder)
 
 
 def test_all_roles_get_it_each_distinct_image_once(place: Place) -> None:

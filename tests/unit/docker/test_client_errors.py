@@ -154,6 +154,12 @@ def test_a_connection_that_breaks_off_is_one_error(tmp_path: Path, where: str):
     assert " at 0x" not in str(caught.value)
 
 
+def test_a_host_that_does_not_exist_was_never_reached():
+    engine = connect(environ={"DOCKER_HOST": "tcp://nohost.invalid:2375"})
+    with pytest.raises(EngineUnreachable, match=r"^cannot reach the Docker engine at .*: no such host$"):
+        engine.containers()
+
+
 @pytest.mark.parametrize("body", ["", "<html>", "[", "null-ish"])
 def test_an_answer_that_is_not_json_is_an_error(tmp_path: Path, body: str):
     with (

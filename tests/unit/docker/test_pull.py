@@ -123,19 +123,35 @@ def test_the_pulling_is_told_with_app_and_image(pulls: Pulls) -> None:
     assert all(0 <= done <= total for done, total in sizes)
 
 
-def test_an_attempt_pulls_what_it_reserves_its_id_with(pulls: Pulls) -> None:
+@pytest.mark.parametrize("policy", ["missing", "always"])
+def test_an_attempt_pulls_what_it_reserves_its_id_with(pulls: Pulls, policy: str) -> None:
     """Its first image, which it needs anyway: told under the id of the attempt, and not told twice."""
     pulls.there("one")
     staged: Any = pulls.case.scheduler
     app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat", args=["/version"])])
     attempt = attempt_of(pulls.case, app)
+    attempt = replace(attempt, document={**attempt.document, "cfg": {"image_pull": policy}})
     reservation = staged.reserve(attempt)
-    staged.create(reservation, app, {})
+    staged.create(reservation, app, {"image_pull": policy})
     staged.start(reservation)
     pulls.case.end(attempt.app_id)
     assert [(app_id, kind) for app_id, kind, _ in pulls.told if kind == "pulled"] == [
         (attempt.app_id, "pulled")
     ]
+
+
+def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp_path: Path) -> None:
+    pulls.there("one")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "token").write_text(pulls.own.token)
+    staged: Any = pulls.case.scheduler
+    app, cfg = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")]), {"image_pull": "always"}
+    attempt = attempt_of(pulls.case, app)
+    reservation = staged.reserve(replace(attempt, document={**attempt.document, "cfg": cfg}))
+    built = staged.build_workspace(app, cfg, bind_workspace(tmp_path / "src"), app_id=attempt.app_id)
+    staged.abort(reservation)
+    assert [kind for _, kind, _ in pulls.told if kind == "pulled"] == ["pulled"]
+    pulls.engine.remove_image(built.roles[0].image)
 
 
 def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(

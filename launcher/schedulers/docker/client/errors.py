@@ -7,6 +7,7 @@ turns that into one.
 
 from __future__ import annotations
 
+import errno
 import re
 
 from launcher.errors import SchedulerError
@@ -150,6 +151,8 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
         return EngineUnreachable(f"there is no Docker engine at {host}: no such socket", hint=_START)
     if isinstance(cause, ConnectionRefusedError):
         return EngineUnreachable(f"there is no Docker engine at {host}: nothing listens there", hint=_START)
+    if isinstance(cause, OSError) and (why := _unreached(cause)):
+        return EngineUnreachable(f"cannot reach {where}: {why}", hint=_START)
     if any(type(e).__name__ in ("ReadTimeout", "TimeoutError", "timeout") for e in _chain(error)):
         return EngineUnreachable(f"{where} did not answer in time (cannot {doing})", hint=_SLOW)
     if any("SSL" in type(e).__name__ for e in _chain(error)):
@@ -157,6 +160,17 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
     return EngineUnreachable(
         f"the connection to {where} broke: {_innermost(error)} (cannot {doing})", hint=_START
     )
+
+
+def _unreached(cause: OSError) -> str:
+    """Why there never was a connection; "" where there may have been one."""
+    from socket import EAI_NONAME, gaierror
+
+    if isinstance(cause, gaierror):
+        return "no such host" if cause.errno == EAI_NONAME else str(cause.strerror)
+    if cause.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN):
+        return str(cause.strerror).lower()
+    return ""
 
 
 _DENIED = "join the docker group (sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST"

@@ -40,6 +40,7 @@ DOCKERFILES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
 _FILES = "workspace"
 _DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nCOPY {_FILES}/ .\n".encode()
 _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
+_ARG = re.compile(r"^\s*ARG\s+(.*)$", re.IGNORECASE | re.MULTILINE)
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 _IMAGE = re.compile(r"\$(?:IMAGE\b|\{IMAGE(?::[-+][^}]*)?\})")
 
@@ -64,6 +65,14 @@ class _Work(NamedTuple):
     def bases(self) -> list[str]:
         return bases(self.recipe.text.decode("utf-8", "replace"), self.base)
 
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The build arguments that the Dockerfile declares: the engine warns of any other."""
+        known = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
+        return {
+            name: known[name] for name in declared(self.recipe.text.decode("utf-8", "replace")) & known.keys()
+        }
+
 
 def workspace_app(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
     """The app as it runs in the images that hold the workspace. Asks no engine."""
@@ -77,8 +86,12 @@ def build_workspace(
     cfg: Mapping[str, CfgVal],
     workspace: BoundWorkspace,
     report: Report | None = None,
+    fresh: set[str] | None = None,
 ) -> AppDef:
     """What `workspace_app` says, with the images there, and in `image_repo` where that is given.
+
+    Args:
+        fresh: base images that need not be pulled again; see `stock.have`.
 
     Raises BuildFailed; nothing of a failed build stays.
     """
@@ -87,7 +100,7 @@ def build_workspace(
         report = None
 
     todo = list(_work(app, cfg, workspace).values())
-    there = stock.have(engine, [base for work in todo for base in work.bases], policy, report)
+    there = stock.have(engine, [base for work in todo for base in work.bases], policy, report, fresh)
 
     def have(work: _Work) -> None:
         _have(engine, work, [there[base].id for base in work.bases], report)
@@ -122,6 +135,12 @@ def bases(text: str, image: str) -> list[str]:
             found.append(base)
         stages.add(stage.lower())
     return found
+
+
+def declared(text: str) -> set[str]:
+    """The names that the ARG lines of a Dockerfile declare."""
+    lines = _ARG.findall(text.replace("\\\n", " "))
+    return {word.partition("=")[0] for line in lines for word in line.split()}
 
 
 def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> dict[str, _Work]:
@@ -159,7 +178,7 @@ def _have(engine: Engine, work: _Work, base_ids: list[str], report: Report | Non
             _context(work),
             tag=work.name,
             dockerfile=work.recipe.name,
-            buildargs={"IMAGE": work.base, "WORKSPACE": work.workspace.folder},
+            buildargs=work.arguments,
             labels=labels,
             report=layers.hear,
         )

@@ -27,26 +27,43 @@ _HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # of what went into it, so that it n
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # what the engine sets without any
 
 
-def have(engine: Engine, names: Iterable[str], policy: str, report: Report | None = None) -> dict[str, Image]:
+def have(
+    engine: Engine,
+    names: Iterable[str],
+    policy: str,
+    report: Report | None = None,
+    fresh: set[str] | None = None,
+) -> dict[str, Image]:
     """Image name → image, all of them there when this returns; pulled, several at a time, as `policy` says.
+
+    Args:
+        fresh: what was pulled for the same app a moment ago, and is not pulled again; it grows by the rest.
 
     Raises ImageNotFound for one that is not there and may not, or cannot, be pulled.
     """
     distinct = list(dict.fromkeys(names))
     return dict(
-        zip(distinct, together(lambda name: have_one(engine, name, policy, report), distinct), strict=True)
+        zip(
+            distinct,
+            together(lambda name: have_one(engine, name, policy, report, fresh), distinct),
+            strict=True,
+        )
     )
 
 
-def have_one(engine: Engine, name: str, policy: str, report: Report | None = None) -> Image:
+def have_one(
+    engine: Engine, name: str, policy: str, report: Report | None = None, fresh: set[str] | None = None
+) -> Image:
     """`have` for one image."""
+    fresh = set() if fresh is None else fresh
     found = engine.image(name)
-    if found is not None and (policy != ALWAYS or is_only_here(name, found)):
+    if found is not None and (policy != ALWAYS or name in fresh or is_only_here(name, found)):
         return found
     if policy == NEVER or name.startswith("sha256:"):
         hint = f"docker pull {name}, or image_pull=missing" if policy == NEVER else None
         raise ImageNotFound(f"the engine has no image {name}", hint=hint)
     engine.pull(name, report)
+    fresh.add(name)
     found = engine.image(name)
     if found is None:
         raise EngineError(f"image {name} was removed as soon as it was pulled")

@@ -36,11 +36,16 @@ _ROOT = ("", "0", "root")
 
 
 class Making:
-    """The objects of one app, while they are made: what is here is what `undo` removes."""
+    """The objects of one app, while they are made: what is here is what `undo` removes.
 
-    def __init__(self, engine: Engine, report: Report | None) -> None:
+    Args:
+        fresh: images that need not be pulled again; see `stock.have`.
+    """
+
+    def __init__(self, engine: Engine, report: Report | None, fresh: set[str] | None = None) -> None:
         self.engine = engine
         self._report = report
+        self._fresh = fresh
         self._made: dict[int, str] = {}  # position in the job → id
         self._volume = ""
 
@@ -102,7 +107,7 @@ class Making:
 
         def have(name: str) -> Image:
             try:
-                return stock.have_one(self.engine, name, job.image_pull, self._report)
+                return stock.have_one(self.engine, name, job.image_pull, self._report, self._fresh)
             except EngineUnreachable:
                 raise
             except EngineError as error:

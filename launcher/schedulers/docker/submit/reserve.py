@@ -54,13 +54,19 @@ def reserve(
     *,
     take_over: bool = False,
     report: Report | None = None,
+    fresh: set[str] | None = None,
 ) -> Place:
-    """Take the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind."""
+    """Take the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind.
+
+    Args:
+        fresh: takes the name of an image that is pulled for this; see `stock.have`.
+    """
     app_dir = record.folder(attempt.app_id)
     lock = _claim(engine, attempt.app_id, app_dir, take_over)
     is_new = record.read_attempt(app_dir) is None
     try:
-        return _take(engine, attempt, labels, lock, take_over, report)
+        image = _image(engine, attempt, report, fresh)
+        return _take(engine, attempt, labels, lock, take_over, image)
     except BaseException:
         if is_new:
             record.remove(app_dir)
@@ -88,9 +94,8 @@ def _take(
     labels: Mapping[str, str],
     lock: Lock,
     take_over: bool,
-    report: Report | None,
+    image: str,
 ) -> Place:
-    image = _image(engine, attempt, report)
     for _ in range(_TRIES):
         found = apps.find(engine, attempt.app_id, mine=True, take_over=take_over)
         if found is not None and (resumed := _clear(engine, found, attempt)):
@@ -138,7 +143,7 @@ def give_back(engine: Engine, place: Place) -> None:
     place.lock.release()
 
 
-def _image(engine: Engine, attempt: Attempt, report: Report | None) -> str:
+def _image(engine: Engine, attempt: Attempt, report: Report | None, fresh: set[str] | None) -> str:
     """An image for a container that never runs: the first role's, for it will be needed anyway."""
     roles, cfg = attempt.document["roles"], attempt.document.get("cfg", {})
     name = roles[0].get("image", "")
@@ -149,5 +154,5 @@ def _image(engine: Engine, attempt: Attempt, report: Report | None) -> str:
         if not (name := stock.any_of(engine) or name):
             raise SchedulerError("the engine has no image at all to reserve an app id with")
         return str(name)
-    stock.have_one(engine, name, stock.MISSING, report)
+    stock.have_one(engine, name, stock.MISSING, report, fresh)
     return str(name)

@@ -34,19 +34,26 @@ class DockerReservation(Reservation):
         self.is_over = False  # started, or removed
 
 
-def take(engine: Engine, attempt: Attempt, *, take_over: bool, report: Report) -> DockerReservation:
+def take(
+    engine: Engine, attempt: Attempt, *, take_over: bool, report: Report, fresh: set[str]
+) -> DockerReservation:
     """Its id is ours. Raises ReservedError, EngineError, StateError, with nothing left behind."""
     labels = attempt_labels(attempt, this_process())
-    place = reserve(engine, attempt, labels, take_over=take_over, report=report)
+    place = reserve(engine, attempt, labels, take_over=take_over, report=report, fresh=fresh)
     return DockerReservation(attempt, place, labels)
 
 
 def create(
-    engine: Engine, mine: DockerReservation, app: AppDef, cfg: Mapping[str, CfgVal], report: Report
+    engine: Engine,
+    mine: DockerReservation,
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    report: Report,
+    fresh: set[str],
 ) -> None:
     """Make all that is to be started. `cfg`: resolved. When it fails, all of the attempt is removed."""
     job = build_request(app, cfg, mine.app_id, session=mine.attempt.key.session)
-    made = Submission(engine, mine.place.lock, report, marker=mine.place.marker)
+    made = Submission(engine, mine.place.lock, report, fresh, marker=mine.place.marker)
     mine.submission = made
     try:
         if mine.place.resumed is not None:

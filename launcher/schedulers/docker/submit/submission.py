@@ -26,6 +26,7 @@ class Submission:
     """Made by whoever holds the lock of the app's record; the watcher takes the lock over.
 
     Args:
+        fresh: images that need not be pulled again; see `stock.have`.
         marker: id of the container that holds the app's name; it goes when all others are there.
         attached: the app is cancelled when this object is closed, or its process ends.
     """
@@ -35,6 +36,7 @@ class Submission:
         engine: Engine,
         lock: Lock,
         report: Callable[[str, Mapping[str, Any]], None] | None = None,
+        fresh: set[str] | None = None,
         *,
         marker: str = "",
         attached: bool = False,
@@ -44,7 +46,7 @@ class Submission:
         self._app_dir = lock.app_dir
         self._marker = marker
         self._attached = attached
-        self._making = Making(engine, report)
+        self._making = Making(engine, report, fresh)
         self._watcher: Watcher | None = None
         self._to_start: list[tuple[str, DockerContainer]] = []
 
