@@ -131,7 +131,7 @@ def _by_name(word: Word) -> App:
     if word.number is None and not by_id:
         apps += _in_local_index(word.name) or _kept_by_docker(word.name)
     if named:
-        project = _project()
+        project = project_here()
         jobs = [App.of_entry(entry) for entry in named]
         apps += [app for app in jobs if app.job and app.job[0] == project]
         if not apps:
@@ -195,7 +195,7 @@ def _at_the_engine(app_id: str) -> list[App]:
     return [App(DOCKER, handle.partition("://")[2].partition("/")[0], app_id) for handle in handles]
 
 
-def _project() -> str:
+def project_here() -> str:
     """The project of the current directory: of the nearest launcher.toml up to the top of the work tree."""
     import os
 

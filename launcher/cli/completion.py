@@ -1,4 +1,4 @@
-"""`launcher completion`: a script that teaches a shell our commands and options."""
+"""`launcher completion`: a script that teaches a shell our commands, our options, and the names they take."""
 
 from __future__ import annotations
 
@@ -9,25 +9,75 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
 
 USAGE = "completion SHELL"
-HELP = "Print a completion script for bash or zsh."
+HELP = """\
+Print a completion script for bash or zsh. Beside commands and options it offers
+names: of jobs and targets here, of schedulers, components and codes."""
 EXAMPLES = """\
   eval "$(launcher completion bash)"             for this shell
   launcher completion bash >/etc/bash_completion.d/launcher
   launcher completion zsh >~/.zfunc/_launcher    a folder of your $fpath"""
 
 SHELLS = ("bash", "zsh")
+SUPPRESS = "==SUPPRESS=="  # argparse.SUPPRESS, without importing it
+
+# The launcher that was typed, which may not be the one on PATH; silent whatever happens.
+_ASK = {
+    "bash": """\
+_launcher_names() {
+  local it="${COMP_WORDS[0]}"
+  command -v "$it" >/dev/null || it=launcher
+  compgen -W "$("$it" completion --names "$1" 2>/dev/null)" -- "$2"
+}
+""",
+    "zsh": """\
+_launcher_names() {
+  local it="$words[1]"
+  (( $+commands[$it] )) || [[ -x $it ]] || it=launcher
+  compadd -- ${(f)"$($it completion --names $1 2>/dev/null)"}
+}
+""",
+}
+_FILES_TOO = {"bash": ' compgen -f -- "$1";', "zsh": " _files;"}
 
 
 def add_arguments(parser: Any) -> None:
     from launcher.cli.kinds import one_of
 
-    parser.add_argument("shell", metavar="SHELL", type=one_of(*SHELLS), choices=SHELLS, help="bash or zsh")
+    parser.add_argument(
+        "shell", metavar="SHELL", nargs="?", type=one_of(*SHELLS), choices=SHELLS, help="bash or zsh"
+    )
+    parser.add_argument("--names", metavar="OF", help=SUPPRESS)  # what the script asks for
 
 
 def run(args: Any, console: Console) -> int:
+    if args.names is not None:
+        from launcher.cli.completion_names import names
+
+        console.print("\n".join(names(args.names)))
+        return 0
+    if args.shell is None:
+        from launcher.errors import UsageError
+
+        raise UsageError("completion wants a SHELL: bash or zsh", hint="see `launcher completion --help`")
     import shtab
 
     from launcher.cli.help import whole_parser
 
-    console.print(shtab.complete(whole_parser(), shell=args.shell))
+    preamble = _functions(args.shell)
+    console.print(shtab.complete(whole_parser(), shell=args.shell, preamble=preamble))
     return 0
+
+
+def function_of(kind: str) -> str:
+    """The shell function that offers the names of a kind."""
+    return f"_launcher_{kind}"
+
+
+def _functions(shell: str) -> str:
+    from launcher.cli.completion_names import KINDS
+
+    text = _ASK[shell]
+    for kind in KINDS:
+        files = _FILES_TOO[shell] if kind == "runnable" else ""
+        text += f'{function_of(kind)}() {{{files} _launcher_names {kind} "$1"; }}\n'
+    return text

@@ -13,6 +13,19 @@ from launcher.errors import UsageError
 
 _PATHS = ("DIR", "FILE", "PATH", "PLAN.JSON")  # metavars that shells complete with file names
 
+_NAMES = {
+    "APP": "apps",
+    "JOB": "apps",
+    "cancel APP": "live",
+    "SCHEDULER": "schedulers",
+    "COMPONENT": "components",
+    "components NAME": "components",
+    "run FILE": "runnable",
+    "CODE": "codes",
+    "TARGET": "targets",
+}
+"""Metavar, or command and metavar → which names shells offer there (`completion_names.KINDS`)."""
+
 
 class HelpRequested(Exception):
     """`--help` was among the words. Carries the text."""
@@ -124,10 +137,21 @@ def _texts(name: str, module: Any) -> dict[str, Any]:
     }
 
 
-def whole_parser() -> argparse.ArgumentParser:
-    """The parser of all commands at once, which shell completion is made from."""
+def _offered(command: str, action: argparse.Action) -> Any:
+    """What shtab is told that a shell offers for an argument; None for nothing."""
     import shtab
 
+    from launcher.cli.completion import SHELLS, function_of
+
+    what = str(action.metavar)
+    kind = _NAMES.get(f"{command} {what}") or _NAMES.get(what)
+    if kind is not None:
+        return dict.fromkeys(SHELLS, function_of(kind))
+    return shtab.FILE if what in _PATHS else None
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of all commands at once, which shell completion is made from."""
     top = Parser(prog="launcher")
     top.add_argument("--version", action="store_true", help="show the version")
     commands = top.add_subparsers(metavar="COMMAND")
@@ -138,6 +162,7 @@ def whole_parser() -> argparse.ArgumentParser:
         made = commands.add_parser(name, **texts)
         module.add_arguments(made)
         for action in made._actions:
-            if action.metavar in _PATHS:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]  # shtab looks for it
+            offered = _offered(name, action)
+            if offered is not None:
+                action.complete = offered  # type: ignore[attr-defined]  # shtab looks for it
     return top

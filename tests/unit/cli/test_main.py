@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 from launcher.cli.commands import COMMANDS, names
+from launcher.cli.completion_names import KINDS
 
 
 def test_every_command_has_a_readable_help_of_80_columns(scenario):
@@ -159,7 +161,7 @@ def test_an_interrupted_run_says_what_it_cancels(scenario):
 
 def completed(script, *words, cwd=None):
     """What bash offers at the end of the last word."""
-    setting = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'"
+    setting = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'"
     ask = 'COMP_POINT=${#COMP_LINE}; _shtab_launcher; printf "%s\\n" "${COMPREPLY[@]}"'
     got = subprocess.run(
         ["bash", "--norc", "-c", f"{script}\n{setting}; {ask}"],
@@ -180,6 +182,38 @@ def test_completion_scripts_are_valid_shell(scenario):
     scenario.write("some.launcher.yaml", "")
     assert completed(script, "launcher", "plan", "some", cwd=scenario.folder) == ["some.launcher.yaml"]
     assert "#compdef launcher" in scenario.launcher("completion", "zsh").out
+
+
+def test_completion_offers_the_names_that_there_are(scenario):
+    script = (
+        f'launcher() {{ "{sys.executable}" -m launcher "$@"; }}\n'
+        + scenario.launcher("completion", "bash").out
+    )
+    scenario.run_to_end(scenario.job("true", name="train-small"))
+    scenario.job("true", name="other", top="targets:\n  # where\n  prod:\n    vars: {}\n  stage: {}")
+    scenario.write("x.launcher.toml", "[targets.edge.roles.main]\n")
+    scenario.write("elsewhere/launcher.toml", 'project = "elsewhere"\n')
+
+    def offered(*words, folder="."):
+        return completed(script, "launcher", *words, cwd=scenario.folder / folder)
+
+    assert offered("runopts", "") == ["local_cwd", "local_dir", "local_docker"]
+    assert offered("run", "-s", "local_d") == ["local_dir", "local_docker"]
+    assert offered("run", "utils.ec") == offered("components", "utils.ec") == ["utils.echo"]
+    assert offered("run", "tr") == ["train-small.launcher.yaml"]
+    assert offered("explain", "unknown-f") == ["unknown-field"]
+    assert offered("logs", "") == offered("wait", "tr") == ["train-small"]
+    assert offered("logs", "", folder="elsewhere") == []
+    assert offered("cancel", "") == []
+    assert offered("plan", "--target", "") == ["edge", "prod", "stage"]
+
+
+def test_names_that_cannot_be_found_out_are_no_error(scenario):
+    scenario.home.mkdir()
+    (scenario.home / "ledger.db").write_text("no database at all, which is longer than a header of one" * 9)
+    for kind in KINDS:
+        assert scenario.launcher("completion", "--names", kind).err == ""
+    assert scenario.launcher("completion", "--names", "nonsense").out.strip() == ""
 
 
 def test_schemas_are_printed_as_they_are_published(scenario):

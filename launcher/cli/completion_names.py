@@ -1,0 +1,111 @@
+"""The names that a shell offers where a command takes one. Somebody waits for them with a finger on Tab."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_MOST = 1000  # attempts looked through
+
+
+def names(kind: str) -> list[str]:
+    """The names of a kind of `KINDS`; none where they cannot be found out, for nobody asked for an error."""
+    try:
+        return sorted(set(KINDS[kind]()))
+    except Exception:
+        return []
+
+
+def _apps() -> list[str]:
+    """The jobs of this directory's project that have an attempt on record."""
+    from launcher.cli.apps import project_here
+    from launcher.state.ledger import Ledger
+
+    project = project_here()
+    with Ledger.open(readonly=True) as ledger:
+        return [entry.job for entry in ledger.newest(_MOST) if entry.key[0] == project]
+
+
+def _live() -> list[str]:
+    """What can be cancelled: live jobs of this directory's project."""
+    from launcher.cli.apps import project_here
+    from launcher.state.ledger import Ledger
+
+    project = project_here()
+    with Ledger.open(readonly=True) as ledger:
+        return [entry.job for entry in ledger.live() if entry.key[0] == project]
+
+
+def _schedulers() -> Iterable[str]:
+    from launcher.schedulers.registry import get_scheduler_factories
+
+    return get_scheduler_factories()
+
+
+def _components() -> Iterable[str]:
+    from launcher.components.finder import survey
+
+    return survey([]).components
+
+
+def _codes() -> Iterable[str]:
+    from launcher.jobfile.diagnostics import CODES
+    from launcher.plan.reasons import REASONS
+
+    return [*CODES, *map(str, REASONS)]
+
+
+def _targets() -> list[str]:
+    """The targets of the job files here and one folder below, by their looks: parsing takes its time."""
+    found: list[str] = []
+    for path in _job_files():
+        try:
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        found += _targets_of_toml(lines) if path.endswith(".toml") else _targets_of_yaml(lines)
+    return found
+
+
+def _job_files() -> Iterator[str]:
+    from glob import iglob
+
+    for suffix in ("yaml", "yml", "toml"):
+        for pattern in (f"*.launcher.{suffix}", f"*/*.launcher.{suffix}"):
+            yield from iglob(pattern)
+
+
+def _targets_of_yaml(lines: list[str]) -> Iterator[str]:
+    """The keys right below `targets:`."""
+    inside, column = False, 0
+    for line in lines:
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if not indent:
+            inside, column = text.partition(":")[0] == "targets", 0
+        elif inside and indent == (column := column or indent) and ":" in text:
+            yield text.partition(":")[0].strip("\"'")
+
+
+def _targets_of_toml(lines: list[str]) -> Iterator[str]:
+    """The tables `[targets.NAME]` and below."""
+    for line in lines:
+        table = line.strip().strip("[]").split(".")
+        if line.strip().startswith("[") and table[0] == "targets" and len(table) > 1:
+            yield table[1].strip().strip("\"'")
+
+
+KINDS: dict[str, Callable[[], Iterable[str]]] = {
+    "apps": _apps,
+    "live": _live,
+    "schedulers": _schedulers,
+    "components": _components,
+    "runnable": _components,
+    "codes": _codes,
+    "targets": _targets,
+}
+"""What is offered where: `runnable` stands beside file names."""
