@@ -62,7 +62,7 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
 def event_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "event-v1.schema.json",
+        "$id": "urn:launcher:event-v1",
         "title": "An event of launcher apply --format jsonl",
         "oneOf": [_of(name, *about) for name, about in EVENTS.items()],
     }

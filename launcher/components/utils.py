@@ -9,7 +9,7 @@ from launcher.components.image import IMAGE
 
 
 def echo(msg: str = "hello world", image: str = IMAGE, num_replicas: int = 1) -> specs.AppDef:
-    """Echos a message to stdout.
+    """Echoes a message to stdout.
 
     Args:
         msg: message to echo

@@ -208,7 +208,7 @@ def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a saved plan."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "plan-v1.schema.json",
+        "$id": "urn:launcher:plan-v1",
         "title": "A saved plan of launcher",
         **PLAN.schema(),
     }

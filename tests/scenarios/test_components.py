@@ -129,7 +129,7 @@ def test_components_lists_all_and_shows_one(scenario):
     [line] = [
         line for line in scenario.launcher("components").out.splitlines() if line.startswith("utils.echo")
     ]
-    assert line.split(None, 1)[1] == "Echos a message to stdout."
+    assert line.split(None, 1)[1] == "Echoes a message to stdout."
     one = json.loads(scenario.launcher("components", "utils.touch", "--json").out)
     assert one["arguments"][0] == {"name": "file", "type": "str", "required": True, "help": "file to create"}
 

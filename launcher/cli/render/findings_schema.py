@@ -17,7 +17,7 @@ def findings_schema() -> dict[str, Any]:
 
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "diagnostics-v1.schema.json",
+        "$id": "urn:launcher:diagnostics-v1",
         "title": "launcher diagnostics",
         "description": "What is wrong with job files, every problem at once, in file order.",
         **_object(

@@ -91,7 +91,7 @@ def test_ours():
 def test_ours_by_short_and_by_full_name(name):
     found = get_component(name)
     assert (found.name, found.fn_name, found.fn.__name__) == ("utils.echo", "echo", "echo")
-    assert found.description == "Echos a message to stdout."
+    assert found.description == "Echoes a message to stdout."
 
 
 def test_a_component_of_an_installed_package(installed):
