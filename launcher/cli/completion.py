@@ -17,7 +17,6 @@ EXAMPLES = """\
   launcher completion bash >/etc/bash_completion.d/launcher
   launcher completion zsh >~/.zfunc/_launcher    a folder of your $fpath"""
 
-SHELLS = ("bash", "zsh")
 SUPPRESS = "==SUPPRESS=="  # argparse.SUPPRESS, without importing it
 
 # The launcher that was typed, which may not be the one on PATH; silent whatever happens.
@@ -41,6 +40,7 @@ _FILES_TOO = {"bash": ' compgen -f -- "$1";', "zsh": " _files;"}
 
 
 def add_arguments(parser: Any) -> None:
+    from launcher.cli.completion_names import SHELLS
     from launcher.cli.kinds import one_of
 
     parser.add_argument(
@@ -68,13 +68,8 @@ def run(args: Any, console: Console) -> int:
     return 0
 
 
-def function_of(kind: str) -> str:
-    """The shell function that offers the names of a kind."""
-    return f"_launcher_{kind}"
-
-
 def _functions(shell: str) -> str:
-    from launcher.cli.completion_names import KINDS
+    from launcher.cli.completion_names import KINDS, function_of
 
     text = _ASK[shell]
     for kind in KINDS:

@@ -6,7 +6,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+SHELLS = ("bash", "zsh")
+
 _MOST = 1000  # attempts looked through
+
+
+def function_of(kind: str) -> str:
+    """The function of the completion script that offers the names of a kind."""
+    return f"_launcher_{kind}"
 
 
 def names(kind: str) -> list[str]:

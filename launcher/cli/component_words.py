@@ -90,7 +90,7 @@ def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
     defaults = component_defaults().get(component.name)
     assigned = assign(words, parameters_of(component.fn))
     if assigned.wants_help:
-        console.print(component_help(name, component.fn, defaults), end="")
+        console.print(component_help(name, component.fn, defaults, width=console.width()), end="")
         return None
     if assigned.repeated:
         raise UsageError(f"--{assigned.repeated[0]} is given twice", hint="give it once")

@@ -46,7 +46,11 @@ def run(args: Any, console: Console) -> int:
         from launcher.cli.render.tables import table
 
         rows: list[list[str | tuple[str, str]]]
-        rows = [[(name, "bold"), _first_line(found[name].description)] for name in found]
+        rows = [
+            [(name, "bold") if not number else "", line]
+            for name in found
+            for number, line in enumerate(_lines(found[name].description, max(map(len, found)), console))
+        ]
         console.print(table(["NAME", "WHAT"], rows, color=console.color))
         return 0
     component = get_component(args.name)
@@ -57,7 +61,8 @@ def run(args: Any, console: Console) -> int:
     else:
         from launcher.runner.config import component_defaults
 
-        text = component_help(args.name, component.fn, component_defaults().get(component.name))
+        defaults = component_defaults().get(component.name)
+        text = component_help(args.name, component.fn, defaults, width=console.width())
         console.print(text, end="")
     return 0
 
@@ -87,5 +92,9 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | list | dict) or value is None else str(value)
 
 
-def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0]
+def _lines(text: str, name: int, console: Console) -> list[str]:
+    """The first sentence or so, in the columns of the terminal beside names of that length."""
+    from textwrap import wrap
+
+    first = text.split("\n", 1)[0]
+    return [first] if console.columns is None else wrap(first, max(20, console.columns - name - 2)) or [""]

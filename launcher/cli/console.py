@@ -160,6 +160,11 @@ class Console:
             self.note()
         return answer.strip().lower() in ("y", "yes")
 
+    @property
+    def columns(self) -> int | None:
+        """Columns of the terminal behind stdout; None where there is none and lines may be of any length."""
+        return terminal_width(self._out) if _is_terminal(self._out) else None
+
     def width(self) -> int:
         """Columns of the terminal behind stdout or stderr; 80 where there is none."""
         return terminal_width(self._out, self._err)

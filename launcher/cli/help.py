@@ -47,11 +47,24 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         super().add_usage(usage, actions, groups, prefix or "Usage: ")
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """As it was laid out where it fits; else paragraphs are filled anew, tables and examples stay."""
+        from textwrap import fill
+
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(
+            part if _fits(part, width) or "  " in part else fill(part, width) for part in paragraphs
+        )
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:
             return super()._format_action_invocation(action)
         value = self._format_args(action, action.dest.upper())
         return f"{', '.join(action.option_strings)} {value}"
+
+
+def _fits(text: str, width: int) -> bool:
+    return max(map(len, text.split("\n"))) <= width
 
 
 class Parser(argparse.ArgumentParser):
@@ -141,7 +154,7 @@ def _offered(command: str, action: argparse.Action) -> Any:
     """What shtab is told that a shell offers for an argument; None for nothing."""
     import shtab
 
-    from launcher.cli.completion import SHELLS, function_of
+    from launcher.cli.completion_names import SHELLS, function_of
 
     what = str(action.metavar)
     kind = _NAMES.get(f"{command} {what}") or _NAMES.get(what)

@@ -51,7 +51,7 @@ def run(args: Any, console: Console) -> int:
         return 0
     from launcher.cli.render.items import items_table
 
-    console.print(items_table(items, color=console.color))
+    console.print(items_table(items, color=console.color, columns=console.columns))
     if limit is not None and len(items) == limit:
         console.note(f"the newest {limit}; --all shows all of them")
     return 0

@@ -54,7 +54,7 @@ def _live(args: Any, console: Console) -> int:
     elif items:
         from launcher.cli.render.items import items_table
 
-        console.print(items_table(items, color=console.color))
+        console.print(items_table(items, color=console.color, columns=console.columns))
     else:
         console.note("nothing is running; `launcher list` shows what has ended")
     return 0

@@ -11,6 +11,7 @@ from launcher.components.signature import Parameter, parameters_of
 from launcher.components.types import type_name
 
 _INDENT = " " * 6
+_WIDTH = 100
 
 
 def get_fn_docstring(fn: Callable[..., object]) -> tuple[str, dict[str, str]]:
@@ -23,21 +24,43 @@ def get_fn_docstring(fn: Callable[..., object]) -> tuple[str, dict[str, str]]:
 
 
 def component_help(
-    name: str, function: Callable[..., object], defaults: Mapping[str, Any] | None = None
+    name: str,
+    function: Callable[..., object],
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    width: int = _WIDTH,
 ) -> str:
     """The help of a component as text, each argument with its type and default, ends in a newline.
 
     Args:
         defaults: parameter → value from configuration; they stand in the place of the signature's.
+        width: columns that lines are to fit in; of more than 100 the rest is not used.
     """
+    columns = min(width, _WIDTH)
     description, _ = get_fn_docstring(function)
     parameters = parameters_of(function).values()
-    lines = [f"usage: launcher run {name} {' '.join(map(_usage, parameters))}".rstrip(), "", description]
+    lines = [*_usage_lines(name, list(map(_usage, parameters)), columns), "", _wrapped(description, columns)]
     if parameters:
         lines += ["", "arguments:"]
     for parameter in parameters:
-        lines += _entry(parameter, (defaults or {}).get(parameter.name))
+        lines += _entry(parameter, (defaults or {}).get(parameter.name), columns)
     return "\n".join(lines) + "\n"
+
+
+def _usage_lines(name: str, words: list[str], width: int) -> list[str]:
+    """Lines are broken between arguments, never in one."""
+    lines = [f"usage: launcher run {name}"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) > width:
+            lines.append(_INDENT + word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Lines that are too long broken; what fits, such as an example, stays as it was laid out."""
+    return "\n".join(line if len(line) <= width else fill(line, width) for line in text.split("\n"))
 
 
 def _usage(parameter: Parameter) -> str:
@@ -47,12 +70,12 @@ def _usage(parameter: Parameter) -> str:
     return word if parameter.is_required else f"[{word}]"
 
 
-def _entry(parameter: Parameter, default: Any) -> list[str]:
+def _entry(parameter: Parameter, default: Any, width: int) -> list[str]:
     dashes = "" if parameter.is_rest else "-" if len(parameter.name) == 1 else "--"
     both = f"-{parameter.name}, --{parameter.name}" if dashes == "-" else dashes + parameter.name
     lines = [f"  {both} {type_name(parameter.type)}{_default(parameter, default)}"]
     if parameter.text:
-        lines.append(fill(parameter.text, 100, initial_indent=_INDENT, subsequent_indent=_INDENT))
+        lines.append(fill(parameter.text, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
     return lines
 
 

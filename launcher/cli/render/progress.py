@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from launcher.cli.render.values import STATE_STYLES, duration, plural
+from launcher.cli.render.values import STATE_STYLES, duration, plural, shortened
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,7 +34,7 @@ class Progress:
         self._ended: dict[JobKey, float] = {}
         self._images: dict[tuple[JobKey, str], str] = {}
         self._lock = threading.Lock()
-        console = RichConsole(file=sys.stderr, highlight=False)
+        self._console = console = RichConsole(file=sys.stderr, highlight=False)
         self._live = Live(get_renderable=self._table, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Progress:
@@ -73,17 +73,30 @@ class Progress:
         self._live.console.print(Text.from_ansi(line))
 
     def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
         with self._lock:
-            for (key, _), doing in self._images.items():
-                table.add_row(Text(key.job, "bold"), Text(doing, "dim", no_wrap=True, overflow="ellipsis"))
-            for key, seen in self._seen.items():
-                took = self._ended.get(key, time.time()) - self._began[key]
-                clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
-                table.add_row(
-                    Text(key.job, "bold"), _state(str(seen.state)), _roles(seen), Text(clock, "dim")
-                )
+            rows = self._rows()
+        size = self._console.size
+        most = len(rows) if len(rows) < size.height else max(1, size.height - 2)
+        shown, more = rows[:most], len(rows) - most
+        beside = max((sum(2 + cell.cell_len for cell in cells) for _, cells in shown), default=0)
+        table = Table.grid(padding=(0, 2))
+        for name, cells in shown:
+            table.add_row(Text(shortened(name, max(size.width // 3, size.width - beside)), "bold"), *cells)
+        if more:
+            table.add_row(Text(f"… and {more} more", "dim", no_wrap=True))
         return table
+
+    def _rows(self) -> list[tuple[str, list[Text]]]:
+        """Name and cells of each row; jobs that have ended come last, since their ends are told above."""
+        rows = [
+            (key.job, [Text(doing, "dim", no_wrap=True, overflow="ellipsis")])
+            for (key, _), doing in self._images.items()
+        ]
+        for key, seen in sorted(self._seen.items(), key=lambda item: item[0] in self._ended):
+            took = self._ended.get(key, time.time()) - self._began[key]
+            clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
+            rows.append((key.job, [_state(str(seen.state)), _roles(seen), Text(clock, "dim")]))
+        return rows
 
 
 def _state(state: str) -> Text:

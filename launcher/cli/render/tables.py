@@ -18,10 +18,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: boo
 
     Columns that are empty in every row are left out.
     """
-    kept = [c for c in range(len(headings)) if any(_text(row[c]) for row in rows)] or list(
+    kept = [c for c in range(len(headings)) if any(text_of(row[c]) for row in rows)] or list(
         range(len(headings))
     )
-    widths = [max(len(headings[c]), *(width(_text(row[c])) for row in rows), 0) for c in kept]
+    widths = [max(len(headings[c]), *(width(text_of(row[c])) for row in rows), 0) for c in kept]
     lines: list[list[Cell]] = [[(headings[c], "dim") for c in kept]]
     lines += ([row[c] for c in kept] for row in rows)
     return "\n".join(_line(line, widths, color) for line in lines)
@@ -30,13 +30,13 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: boo
 def _line(cells: Sequence[Cell], widths: Sequence[int], color: bool) -> str:
     parts = []
     for cell, size in zip(cells, widths, strict=True):
-        text = _text(cell)
+        text = text_of(cell)
         painted = text if isinstance(cell, str) else paint(text, cell[1], color)
         parts.append(painted + " " * (size - width(text)))
     return GAP.join(parts).rstrip()
 
 
-def _text(cell: Cell) -> str:
+def text_of(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
 
 

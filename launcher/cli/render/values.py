@@ -84,6 +84,14 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+def shortened(text: str, size: int) -> str:
+    """At most `size` characters: cut in the middle, with more of the end, where long names differ."""
+    if len(text) <= size:
+        return text
+    front = max(0, size - 1) // 3
+    return text[:front] + "…" + text[len(text) - max(0, size - 1 - front) :]
+
+
 def listing(words: Sequence[str], limit: int = 5) -> str:
     """`a, b, c`, and `… and 4 more` past the limit."""
     shown = ", ".join(words[:limit])

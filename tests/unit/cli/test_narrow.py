@@ -1,0 +1,77 @@
+"""Terminals of 60 and 80 columns: nothing that tells rows apart, or is copied, is cut."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from launcher.cli.commands import names
+from launcher.cli.inventory import Item
+from launcher.cli.render.items import items_table
+from launcher.cli.render.values import shortened
+from launcher.components import component_help
+from launcher.components.dist import ddp
+from launcher.specs.launch import JobKey
+
+
+def test_long_names_keep_the_end_that_tells_them_apart():
+    assert shortened("short", 5) == "short"
+    assert shortened("a-long-name-01", 8) == "a-…me-01"
+    assert len(shortened("x" * 99, 7)) == 7
+
+
+def items(job="train-resnet", message="main/0 exited with 7, and left a long reason behind"):
+    item = Item("local_cwd", "default", f"{job}-1-ypfhh")
+    item.name, item.attempt, item.state, item.message = job, 1, "failed", message
+    item.created_at, item.ended_at = 1.0, 70.0
+    return [item]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_an_app_is_one_line_with_its_whole_handle(columns):
+    shown = items_table(items(), color=False, columns=columns).splitlines()
+    assert max(map(len, shown)) <= columns
+    assert [items()[0].handle in line for line in shown] == [False, True]
+    assert "FAILED" in shown[1]
+
+
+def test_a_handle_is_never_cut_and_a_pipe_gets_everything():
+    [item] = items(job="x" * 70)
+    assert item.handle in items_table([item], color=False, columns=60)
+    assert item.message in items_table([item], color=False)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_help_of_a_component_fits(columns):
+    text = component_help("dist.ddp", ddp, width=columns)
+    long = [line for line in text.splitlines() if len(line) > columns]
+    assert all(len(line.split()) <= 4 for line in long), long  # a default is not broken
+
+
+@pytest.mark.parametrize("command", names())
+def test_the_help_of_a_command_fits_in_60_columns(scenario, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "60")
+    text, _, _ = scenario.launcher(command, "--help").out.partition("Examples:")
+    prose = [line for line in text.splitlines()[1:] if not line.startswith(" ") and "  " not in line]
+    assert [line for line in prose if len(line) > 60] == []
+
+
+def test_more_jobs_than_lines_are_counted(monkeypatch):
+    from launcher.cli.render.progress import Progress
+
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "14")
+    progress = Progress()
+    for number in range(20):
+        role = SimpleNamespace(role="main", replicas=[SimpleNamespace(state="RUNNING")])
+        seen = SimpleNamespace(
+            state="RUNNING", started_at=1.0, ended_at=None, num_restarts=0, roles_statuses=[role]
+        )
+        progress.update(JobKey("p", "t", f"a-very-long-name-of-a-job-for-training-with-{number:02}"), seen)
+    with progress._console.capture() as shown:
+        progress._console.print(progress._table())
+    lines = shown.get().splitlines()
+    assert len(lines) == 13
+    assert [line.split()[0][-3:] for line in lines[:-1]] == [f"-{number:02}" for number in range(12)]
+    assert lines[-1].strip() == "… and 8 more"
