@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from launcher.jobfile.model_base import Count, EnvName, Label, Model, Port, Replicas, kind_tag
+from launcher.jobfile.model_base import Count, EnvName, Label, MiB, Model, Port, Replicas, kind_tag
 from launcher.jobfile.model_vars import Vars
 from launcher.jobfile.quantities import (
     DURATION_PATTERN,
@@ -36,7 +36,7 @@ class Resources(Model):
         examples=["4GiB"],
         json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
     )
-    memMB: Replicas | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
+    memMB: MiB | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
     devices: dict[str, Count] = Field({}, description="Special devices by name.", examples=[{"vpc/efa": 4}])
     capabilities: dict[str, Any] = Field(
         {}, description="What the machine must be.", examples=[{"zone": "a"}]

@@ -15,6 +15,8 @@ Label = Annotated[str, Field(pattern=LABEL)]
 EnvName = Annotated[str, Field(pattern=ENV_NAME)]
 Replicas = Annotated[int, Field(ge=1, le=1_000_000)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
+MiB = Annotated[int, Field(ge=1, le=1_000_000_000)]
+"""Memory: up to about a PB, as `memory` takes it; the largest named resource has 1.1 TiB."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 

@@ -9,6 +9,8 @@ Source: PyTorch, torch.distributed.elastic.multiprocessing.errors.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -16,6 +18,10 @@ from launcher.specs.app import NONE
 
 _WIDTH = 160
 _MOST = 4096  # characters of a message that are looked at for its first line
+_YEAR_10000 = 253_402_300_800.0  # no calendar goes on from there
+
+MOST_BYTES = 1 << 20
+"""Of an error file that are read."""
 
 
 class ReplicaError(NamedTuple):
@@ -52,7 +58,7 @@ def read_error(text: str) -> ReplicaError | None:
     return ReplicaError(
         message=str(reply.get("message", "")),
         exit_code=_number(reply.get("errorCode"), int),
-        time=_number(extra.get("timestamp"), float),
+        time=_time(extra.get("timestamp")),
         callstack=str(extra.get("py_callstack") or ""),
     )
 
@@ -65,18 +71,65 @@ def printable(line: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def compact(text: str) -> str:
-    """JSON on one line; any other text as it is."""
+def error_text(start: bytes) -> str:
+    """The text of an error file of which `start` was read, MOST_BYTES at most.
+
+    JSON stands on one line. Of JSON that was cut there, what was read of it: its message ends where the cut is.
+    """
+    text = start.decode("utf-8", "replace")
     try:
         return json.dumps(json.loads(text))
     except (ValueError, RecursionError):
-        return text
+        return text if len(start) < MOST_BYTES else _mended(text)
+
+
+def _mended(text: str) -> str:
+    """JSON that was cut, closed; a text that holds no message then stays as it is."""
+    for closed in _closed(text):
+        try:
+            found = json.loads(closed)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and found.get("message"):
+            return json.dumps(found)
+    return text
+
+
+def _closed(text: str) -> Iterator[str]:
+    """The beginning of a JSON text with all closed that it leaves open: a string as it is cut, else without
+    the member or item that is cut."""
+    open_ends: list[str] = []
+    sound, ends = 0, ""
+    token = None
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in _ENDS:
+            open_ends.append(_ENDS[mark])
+        elif mark in ("}", "]") and open_ends:
+            open_ends.pop()
+        if mark in _ENDS or mark == ",":
+            sound = token.start() if mark == "," else token.end()
+            ends = "".join(reversed(open_ends))
+    if token is not None and token[0].startswith('"'):
+        yield _CUT_ESCAPE.sub(r"\1", text) + '"' + "".join(reversed(open_ends))
+    yield text[:sound] + ends
+
+
+_ENDS = {"{": "}", "[": "]"}
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
+_CUT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+
+def _time(value: Any) -> float | None:
+    """Seconds since the epoch, where a calendar has them: programs write what they like."""
+    found = _number(value, float)
+    return found if found is not None and 0 < found < _YEAR_10000 else None
 
 
 def _number(value: Any, kind: type) -> Any:
     """A number, also one written as text; None for anything else."""
     try:
         found = kind(value) if value and not isinstance(value, bool) else None
+        return found if found is None or isfinite(found) else None
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if found is None or isfinite(found) else None

@@ -119,3 +119,15 @@ def test_the_api_names_the_cause_by_its_own_time(scenario: Scenario, monkeypatch
         found = runner.status(scenario.status("job")["handle"])
     assert found is not None
     assert json.loads(found.structured_error_msg)["message"]["message"] == "cause"
+
+
+def test_a_time_that_no_calendar_has_is_left_out(scenario: Scenario) -> None:
+    failing(scenario, json.dumps({"message": {"message": "boom", "extraInfo": {"timestamp": 10**30}}}))
+    ended = scenario.status("job")["replicas"][0]["ended_at"]
+    assert scenario.status("job")["root_cause"]["time"] == ended
+    assert json.loads(scenario.launcher("describe", "job", "--json").out)
+
+
+def test_the_message_of_a_very_long_file_is_the_root_cause(scenario: Scenario) -> None:
+    failing(scenario, error("ValueError: no data\n" + "x" * 2_000_000))
+    assert "main/0: ValueError: no data\n" in status(scenario)

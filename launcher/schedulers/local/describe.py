@@ -8,7 +8,6 @@ from launcher.schedulers.local import attemptfile, errorfiles
 from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
-from launcher.specs.replica_error import compact
 from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 
 TYPE_CHECKING = False
@@ -67,8 +66,8 @@ def _message(view: AppView) -> str:
 def _roles(view: AppView, errors: dict[tuple[str, int], str]) -> list[RoleStatus]:
     by_role: dict[str, list[ReplicaStatus]] = {}
     for replica in view.replicas:
-        error = errors.get((replica.role, replica.k))
-        by_role.setdefault(replica.role, []).append(_status(replica, compact(error) if error else NONE))
+        error = errors.get((replica.role, replica.k), NONE)
+        by_role.setdefault(replica.role, []).append(_status(replica, error))
     return [RoleStatus(role, sorted(found, key=lambda status: status.id)) for role, found in by_role.items()]
 
 

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
 
 ERROR_FILE = "error.json"
-MOST = 1 << 20
-"""Bytes of an error file that are read."""
 
 
 def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
-    """(role, replica) → what it wrote, whole or not. Of replicas that have failed, or were stopped for it.
+    """(role, replica) → what it wrote (`error_text`). Of replicas that have failed, or were stopped for it.
 
     One that was told to stop by a person may have noted that; it is nobody's fault.
     """
@@ -36,11 +34,13 @@ def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
 
 
 def _text(path: str) -> str:
-    """The beginning of a file; "" for none, and for what is no file: reading a pipe might never end."""
+    """The text of a file; "" for none, and for what is no file: reading a pipe might never end."""
+    from launcher.specs.replica_error import MOST_BYTES, error_text
+
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         with open(fd, "rb", buffering=0) as file:
-            return (file.read(MOST) or b"").decode("utf-8", "replace") if _is_plain(fd) else ""
+            return error_text(file.read(MOST_BYTES) or b"") if _is_plain(fd) else ""
     except OSError:
         return ""
 

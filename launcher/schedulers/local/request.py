@@ -63,7 +63,7 @@ def build_request(
         role_log_dirs={},
         handle=f"{scheduler}://{escape(session)}/{SYMBOLIC_APP_ID}",
         app_dir=app_dir,
-        role_retries={role.name: (role.max_retries, str(role.retry_policy.value)) for role in app.roles},
+        role_retries={role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles},
         timeout_s=_number(cfg, "timeout_s", int),
         grace_s=_number(cfg, "grace_s", float) or 0.0,
         notes=notes(app, scheduler),

@@ -22,6 +22,7 @@ from launcher.specs import (
     digest,
     document,
 )
+from launcher.specs.resources import get_named_resources, named_resources
 from tests.unit.jobfile.words import HEAD, ROLES, SCHEDULERS, compile_text, labels, launch, lines, places
 
 FULL = """\
@@ -230,6 +231,12 @@ def test_without_schedulers_options_are_left_for_the_plan(tmp_path: Path) -> Non
 def test_memory_is_in_mebibytes_rounded_up(tmp_path: Path, memory: str, mebibytes: int) -> None:
     text = HEAD + f"roles: {{m: {{entrypoint: x, resource: {{memory: {memory}}}}}}}\n"
     assert launch(tmp_path, text).app.roles[0].resource == Resource(cpu=-1, gpu=-1, memMB=mebibytes)
+
+
+def test_the_memory_of_the_largest_named_resource_can_be_written_out(tmp_path: Path) -> None:
+    mebibytes = max(get_named_resources(name).memMB for name in named_resources)
+    text = HEAD + f"roles: {{m: {{entrypoint: x, resource: {{memMB: {mebibytes}}}}}}}\n"
+    assert launch(tmp_path, text).app.roles[0].resource.memMB == mebibytes
 
 
 @pytest.mark.parametrize(

@@ -306,3 +306,10 @@ def test_the_current_folder_is_looked_up_when_it_is_needed(
     monkeypatch.chdir(tmp_path)
     info = scheduler.submit_dryrun(AppDef("app", [role()]), {})
     assert info.request.role_params["r"][0].cwd == os.fspath(tmp_path)
+
+
+def test_a_retry_policy_may_be_written_as_text() -> None:
+    plain, proper = (
+        request_of(role(max_retries=1, retry_policy=policy)) for policy in ("ROLE", RetryPolicy.ROLE)
+    )
+    assert plain == proper

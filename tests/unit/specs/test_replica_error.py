@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.specs import NONE, AppState, ReplicaStatus
-from launcher.specs.replica_error import ReplicaError, read_error
+from launcher.specs.replica_error import MOST_BYTES, ReplicaError, error_text, read_error
 from launcher.specs.status import root_cause
 
 
-def error_text(message: str, *, time: object = None, code: object = None) -> str:
+def written(message: str, *, time: object = None, code: object = None) -> str:
     extra = {} if time is None else {"timestamp": time, "py_callstack": "Traceback …"}
     return json.dumps({"message": {"message": message, "errorCode": code, "extraInfo": extra}})
 
 
 def test_the_error_of_an_elastic_worker_is_read_whole() -> None:
-    found = read_error(error_text("ValueError: boom\nmore", time="1293182", code=3))
+    found = read_error(written("ValueError: boom\nmore", time="1293182", code=3))
     assert found == ReplicaError("ValueError: boom\nmore", 3, 1293182.0, "Traceback …")
     assert found.summary == "ValueError: boom"
 
@@ -53,14 +53,50 @@ def replica(k: int, text: str, ended_at: float | None = None) -> ReplicaStatus:
 
 
 def test_the_first_error_is_the_cause() -> None:
-    late, first = replica(0, error_text("late", time=20)), replica(1, error_text("first", time="10"))
+    late, first = replica(0, written("late", time=20)), replica(1, written("first", time="10"))
     assert root_cause([late, replica(2, NONE), first]) is first
 
 
 def test_an_error_without_a_time_counts_from_the_end_of_its_replica() -> None:
-    late, first = replica(0, error_text("late", time=20)), replica(1, "broken", ended_at=15.0)
+    late, first = replica(0, written("late", time=20)), replica(1, "broken", ended_at=15.0)
     assert root_cause([late, first, replica(2, "no time at all")]) is first
 
 
 def test_without_errors_there_is_no_cause() -> None:
     assert root_cause([replica(0, NONE)]) is None
+
+
+@pytest.mark.parametrize("time", [10**30, 10**400, -1, "1e99", "Infinity", "soon", True])
+def test_a_time_that_no_calendar_has_is_none(time: object) -> None:
+    found = read_error(written("boom", time=time))
+    assert found is not None
+    assert (found.message, found.time) == ("boom", None)
+
+
+def cut(text: str) -> ReplicaError | None:
+    assert len(text) > MOST_BYTES
+    return read_error(error_text(text.encode()[:MOST_BYTES]))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\\", '"', "é", "\u2028"])
+@pytest.mark.parametrize("shift", range(7))
+def test_of_an_error_that_is_too_long_the_message_is_cut(end: str, shift: int) -> None:
+    message = "x" * shift + f"boom {end}" * MOST_BYTES
+    found = cut(written(message, time=5))
+    assert found is not None
+    assert message.startswith(found.message.rstrip("\ufffd"))
+    assert len(found.message) > MOST_BYTES / 20
+
+
+@pytest.mark.parametrize("rest", ["", ", ", ', "extr', ', "extraInfo": {"timestamp": 1', ', "errorCode": 1'])
+def test_what_stands_before_the_cut_is_kept(rest: str) -> None:
+    long = MOST_BYTES - len(rest) - len('{"message": {"message": "boom", "x": ""')
+    text = f'{{"message": {{"message": "boom", "x": "{"y" * long}"{rest}'
+    found = cut(text + "z")
+    assert found is not None
+    assert found.message == "boom"
+
+
+@pytest.mark.parametrize("text", ["{ no json", "plain", '{"other": "', '["', "{"])
+def test_a_long_text_that_is_no_error_stays_text(text: str) -> None:
+    assert cut(text + "x" * MOST_BYTES) == ReplicaError((text + "x" * MOST_BYTES)[:MOST_BYTES])

@@ -9,7 +9,7 @@ from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
-from launcher.specs.replica_error import compact
+from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.state.apps import App
     from launcher.schedulers.docker.state.replicas import ReplicaView
 
-_MOST = 1 << 20
 _MOST_FILES = 64  # each is two questions to the engine
 
 
@@ -76,7 +75,7 @@ def error_files(engine: EngineView, found: App) -> dict[tuple[str, int], str]:
 def _error_file(engine: EngineView, replica: ReplicaView) -> str:
     path = error_file(replica.role, replica.k)
     try:
-        return compact((engine.read_file(replica.id, path, _MOST) or b"").decode(errors="replace"))
+        return error_text(engine.read_file(replica.id, path, MOST_BYTES) or b"")
     except EngineError:
         return ""
 
