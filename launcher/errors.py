@@ -49,6 +49,10 @@ class LauncherError(Exception):
         return str(self.args[0]) if self.args else ""
 
 
+class Interruption(BaseException):
+    """A signal asks this process to end. Like KeyboardInterrupt, nothing that runs is to blame for it."""
+
+
 class UsageError(LauncherError):
     """The command line is wrong."""
 

@@ -81,14 +81,13 @@ def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
         get_component,
     )
     from launcher.components.build import build
-    from launcher.components.signature import parameters_of
     from launcher.components.words import assign
     from launcher.errors import UsageError
     from launcher.runner.config import component_defaults
 
     component = get_component(name)
     defaults = component_defaults().get(component.name)
-    assigned = assign(words, parameters_of(component.fn))
+    assigned = assign(words, component.parameters)
     if assigned.wants_help:
         console.print(component_help(name, component.fn, defaults, width=console.width()), end="")
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launcher.errors import Interruption
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
 
 
-class Terminated(BaseException):
+class Terminated(Interruption):
     """SIGTERM came. Like KeyboardInterrupt, no `except Exception` may swallow it."""
 
 

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from launcher.components.signature import Parameter, Parameters, parameters_of
-from launcher.components.types import from_text, from_value, type_name
+from launcher.components.types import (
+    Spelt,
+    WrongValueException,
+    dotted,
+    from_text,
+    from_value,
+    type_name,
+)
 from launcher.components.words import ArgumentProblem, assign
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
@@ -94,19 +101,34 @@ def parse_args(
     return Namespace(**_parsed(cmpnt_fn, parameters_of(cmpnt_fn), cmpnt_args, cmpnt_defaults, config))
 
 
-def from_document(cmpnt_fn: Component, values: Mapping[str, Any]) -> Arguments:
-    """Arguments out of a document whose values have their types already: text is no number there."""
-    parameters = parameters_of(cmpnt_fn)
+def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spelt) -> Arguments:
+    """Arguments out of a document whose values have their types already: text is no number there.
+
+    Where text is wanted a number is the text that it is written as. A mapping of texts may hold references
+    to secrets, `{"secret": "env:NAME"}`; the component gets a `Secret`, for the `env` of a role.
+
+    Args:
+        spelt: path and value of a number or truth value → its text in the document.
+    """
     problems: list[ArgumentProblem] = []
-    taken = _from_values(parameters, values, problems, text=False)
+    taken = _from_values(parameters, values, problems, spelt)
     return Arguments(_completed(parameters, taken, problems), problems)
 
 
-def call(cmpnt_fn: Component, arguments: ComponentArgs) -> AppDef:
-    """The app that a component makes. Raises ComponentResultException, and what the component raises."""
-    app = cmpnt_fn(*arguments.positional_args.values(), *arguments.var_args, **arguments.kwargs)
+def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None) -> AppDef:
+    """The app that a component makes. Raises ComponentResultException, and what the component raises.
+
+    Args:
+        name: what messages call it; else the function's name.
+    """
+    positional, rest, kwargs = (
+        _own(arguments.positional_args),
+        _own(arguments.var_args),
+        _own(arguments.kwargs),
+    )
+    app = cmpnt_fn(*positional.values(), *rest, **kwargs)
     if not isinstance(app, AppDef):
-        name = getattr(cmpnt_fn, "__name__", "component")
+        name = name or getattr(cmpnt_fn, "__name__", "component")
         raise ComponentResultException(
             f"component `{name}` returned {type(app).__name__}, not an AppDef",
             hint="AppDef is to be imported from launcher.specs",
@@ -174,12 +196,16 @@ def _checked_words(component: str, words: Sequence[str]) -> Sequence[str]:
 
 
 def _from_values(
-    parameters: Parameters, given: Mapping[str, Any], problems: list[ArgumentProblem], *, text: bool = True
+    parameters: Parameters,
+    given: Mapping[str, Any],
+    problems: list[ArgumentProblem],
+    spelt: Spelt | None = None,
 ) -> dict[str, Any]:
     def read(parameter: Parameter, value: Any) -> Any:
         if not parameter.is_rest:
-            return from_value(value, parameter.type, text=text)
-        return from_value(value.split() if text and isinstance(value, str) else value, _rest_type(parameter))
+            return from_value(value, parameter.type, spelt, (parameter.name,))
+        words = value.split() if spelt is None and isinstance(value, str) else value
+        return from_value(words, _rest_type(parameter), spelt, (parameter.name,))
 
     return dict(_each(parameters, given, problems, read))
 
@@ -207,11 +233,15 @@ def _each(
         if name not in parameters:
             problems.append(_unknown(name, parameters))
             continue
+        hint = parameters[name].text or None
         try:
             yield name, read(parameters[name], value)
+        except WrongValueException as error:
+            message = f"`{dotted(error.path)}`: {error}"
+            problems.append(ArgumentProblem(name, "wrong-type", message, error.hint or hint, error.path))
+            yield name, None
         except ValueError as error:
-            hint = parameters[name].text or None
-            problems.append(ArgumentProblem(name, "wrong-type", f"`{name}`: {error}", hint))
+            problems.append(ArgumentProblem(name, "wrong-type", f"`{name}`: {error}", hint, (name,)))
             yield name, None
 
 
@@ -230,9 +260,18 @@ def _completed(
             message = f"`{name}` ({type_name(parameter.type)}) is required and was not given"
             problems.append(ArgumentProblem(name, "missing-field", message, parameter.text or None))
     return {
-        name: values.get(name, None if parameter.is_required else parameter.default)
+        name: values[name] if name in values else None if parameter.is_required else _own(parameter.default)
         for name, parameter in parameters.items()
     }
+
+
+def _own(value: Any) -> Any:
+    """Lists and mappings for one call: a component that changes its arguments changes those of no other."""
+    if type(value) is dict:
+        return {key: _own(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple, set):
+        return type(value)(map(_own, value))
+    return value
 
 
 def _rest_type(parameter: Parameter) -> Any:

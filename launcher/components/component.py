@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from launcher.components.failure import NOT_THEIRS, reason
 from launcher.components.linter import LinterMessage
+from launcher.components.output import stdout_to_stderr
+from launcher.components.signature import Parameters, parameters_of
 from launcher.errors import LauncherError, UsageError
 
 
@@ -42,15 +45,32 @@ class Component:
 
     @property
     def fn(self) -> Callable[..., Any]:
-        """The function. Raises ComponentNotFoundException when its module cannot be loaded."""
+        """The function. Raises ComponentNotFoundException when its module cannot be loaded.
+
+        What the module prints goes to stderr.
+        """
         if self._fn is None:
             try:
-                self._fn = self._load()
-            except (Exception, SystemExit) as error:
-                why = f"{type(error).__name__}: {error}"
+                with stdout_to_stderr():
+                    self._fn = self._load()
+            except NOT_THEIRS:
+                raise
+            except BaseException as error:
+                why = reason(error, self.path)
                 message = f"component `{self.name}` cannot be loaded from {self.path}: {why}"
-                raise ComponentNotFoundException(message) from error
+                raise ComponentNotFoundException(message, hint=_hint(error)) from error
         return self._fn
+
+    @property
+    def parameters(self) -> Parameters:
+        """What it takes. Raises ComponentNotFoundException, ComponentSignatureException."""
+        return parameters_of(self.fn, self.name)
 
     def __repr__(self) -> str:
         return f"Component({self.name!r}, {self.path!r})"
+
+
+def _hint(error: BaseException) -> str | None:
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "a component file is no part of a package: import what stands beside it by its name alone"
+    return None

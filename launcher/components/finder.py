@@ -6,6 +6,8 @@ Files are read and parsed to know what is in them; a module is imported only whe
 from __future__ import annotations
 
 import ast
+import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
 from launcher.components.linter import ComponentFunctionValidator, LinterMessage, lint
 from launcher.components.modules import defined_in, load_function, module_files, spec_of
+from launcher.components.neighbours import Neighbours
 from launcher.components.source import ComponentFile, locate, read_component_file
 from launcher.specs.text import did_you_mean
 
@@ -283,17 +286,29 @@ def _executing(parsed: ComponentFile, function: str) -> Callable[[], Callable[..
     def load() -> Callable[..., Any]:
         digest = sha256(f"{parsed.path}\0{parsed.text}".encode()).hexdigest()[:16]
         name = f"launcher_component_{digest}"
+        beside = _neighbours.setdefault(name, Neighbours(os.path.dirname(parsed.path)))
         if name not in sys.modules:
             module = ModuleType(name)
             module.__file__ = parsed.path
+            module.__package__ = ""
             # Dataclasses and typing look their module up by name, while it is being executed too.
             sys.modules[name] = module
             try:
-                exec(compile(parsed.text, parsed.path, "exec", dont_inherit=True), module.__dict__)
+                with beside.importable():
+                    exec(compile(parsed.text, parsed.path, "exec", dont_inherit=True), module.__dict__)
             except BaseException:
                 del sys.modules[name]
                 raise
         found: Callable[..., Any] = getattr(sys.modules[name], function)
-        return found
+
+        @functools.wraps(found)
+        def component(*args: Any, **kwargs: Any) -> Any:
+            with beside.importable():
+                return found(*args, **kwargs)
+
+        return component
 
     return load
+
+
+_neighbours: dict[str, Neighbours] = {}

@@ -39,7 +39,9 @@ def component_help(
     columns = min(width, _WIDTH)
     description, _ = get_fn_docstring(function)
     parameters = parameters_of(function).values()
-    lines = [*_usage_lines(name, list(map(_usage, parameters)), columns), "", _wrapped(description, columns)]
+    # Behind the first bare word all is the rest's.
+    words = sorted(parameters, key=lambda parameter: parameter.is_rest)
+    lines = [*_usage_lines(name, list(map(_usage, words)), columns), "", _wrapped(description, columns)]
     if parameters:
         lines += ["", "arguments:"]
     for parameter in parameters:

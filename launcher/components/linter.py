@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launcher.components.source import read_component_file
+from launcher.components.source import Function, read_component_file
+from launcher.components.types import from_value
 
 _MAPPINGS = {"Dict", "dict"}
 _LISTS = {"List", "list"}
@@ -51,6 +54,19 @@ class ArgTypeValidator(ComponentFunctionValidator):
         return found
 
 
+class DefaultValidator(ComponentFunctionValidator):
+    """A default that is written out is of its argument's type. None is always one."""
+
+    def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
+        found = []
+        for argument, default in _defaults(app_specs_func_def):
+            wrong = _wrong_default(argument, default)
+            if wrong:
+                where = f"for argument '{argument.arg}' in function '{app_specs_func_def.name}'"
+                found.append(self.message(f"Wrong default {where}: {wrong}", default))
+        return found
+
+
 class ReturnTypeValidator(ComponentFunctionValidator):
     """The function says that it returns an AppDef."""
 
@@ -89,7 +105,7 @@ class DocstringValidator(ComponentFunctionValidator):
 
 def get_validators() -> list[ComponentFunctionValidator]:
     """The rules that every component is held to."""
-    return [ArgTypeValidator(), ReturnTypeValidator()]
+    return [ArgTypeValidator(), DefaultValidator(), ReturnTypeValidator()]
 
 
 class ComponentFnVisitor(ast.NodeVisitor):
@@ -109,9 +125,13 @@ class ComponentFnVisitor(ast.NodeVisitor):
 
 
 def lint(
-    function: ast.FunctionDef, validators: Sequence[ComponentFunctionValidator] | None = None
+    function: Function, validators: Sequence[ComponentFunctionValidator] | None = None
 ) -> Iterator[LinterMessage]:
-    """What a function breaks of the rules, in their order."""
+    """What a function breaks of the rules, in their order. One that is async breaks them all."""
+    if isinstance(function, ast.AsyncFunctionDef):
+        text = f"Function: {function.name} is async; a component is a plain function"
+        yield LinterMessage("Async", text, function.lineno, function.col_offset)
+        return
     for validator in get_validators() if validators is None else validators:
         yield from validator.validate(function)
 
@@ -139,6 +159,41 @@ def validate(
 def _arguments(function: ast.FunctionDef) -> list[ast.arg]:
     found = [*function.args.args, *function.args.kwonlyargs]
     return [*found, function.args.vararg] if function.args.vararg else found
+
+
+def _defaults(function: ast.FunctionDef) -> Iterator[tuple[ast.arg, ast.expr]]:
+    positional = [*function.args.posonlyargs, *function.args.args]
+    last = positional[len(positional) - len(function.args.defaults) :]
+    yield from zip(last, function.args.defaults, strict=True)
+    for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        if default is not None:
+            yield argument, default
+
+
+def _wrong_default(argument: ast.arg, default: ast.expr) -> str | None:
+    """What is wrong with a default; nothing where default or type are known only when the module runs."""
+    try:
+        value = ast.literal_eval(default)
+        annotation = ast.unparse(_unquoted(argument.annotation) or default)
+        if value is None or not _PLAIN_TYPE.fullmatch(annotation):
+            return None
+        tp = eval(annotation, {"__builtins__": {}, "typing": typing, **_TYPES})
+    except Exception:  # names of the module, or nothing that is a type
+        return None
+    try:
+        from_value(value, tp, lambda _, number: _refuse(number))
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _refuse(number: object) -> str:
+    raise ValueError(f"want str, got {number!r}")
+
+
+_TYPES = {name: getattr(typing, name) for name in ("Dict", "List", "Optional", "Tuple")}
+_TYPES |= {tp.__name__: tp for tp in (bool, dict, float, int, list, str, tuple)}
+_PLAIN_TYPE = re.compile(r"[\w.\[\], |]+")
 
 
 def _wrong_type(argument: ast.arg) -> str | None:

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from launcher.components.component import ComponentNotFoundException
+from launcher.components.failure import NOT_THEIRS
+from launcher.components.output import stdout_to_stderr
 
 
 def spec_of(module: str) -> ModuleSpec | None:
@@ -18,10 +20,13 @@ def spec_of(module: str) -> ModuleSpec | None:
     Raises ComponentNotFoundException when one of those cannot be imported.
     """
     try:
-        return find_spec(module)
+        with stdout_to_stderr():
+            return find_spec(module)
     except ValueError:  # an empty name, a module that was made by hand
         return None
-    except (Exception, SystemExit) as error:
+    except NOT_THEIRS:
+        raise
+    except BaseException as error:
         # A package that misses another one is broken; one that misses itself is not there.
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             return None

@@ -45,21 +45,26 @@ class Parameter:
 Parameters = dict[str, Parameter]
 
 
-def parameters_of(function: Callable[..., object]) -> Parameters:
+def parameters_of(function: Callable[..., object], component: str | None = None) -> Parameters:
     """The parameters by name, in their order. Annotations written as text are looked up.
+
+    Args:
+        component: what messages call it; else the function's name.
 
     Raises ComponentSignatureException.
     """
+    called = component or str(getattr(function, "__name__", "component"))
     _, texts = parse_docstring(function.__doc__)
     found: Parameters = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
-            message = f"component `{function.__name__}` takes `**{name}`, and nothing can be passed to it"
-            raise ComponentSignatureException(message, hint="declare each argument")
+            message = f"component `{called}` takes `**{name}`, and nothing can be passed to it"
+            hint = "declare each argument; a decorator keeps those of its function with functools.wraps"
+            raise ComponentSignatureException(message, hint=hint)
         rest = parameter.kind is parameter.VAR_POSITIONAL
         found[name] = Parameter(
             name,
-            _type(function, name, parameter.annotation),
+            _type(function, called, name, parameter.annotation),
             () if rest else parameter.default,
             texts.get(name, ""),
             is_keyword_only=parameter.kind is parameter.KEYWORD_ONLY,
@@ -68,7 +73,7 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
     return found
 
 
-def _type(function: Callable[..., object], name: str, annotation: Any) -> Any:
+def _type(function: Callable[..., object], called: str, name: str, annotation: Any) -> Any:
     if annotation is EMPTY:
         return EMPTY
     names = getattr(inspect.unwrap(function), "__globals__", {})
@@ -77,6 +82,6 @@ def _type(function: Callable[..., object], name: str, annotation: Any) -> Any:
         return typing.get_type_hints(SimpleNamespace(__annotations__={name: annotation}), names)[name]
     except Exception as error:
         raise ComponentSignatureException(
-            f"the type of `{name}` in component `{function.__name__}` cannot be found: {error}",
+            f"the type of `{name}` in component `{called}` cannot be found: {error}",
             hint="import it at the top of the file, not under TYPE_CHECKING",
         ) from error

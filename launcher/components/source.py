@@ -10,6 +10,9 @@ from functools import lru_cache
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentFile:
     """A file as parsed.
@@ -21,7 +24,7 @@ class ComponentFile:
 
     path: str
     text: str
-    functions: dict[str, ast.FunctionDef]
+    functions: dict[str, Function]
     imports: tuple[ast.Import | ast.ImportFrom, ...] = ()
     error: SyntaxError | None = None
 
@@ -64,6 +67,6 @@ def _read(path: str, *_version: int) -> ComponentFile:
         return ComponentFile(path, text, {}, (), error)
     except ValueError as error:  # a null byte, before Python 3.12
         return ComponentFile(path, text, {}, (), SyntaxError(str(error)))
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: node for node in tree.body if isinstance(node, Function)}
     imports = tuple(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
     return ComponentFile(path, text, functions, imports)

@@ -9,10 +9,30 @@ from typing import Any, get_args, get_origin
 
 from launcher.components.signature import EMPTY
 from launcher.specs.option import get_type_name, to_bool, to_number
+from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.specs.text import to_dict
 
 _FREE = (EMPTY, Any, object)
 """Anything goes, and text stays text."""
+
+Path = tuple[str | int, ...]
+Spelt = Callable[[Path, Any], str]
+"""Where a number or truth value stands in a document, and which it is → how it is written there."""
+
+
+class WrongValueException(ValueError):
+    """A value of a document is not what its argument takes; `path` leads to it."""
+
+    def __init__(self, message: str, path: Path, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.hint = hint
+
+
+def dotted(path: Path) -> str:
+    """("env", "A") → "env.A"; ("names", 0) → "names[0]"."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
 
 
 def without_none(tp: Any) -> tuple[Any, bool]:
@@ -69,45 +89,58 @@ def _container_from_text(text: str, tp: Any) -> Any:
     return tuple(from_text(word, part) for word, part in _paired(words, tp))
 
 
-def from_value(value: Any, tp: Any, *, text: bool = True) -> Any:
+def from_value(value: Any, tp: Any, spelt: Spelt | None = None, path: Path = ()) -> Any:
     """Take a value out of a document as `tp`: an int also for a float, a list also for a tuple.
 
     Args:
-        text: whether text may stand for what is no text, as on the command line.
+        spelt: the texts of the document, in which numbers stand for text and text for nothing else; without
+            it, text may stand for what is no text, as on the command line.
+        path: where in the document the value is.
 
-    Raises ValueError, with a message for the user.
+    Raises WrongValueException.
     """
     inner, optional = without_none(tp)
     if inner in _FREE or (value is None and optional):
         return value
     origin = get_origin(inner) or inner
-    if isinstance(value, str) and text and origin is not str and origin in (bool, int, float, *_CONTAINERS):
+    if isinstance(value, str) and not spelt and origin in (bool, int, float, *_CONTAINERS):
         return from_text(value, tp)
+    if origin is str and spelt and isinstance(value, (bool, int, float)):
+        return spelt(path, value)
     if origin is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if origin in _CONTAINERS:
-        return _container_from_value(value, inner, text)
+        return _container_from_value(value, inner, spelt, path)
     wrong_bool = isinstance(value, bool) and origin is not bool
     if isinstance(origin, type) and isinstance(value, origin) and not wrong_bool:
         return value
-    raise ValueError(f"want {type_name(inner)}, got {_shown(value)}")
+    raise WrongValueException(f"want {type_name(inner)}, got {_shown(value)}", path)
 
 
-def _container_from_value(value: Any, tp: Any, text: bool) -> Any:
+def _container_from_value(value: Any, tp: Any, spelt: Spelt | None, path: Path) -> Any:
     origin, parts = get_origin(tp) or tp, get_args(tp)
     if not isinstance(value, dict if origin is dict else (list, tuple)):
-        raise ValueError(f"want {type_name(tp)}, got {_shown(value)}")
+        raise WrongValueException(f"want {type_name(tp)}, got {_shown(value)}", path)
     if not parts:
         return origin(value)
-
-    def take(item: Any, part: Any) -> Any:
-        return from_value(item, part, text=text)
-
     if isinstance(value, dict):
-        return {take(key, parts[0]): take(item, parts[1]) for key, item in value.items()}
-    if origin is list:
-        return [take(item, parts[0]) for item in value]
-    return tuple(take(item, part) for item, part in _paired(list(value), tp))
+        return {
+            # A key is text in every document.
+            from_value(key, parts[0], None, (*path, key)): _from_entry(item, parts[1], spelt, (*path, key))
+            for key, item in value.items()
+        }
+    kinds = _paired(list(value), tp) if origin is tuple else [(item, parts[0]) for item in value]
+    return origin(from_value(item, part, spelt, (*path, n)) for n, (item, part) in enumerate(kinds))
+
+
+def _from_entry(value: Any, tp: Any, spelt: Spelt | None, path: Path) -> Any:
+    """The value of a mapping. One of texts may be for the `env` of a role: there a secret can stand."""
+    if not spelt or tp is not str or not isinstance(value, dict) or value.keys() != {"secret"}:
+        return from_value(value, tp, spelt, path)
+    try:
+        return Secret.parse(from_value(value["secret"], str, None, (*path, "secret")))
+    except MalformedSecretException as error:
+        raise WrongValueException(str(error), (*path, "secret"), error.hint) from error
 
 
 def _paired(items: list[Any], tp: Any) -> list[tuple[Any, Any]]:

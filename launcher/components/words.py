@@ -22,12 +22,14 @@ class ArgumentProblem(NamedTuple):
     Attributes:
         name: the parameter, or what was taken for one.
         code: `unknown-field`, `missing-field` or `wrong-type`.
+        path: of a wrong value in a document, from the parameter on: ("env", "LR").
     """
 
     name: str
     code: str
     message: str
     hint: str | None = None
+    path: tuple[str | int, ...] = ()
 
 
 @dataclass(slots=True)

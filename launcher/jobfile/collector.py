@@ -20,6 +20,7 @@ class Collector:
         broken: paths whose value is known to be wrong: what else would be said of them is noise.
         assumed: paths whose value holds a placeholder: they cannot be judged.
         sources: path → names of the references whose values stand in it: "var.epochs", "matrix.lr".
+        spelt: path → how the value of a reference that stands there alone is written.
         definitions: such a name → where its value comes from, and a sentence about it.
     """
 
@@ -29,6 +30,7 @@ class Collector:
     assumed: set[Path] = field(default_factory=set)
     sources: dict[Path, tuple[str, ...]] = field(default_factory=dict)
     definitions: dict[str, tuple[Path, At, str]] = field(default_factory=dict)
+    spelt: dict[Path, str] = field(default_factory=dict)
 
     def fork(self) -> Collector:
         """A collector that knows what is known so far, and has found nothing yet."""

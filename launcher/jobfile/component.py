@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from launcher.components.component import (
     ComponentValidationException,
 )
 from launcher.components.finder import get_component
-from launcher.components.signature import ComponentSignatureException, Parameters, parameters_of
+from launcher.components.signature import ComponentSignatureException, Parameters
 from launcher.components.types import type_name
 from launcher.components.words import ArgumentProblem
 from launcher.errors import LauncherError
@@ -23,10 +22,10 @@ from launcher.jobfile.document import Path
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.names import listing, suggest
 from launcher.specs import AppDef, check_app
+from launcher.specs.difference import first_difference, plain
 
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
-_WANTS_QUOTES = re.compile(r"want str, got -?\d")
 
 
 def check_shape(value: dict[str, object], problems: Collector) -> None:
@@ -69,11 +68,11 @@ def build_component(job: JobFile, name: str, folder: str, problems: Collector) -
     if component is None:
         return nothing
     try:
-        parameters = parameters_of(component.fn)
-        arguments = from_document(component.fn, job.args)
+        parameters = component.parameters
     except (ComponentNotFoundException, ComponentSignatureException) as error:
         problems.add(_COMPONENT, "invalid-value", str(error), hint=error.hint or "")
         return nothing
+    arguments = from_document(parameters, job.args, lambda path, value: _spelt(path, value, problems))
     for problem in arguments.problems:
         _say(problem, component, parameters, job, problems)
     if len(problems.found) > before or problems.holds_assumed(_ARGS) or problems.holds_broken(_ARGS):
@@ -109,16 +108,32 @@ def _say(
         label = f"add `{problem.name}` to `args`"
         problems.add(at, problem.code, message, at="key", label=label, hint=problem.hint or "")
     else:
-        label = "put the number in quotes" if _WANTS_QUOTES.search(problem.message) else ""
         message = f"argument {problem.message}"
-        problems.add(path, problem.code, message, label=label, hint=problem.hint or "")
+        problems.add((*_ARGS, *problem.path), problem.code, message, hint=problem.hint or "")
+
+
+def _spelt(path: Path, value: object, problems: Collector) -> str:
+    """A number or truth value of an argument as text, as in the arguments of a role."""
+    at = (*_ARGS, *path)
+    if at in problems.spelt:
+        return problems.spelt[at]
+    if isinstance(value, bool) and problems.document.source.format == "toml":
+        return str(value).lower()
+    return problems.document.raw(at)
 
 
 def _called(component: Component, arguments: ComponentArgs, problems: Collector) -> AppDef | None:
     try:
         app = build(component, arguments)
+        first = plain(app)
+        changes = first_difference(first, plain(build(component, arguments)))
     except LauncherError as error:
         problems.add(_COMPONENT, "invalid-value", str(error), hint=error.hint or "")
+        return None
+    if changes:
+        message = f"component `{component.name}` makes another app each time it is called: {changes} changes"
+        hint = "take the time, or a random number, as an argument: a plan would never come to an end"
+        problems.add(_COMPONENT, "invalid-value", message, hint=hint)
         return None
     for found in check_app(app):
         where = ".".join(map(str, found.path))

@@ -117,7 +117,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
     defaults = home.config.options.get(job.scheduler, {})
     app = (
         build_app(job, name, problems)
-        if job.component is None
+        if not isinstance(job, ComponentJob)
         else build_component(job, name, work.directory, problems)
     )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)

@@ -99,6 +99,7 @@ class References:
             return text
         self._remember(known, path)
         if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
+            self.problems.spelt[path] = self.values[known[0]].text
             return self._typed(self.values[known[0]], place)
         return self._filled(text, {name: self.values[name].text for name in known}, place, path)
 

@@ -74,7 +74,7 @@ def printable(line: str) -> str:
 def error_text(start: bytes) -> str:
     """The text of an error file of which `start` was read, MOST_BYTES at most.
 
-    JSON stands on one line. Of JSON that was cut there, what was read of it: its message ends where the cut is.
+    JSON stands on one line. Of JSON that was cut there, what was read of it: its message ends at the cut.
     """
     text = start.decode("utf-8", "replace")
     try:

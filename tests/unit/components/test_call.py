@@ -287,3 +287,9 @@ def test_h_is_free_for_a_component():
     def f(h: str = "") -> AppDef: ...
 
     assert given(f, "-h", "gpu.small")["h"] == "gpu.small"
+
+
+def test_the_words_of_a_usage_line_stand_in_an_order_that_works(capsys):
+    with pytest.raises(SystemExit):
+        materialize_appdef(rest, ["--help"])
+    assert "run rest --first FIRST [--last LAST] [--x X] [ARGS …]\n" in capsys.readouterr().out

@@ -28,3 +28,12 @@ def fails() -> AppDef:
 def nameless() -> AppDef:
     """Makes what cannot run."""
     return AppDef("nameless", [Role("main", "")])
+
+
+_CALLS: list[int] = []
+
+
+def counting() -> AppDef:
+    """Makes another app each time."""
+    _CALLS.append(1)
+    return AppDef("counting", [Role("main", "", entrypoint="echo", args=["x", str(len(_CALLS))])])

@@ -1,0 +1,48 @@
+"""Where two apps differ first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from launcher.specs.app import AppDef
+
+_CLASS = "__class__"
+_NOTHING = object()
+
+
+def plain(value: Any) -> Any:
+    """An app in mappings and lists of its own: what is done to the app later does not show in it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        # An app that a subclass makes is as good as ours.
+        return parts if isinstance(value, AppDef) else {_CLASS: type(value), **parts}
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def first_difference(one: Any, other: Any, path: str = "") -> str | None:
+    """The path of the first value that differs in two `plain` apps, `roles.trainer.args[3]`, or None."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(f"{path}.{key}", key) for key in {**one, **other}]
+        found = (_difference(one, other, key, below) for below, key in pairs)
+    elif isinstance(one, list) and isinstance(other, list):
+        size = max(len(one), len(other))
+        a, b = ({n: many[n] for n in range(len(many))} for many in (one, other))
+        found = (_difference(a, b, n, path + _item(a.get(n), n)) for n in range(size))
+    else:
+        return None if one == other else path.removeprefix(".").removesuffix(f".{_CLASS}")
+    return next((each for each in found if each is not None), None)
+
+
+def _difference(one: Mapping[Any, Any], other: Mapping[Any, Any], key: Any, path: str) -> str | None:
+    return first_difference(one.get(key, _NOTHING), other.get(key, _NOTHING), path)
+
+
+def _item(value: Any, n: int) -> str:
+    """A role is called by its name."""
+    return f".{value['name']}" if isinstance(value, dict) and "num_replicas" in value else f"[{n}]"

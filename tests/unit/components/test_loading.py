@@ -1,0 +1,144 @@
+"""Component files are loaded and called with what stands beside them, and leave nothing behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.components import ComponentNotFoundException, ComponentValidationException, get_component
+from launcher.components.build import ComponentFailedException, build
+from launcher.components.call import component_args_from_str
+from launcher.components.signature import ComponentSignatureException
+from launcher.errors import LauncherError
+from launcher.specs import AppDef
+
+HEAD = "from launcher.specs import AppDef, Role\n"
+
+
+def component(folder: Path, text: str, name: str = "c.py:f"):
+    folder.mkdir(exist_ok=True)
+    (folder / "c.py").write_text(HEAD + text)
+    return get_component(name, folder=str(folder))
+
+
+def app(found, *words: str) -> AppDef:
+    return build(found, component_args_from_str(found.fn, words))
+
+
+LATE = "import common\ndef f() -> AppDef:\n    import later\n    return AppDef(common.NAME + later.NAME)\n"
+
+
+def test_a_file_imports_what_stands_beside_it_while_loaded_and_while_called(tmp_path: Path) -> None:
+    path = list(sys.path)
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        (folder / "common.py").write_text(f"NAME = '{folder.name}'\n")
+        (folder / "later.py").write_text("import common\nNAME = '-later-' + common.NAME\n")
+    found = [component(tmp_path / name, LATE) for name in ("a", "b")]
+    assert [app(each).name for each in found * 2] == ["a-later-a", "b-later-b"] * 2
+    assert sys.path == path
+    assert not {"common", "later"} & sys.modules.keys()
+
+
+def test_nothing_is_written_into_the_folder_of_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "common.py").write_text("NAME = ''\n")
+    (folder / "later.py").write_text("NAME = 'x'\n")
+    app(component(folder, LATE))
+    assert sorted(path.name for path in folder.iterdir()) == ["c.py", "common.py", "later.py"]
+
+
+def test_modules_of_others_below_the_folder_stay_loaded(tmp_path: Path, monkeypatch) -> None:
+    site = tmp_path / ".venv" / "site"
+    site.mkdir(parents=True)
+    (site / "installed_there.py").write_text("")
+    monkeypatch.syspath_prepend(str(site))
+    app(component(tmp_path, "import installed_there\ndef f() -> AppDef: return AppDef('f')\n"))
+    assert sys.modules.pop("installed_there")
+
+
+def test_a_relative_import_is_told_how_to_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ComponentNotFoundException, match=r"relative import.*, line 2 of .*c\.py") as caught:
+        _ = component(tmp_path, "from . import x\ndef f() -> AppDef: ...\n").fn
+    assert "by its name alone" in str(caught.value.hint)
+
+
+def test_a_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Path) -> None:
+    class_ = "class Stop(BaseException): pass\n"
+    with pytest.raises(ComponentNotFoundException, match=r"Stop: now, line 3 of .*c\.py"):
+        _ = component(tmp_path, f"{class_}raise Stop('now')\ndef f() -> AppDef: ...\n").fn
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("class Stop(BaseException): pass\n    raise Stop('now')", r"failed: Stop: now, line 4 of .*c\.py"),
+        ("raise ValueError('no such data')", r"failed: no such data, line 3 of .*c\.py"),
+        ("raise ValueError", r"failed: ValueError: , line 3 of .*c\.py"),
+        ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py"),
+    ],
+)
+def test_a_component_that_fails_is_told_with_its_line(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises(ComponentFailedException, match=said):
+        app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
+
+
+def test_ctrl_c_is_no_mistake_of_a_component(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        app(component(tmp_path, "def f() -> AppDef: raise KeyboardInterrupt\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("async def f() -> AppDef: ...", "c.py:2: Function: f is async; a component is a plain function"),
+        (
+            "def f(a: str,\n      x: int = 'three') -> AppDef: ...",
+            "c.py:3: Wrong default for argument 'x' in function 'f': want int, got the text `three`",
+        ),
+        ("def f(*, x: 'list[int]' = [1, 'a']) -> AppDef: ...", "want int, got the text `a`"),
+        ("from typing import *\ndef f(x: Dict[str, int] = {'a': 1.5}) -> AppDef: ...", "want int, got 1.5"),
+        ("def f(x: str = 3) -> AppDef: ...", "want str, got 3"),
+        ("def f(x: bool | None = 1) -> AppDef: ...", "want bool, got 1"),
+    ],
+)
+def test_what_can_be_seen_in_the_source_is_refused_with_its_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(ComponentValidationException) as caught:
+        component(tmp_path, text + "\n")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["x: int = None", "x: float = 1", "x: list[str] = []", "x: str = NAME", "x: Mine = 3", "x: tuple = ()"],
+)
+def test_a_default_that_may_be_right_is_left_to_python(tmp_path: Path, argument: str) -> None:
+    found = component(tmp_path, f"NAME = 3\nMine = int\ndef f({argument}) -> AppDef: return AppDef('f')\n")
+    assert app(found) == AppDef("f")
+
+
+DECORATOR = "def d(f):\n    def w({}): {}\n    return w\n@d\ndef f() -> AppDef: ...\n"
+
+
+def test_a_decorated_component_goes_by_its_own_name(tmp_path: Path) -> None:
+    with pytest.raises(ComponentSignatureException, match=r"component `c.py:f` takes `\*\*k`") as caught:
+        _ = component(tmp_path, DECORATOR.format("**k", "...")).parameters
+    assert "functools.wraps" in str(caught.value.hint)
+    with pytest.raises(LauncherError, match=r"component `c\.py:f` returned int"):
+        app(component(tmp_path, DECORATOR.format("", "return 3")))
+
+
+def test_every_call_has_its_own_lists(tmp_path: Path) -> None:
+    text = "def f(*rest: str, a: list[str] = [], e: dict = {'a': []}) -> AppDef:\n"
+    text += "    a.append('x'); e['a'].append('x')\n"
+    text += "    return AppDef('f', metadata={'n': len(a) + len(e['a'])})\n"
+    found = component(tmp_path, text)
+    arguments = component_args_from_str(found.fn, [])
+    assert [build(found, arguments).metadata for _ in range(2)] == [{"n": 2}] * 2
+    assert app(found).metadata == {"n": 2}
+    assert app(found, "--a", "b").metadata == {"n": 3}
