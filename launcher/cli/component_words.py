@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.components import Component, ComponentArgs
     from launcher.components.words import ArgumentProblem
     from launcher.runner import Runner
     from launcher.specs import AppDef
@@ -74,13 +75,23 @@ def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
 
     Raises LauncherError: no such component, wrong arguments, or what the component says.
     """
+    from launcher.components.build import build
+
+    found = called(name, words, console)
+    return build(*found) if found else None
+
+
+def called(name: str, words: Sequence[str], console: Console) -> tuple[Component, ComponentArgs] | None:
+    """A component and the arguments that its words are; None when they asked for help, which was printed.
+
+    Raises LauncherError: no such component, wrong arguments.
+    """
     from launcher.components import (
         ComponentArgumentException,
         component_args_from_str,
         component_help,
         get_component,
     )
-    from launcher.components.build import build
     from launcher.components.words import assign
     from launcher.errors import UsageError
     from launcher.runner.config import component_defaults
@@ -98,7 +109,7 @@ def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
     except ComponentArgumentException as error:
         problems = [_placed(problem) for problem in error.problems]
         raise ComponentArgumentException(component.name, problems) from None
-    return build(component, arguments)
+    return component, arguments
 
 
 def _placed(problem: ArgumentProblem) -> ArgumentProblem:

@@ -8,12 +8,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.components import Component, ComponentArgs
     from launcher.specs import AppDef
 
 USAGE = "convert [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
 Print the job file that gives the same app as a component does with these
-arguments: what was launched by hand can be committed, planned and applied."""
+arguments: what was launched by hand can be committed, planned and applied.
+It has the roles written out; where a job file cannot say them it calls the
+component. Paths are those of a job file in the current directory."""
 EXAMPLES = """\
   launcher convert utils.sh --num_replicas 2 -- echo hello > hello.launcher.yaml
   launcher convert --name train ./train.py:train --lr 0.1 > train.launcher.yaml"""
@@ -25,6 +28,15 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("component", metavar="COMPONENT", help="its name, or file.py:function")
     parser.add_argument("--name", metavar="NAME", help="of the job (default: the app's name)")
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="where the job is to run")
+    parser.add_argument(
+        "-c",
+        "--cfg",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a run option of the scheduler (see `launcher runopts`); may be repeated",
+    )
+    parser.add_argument("--workspace", metavar="FOLDER", help="files that come along with the job")
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
@@ -35,29 +47,71 @@ def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.component_words import made
+    from launcher.cli.component_words import called
+    from launcher.components.build import build
+    from launcher.errors import LauncherError
 
-    app = made(args.component, args.component_args or (), console)
-    if app is None:
+    found = called(args.component, args.component_args or (), console)
+    if found is None:
         return 0
-    text = _text(app, args)
-    _prove(text, app, args.component)
-    console.print(text, end="")
-    return 0
+    app, common = build(*found), _common(args)
+    whys = []
+    for what in (_roles(app), _call(args.component, *found)):
+        text = _text({"name": args.name or _label(app), **common, **what})
+        why = _disproof(text, app)
+        if why is None:
+            console.print(text, end="")
+            return 0
+        whys.append(why)
+    message = f"no job file gives what {args.component} makes: {whys[1]}"
+    raise LauncherError(message, hint=None if whys[0] == whys[1] else f"nor does one of roles: {whys[0]}")
 
 
-def _text(app: AppDef, args: Any) -> str:
-    from launcher.cli.render.job_text import role_fields
+def _common(args: Any) -> dict[str, Any]:
+    """What the job says beside its app. Raises LauncherError for a scheduler or option that there is not."""
+    from launcher.errors import UsageError
+    from launcher.runner import get_runner
+    from launcher.schedulers import get_default_scheduler_name
+
+    if (args.workspace or "").startswith("{"):
+        hint = "give one folder: --workspace FOLDER"
+        raise UsageError("the `workspace:` of a job file is a single folder", hint=hint)
+    with get_runner() as runner:
+        cfg = runner.cfg_from_str(args.scheduler or get_default_scheduler_name(), *args.cfg)
+    fields = {"scheduler": args.scheduler, "cfg": cfg, "workspace": args.workspace}
+    return {key: value for key, value in fields.items() if value}
+
+
+def _label(app: AppDef) -> str:
     from launcher.cli.starter import label
+
+    return label(app.name)
+
+
+def _roles(app: AppDef) -> dict[str, Any]:
+    """The app written out."""
+    from launcher.cli.render.job_text import role_fields
+
+    roles = {role.name: _said(role_fields(role)) for role in app.roles}
+    return {"roles": roles, **({"metadata": dict(app.metadata)} if app.metadata else {})}
+
+
+def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str, Any]:
+    """The app as the component makes it: for what a role of a job file cannot say."""
+    given: dict[str, Any] = {**arguments.positional_args, **arguments.kwargs}
+    args = {}
+    for key, parameter in component.parameters.items():
+        value = tuple(arguments.var_args) if parameter.is_rest else given[key]
+        if parameter.is_required or value != parameter.default:
+            args[key] = list(value) if isinstance(value, tuple) else value
+    return {"component": name, **({"args": args} if args else {})}
+
+
+def _text(fields: dict[str, Any]) -> str:
     from launcher.specs.yamltext import to_yaml
 
-    fields: dict[str, Any] = {"version": 1, "name": args.name or label(app.name)}
-    if args.scheduler:
-        fields["scheduler"] = args.scheduler
-    fields["roles"] = {role.name: _said(role_fields(role)) for role in app.roles}
-    if app.metadata:
-        fields["metadata"] = dict(app.metadata)
-    return _canonical(to_yaml(fields, sort=False))  # the order of roles says whose host rank 0 is on
+    # The order of roles says whose host rank 0 is on.
+    return _canonical(to_yaml({"version": 1, **fields}, sort=False))
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
@@ -81,24 +135,18 @@ def _canonical(text: str) -> str:
         return text
 
 
-def _prove(text: str, app: AppDef, component: str) -> None:
-    """Raises LauncherError when the text does not compile to the same app, but for its name."""
+def _disproof(text: str, app: AppDef) -> str | None:
+    """Why a text, as a job file in this folder, does not give that app, but for its name. None: it does."""
     import os
-    import tempfile
     from dataclasses import replace
 
-    from launcher.errors import JobFileError, LauncherError
-    from launcher.jobfile import load_job
+    from launcher.cli.run_options import RunOptions
+    from launcher.jobfile.compile import compile_text
+    from launcher.specs.difference import first_difference, plain
 
-    with tempfile.TemporaryDirectory(prefix="launcher-convert-") as folder:
-        path = os.path.join(folder, "job.launcher.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        hint = f"write `component: {component}` and `args:` into the job file instead"
-        try:
-            same = load_job(path).app
-        except JobFileError as error:
-            why = "; ".join(found.message for found in error.diagnostics)
-            raise LauncherError(f"no job file can say what {component} makes: {why}", hint=hint) from error
-    if replace(same, name=app.name) != app:
-        raise LauncherError(f"no job file of roles gives what {component} makes", hint=hint)
+    compiled = compile_text(text, os.path.abspath("job.launcher.yaml"), RunOptions())
+    if compiled.errors:
+        return "; ".join(found.message for found in compiled.errors)
+    same = replace(compiled.launches[0].app, name=app.name)
+    path = first_difference(plain(same), plain(app))
+    return f"{path} differs" if path else None

@@ -16,7 +16,7 @@ from launcher.jobfile.one_job import Work
 from launcher.jobfile.options import Schedulers
 from launcher.jobfile.parse import parse
 from launcher.jobfile.project import Homes
-from launcher.jobfile.source import Source, read_source
+from launcher.jobfile.source import Source, read_source, source_of
 from launcher.jobfile.trace import Trace
 from launcher.jobfile.var_file import VarFiles, read_var_files
 from launcher.jobfile.variables import Inputs
@@ -139,6 +139,21 @@ def load_job(
             [Diagnostic(file=os.fspath(path), span=None, code="invalid-value", message=message, hint=hint)]
         )
     return compiled.launches[0]
+
+
+def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> Compiled:
+    """Compile a job file that nobody has written yet, as if it stood at `path`, which is absolute.
+
+    What it declares as inputs has to be there, and is not read. Raises CommandError when git refuses.
+    """
+    folder = os.path.dirname(path)
+    source = source_of(os.path.basename(path), text.encode())
+    if isinstance(source, Diagnostic):
+        return Compiled((), (source,))
+    home = Homes(folder, schedulers=schedulers).of(folder)
+    work = Work(path, Inputs({}, os.environ), None, schedulers, home, Folders(is_read=False))
+    result = compile_document(parse(source), work)
+    return Compiled(result.launches, tuple(in_order([*home.problems, *result.problems])))
 
 
 def _compile_file(found: Found, work: Callable[[str], Work]) -> FileResult:

@@ -180,11 +180,84 @@ def test_convert_keeps_the_order_of_roles(scenario):
     assert out.index("worker:") < out.index("chief:")
 
 
-def test_convert_refuses_what_no_job_file_can_say(scenario):
-    text = "from launcher.specs import AppDef, Role\n"
-    text += "def f() -> AppDef: return AppDef('f', [Role('A_b', '', entrypoint='true')])\n"
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["dist.ddp", "--script", "train_mnist.py"],
+        ["dist.ddp", "-m", "my_pkg.train_it", "--debug", "yes", "--", "--lr", "$HOME $<app_id>", "1.0"],
+        ["c.py:f", "--pair=1,b", "--x", "2.0"],
+    ],
+)
+def test_convert_calls_the_component_where_roles_cannot_say_it(scenario, words):
+    from launcher import load_job
+    from launcher.components import get_component, materialize_appdef
+
+    text = "from launcher.specs import AppDef, Role\ndef f(pair: tuple[int, str], x: float = 1) -> AppDef:\n"
+    text += "    return AppDef('f', [Role('a_b', '', entrypoint='e', args=[str(pair), str(x)])])\n"
     (scenario.folder / "c.py").write_text(text)
-    assert "write `component: c.py:f`" in scenario.launcher("convert", "c.py:f", code=1).err
+    path = scenario.folder / "x.launcher.yaml"
+    path.write_text(scenario.launcher("convert", *words).out)
+    assert f"component: {words[0]}" in path.read_text().replace('"', "")
+    found = get_component(words[0], folder=str(scenario.folder))
+    assert load_job(path).app.roles == materialize_appdef(found.fn, words[1:]).roles
+    assert scenario.launcher("fmt", "--check", str(path)).code == 0
+
+
+def test_convert_takes_the_options_of_run(scenario):
+    from launcher import load_job
+
+    (scenario.folder / "src").mkdir()
+    words = ["-s", "local_dir", "--cfg", "grace_s=3", "-c", "prepend_cwd=true", "--workspace", "src"]
+    (scenario.folder / "x.launcher.yaml").write_text(scenario.launcher("convert", *words, "utils.echo").out)
+    launch = load_job(scenario.folder / "x.launcher.yaml")
+    assert launch.scheduler == "local_dir"
+    assert launch.cfg == {"grace_s": 3.0, "prepend_cwd": True}
+    assert launch.workspace.path == "src"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["-s", "local_cvd", "utils.echo"], 1, "did you mean `local_cwd`?"),
+        (["--cfg", "grace=3", "utils.echo"], 1, "did you mean `grace_s`?"),
+        (["--workspace", "nowhere", "utils.echo"], 1, "the workspace `nowhere` does not exist"),
+        (["--workspace", "{a: b}", "utils.echo"], 64, "a single folder"),
+        (["c.py:f"], 1, "roles.a_b.args[0] changes"),
+        (["c.py:g"], 1, "roles.a_b differs"),
+    ],
+)
+def test_convert_says_why_no_job_file_gives_the_app(scenario, words, code, said):
+    text = "import time\nfrom launcher.specs import AppDef, Role\nclass Mine(Role): pass\n"
+    text += "def f() -> AppDef: return AppDef('f', [Role('a_b', '', entrypoint=str(time.time_ns()))])\n"
+    text = text.replace("entrypoint=str(time.time_ns())", "entrypoint='e', args=[str(time.time_ns())]")
+    text += "seen = []\ndef g() -> AppDef:\n    seen.append(1)\n"
+    text += "    return AppDef('g', [(Mine if len(seen) == 1 else Role)('a_b', '', entrypoint='e')])\n"
+    (scenario.folder / "c.py").write_text(text)
+    assert said in scenario.launcher("convert", *words, code=code).err
+
+
+def test_what_a_component_file_prints_is_in_no_document(scenario):
+    text = "import os\nprint('python')\nos.write(1, b'descriptor\\n')\nos.system('echo child')\n"
+    text += "from launcher.specs import AppDef, Role\ndef f() -> AppDef:\n    os.system('echo called')\n"
+    text += "    return AppDef('f', [Role('main', '', entrypoint='true')])\n"
+    (scenario.folder / "c.py").write_text(text)
+    (scenario.folder / "c.launcher.yaml").write_text("version: 1\nname: c\ncomponent: c.py:f\n")
+    assert scenario.launcher("convert", "c.py:f").out.startswith("version: 1\n")
+    assert json.loads(scenario.launcher("plan", "c.launcher.yaml", "--format", "json").out)
+    handle = scenario.launcher("run", "--detach", "c.py:f")
+    assert handle.out.startswith("local_cwd://")
+    assert handle.out.count("\n") == 1
+    assert {"python", "descriptor", "child", "called"} <= set(handle.err.split())
+
+
+def test_a_secret_may_stand_in_an_argument_for_the_environment(scenario):
+    script = "echo length ${#TOKEN}"
+    text = f"version: 1\nname: x\ncomponent: utils.sh\nargs:\n  args: [sh, -c, '{script}']\n"
+    text += "  entrypoint: env\n  env: {TOKEN: {secret: env:API_KEY}}\n"
+    (scenario.folder / "x.launcher.yaml").write_text(text)
+    env = {**os.environ, "API_KEY": "hush-7"}
+    assert "hush-7" not in scenario.launcher("plan", "x.launcher.yaml", "--format", "json", env=env).out
+    assert scenario.launcher("run", "x.launcher.yaml", env=env).out == "length 6\n"
 
 
 def test_configure_writes_a_file_and_leaves_one_that_is_there(scenario):
