@@ -293,3 +293,7 @@ def test_the_words_of_a_usage_line_stand_in_an_order_that_works(capsys):
     with pytest.raises(SystemExit):
         materialize_appdef(rest, ["--help"])
     assert "run rest --first FIRST [--last LAST] [--x X] [ARGS …]\n" in capsys.readouterr().out
+
+
+def test_a_mutable_default_is_copied_for_each_call():
+    assert given(every, "--text=t")["numbers"] is not given(every, "--text=t")["numbers"]

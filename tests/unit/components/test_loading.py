@@ -134,7 +134,7 @@ def test_a_decorated_component_goes_by_its_own_name(tmp_path: Path) -> None:
 
 
 def test_every_call_has_its_own_lists(tmp_path: Path) -> None:
-    text = "def f(*rest: str, a: list[str] = [], e: dict = {'a': []}) -> AppDef:\n"
+    text = "def f(a: list[str] = [], *rest: str, e: dict = {'a': []}) -> AppDef:\n"
     text += "    a.append('x'); e['a'].append('x')\n"
     text += "    return AppDef('f', metadata={'n': len(a) + len(e['a'])})\n"
     found = component(tmp_path, text)
