@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.apply.engines import Engines
+from launcher.specs.attempt import PENDING_STATES
 from launcher.state.ledger import Ledger
 
 TYPE_CHECKING = False
@@ -45,4 +46,12 @@ def _settle_one(ledger: Ledger, engines: Engines, entry: Entry) -> list[Attempt]
         ledger.settle(entry.app_id, "lost", time.time(), GONE)
     elif attempt is not None and not attempt.is_live and ledger.record(attempt):
         return [attempt]
+    elif attempt is not None:
+        catch_up(ledger, attempt, entry)
     return []
+
+
+def catch_up(ledger: Ledger, attempt: Attempt, entry: Entry | None) -> None:
+    """Record a live attempt whose start the ledger (`entry`) missed: whoever started it was killed before."""
+    if entry is None or (attempt.state == "running" and entry.state in PENDING_STATES):
+        ledger.record(attempt)

@@ -111,8 +111,11 @@ def submit(
     except BaseException:
         scheduler.abort(reservation)
         with suppress(SchedulerError):  # it cannot be asked, and why is what we are about to tell
-            if scheduler.attempt(step.app_id) is None:
+            left = scheduler.attempt(step.app_id)
+            if left is None:
                 ledger.forget(step.app_id)
+            elif left.is_live:
+                ledger.record(left)  # interrupted after the start had begun: it goes on
         raise
     events.tell("started", step.key, **about)
     return replace(attempt, state="running", started_at=time())

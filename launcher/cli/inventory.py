@@ -1,4 +1,4 @@
-"""The apps there are, as `list` and `status` show them: by the ledger, the local index, or an engine.
+"""The apps there are, as ledger, local index and the records of schedulers know them.
 
 Light: nothing here loads the specs, unless an app has ended that nobody has recorded yet.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.records.kept import Kept
@@ -63,6 +63,11 @@ class Item:
     def handle(self) -> str:
         return f"{self.scheduler}://{self.session}/{self.app_id}"
 
+    def take(self, other: Item) -> None:
+        """Become what `other` says of the same app."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+
     @property
     def is_live(self) -> bool:
         return self.state in LIVE
@@ -95,37 +100,8 @@ class Item:
         }
 
 
-def newest(limit: int | None, scheduler: str | None = None) -> list[Item]:
-    """The newest apps, the newest first. Ends that nobody had noticed are recorded.
-
-    Args:
-        limit: how many; None for all.
-        scheduler: only its apps.
-    """
-    return _present(lambda: _recorded(limit, scheduler))
-
-
-def live() -> list[Item]:
-    """The apps that run or are about to. Ends that nobody had noticed are recorded."""
-    return [item for item in _present(_live_on_record) if item.is_live]
-
-
-def _present(read: Callable[[], list[Item]]) -> list[Item]:
-    """What was read, with the live apps brought up to date by the records that their schedulers keep here."""
-    items = read()
-    if any(_look(item) for item in items if item.is_live and item.scheduler in LOCAL):
-        settle()
-        items = read()
-        for item in items:
-            if item.is_live and item.scheduler in LOCAL:
-                _look(item)
-    for item in items:
-        if item.is_live and item.scheduler == DOCKER:
-            _look_docker(item)
-    return items
-
-
-def _live_on_record() -> list[Item]:
+def live_on_record() -> list[Item]:
+    """The apps that have no recorded end."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
     from launcher.state.ledger import Ledger
@@ -149,7 +125,8 @@ def _merged(entries: Sequence[Entry], rows: Sequence[Row], docker: Iterable[Item
     return sorted(items.values(), key=lambda item: item.created_at or 0.0, reverse=True)
 
 
-def _recorded(limit: int | None, scheduler: str | None) -> list[Item]:
+def recorded(limit: int | None, scheduler: str | None) -> list[Item]:
+    """The newest apps, the newest first, as they were recorded. See `present.newest`."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
     from launcher.state.ledger import Ledger
@@ -185,7 +162,7 @@ def of_row(row: Row) -> Item:
     return item
 
 
-def _look(item: Item) -> bool:
+def look(item: Item) -> bool:
     """Bring a live local app up to date by its record; True when it has ended and that is news."""
     view = local_view(item.app_id)
     if view is None:
@@ -194,15 +171,21 @@ def _look(item: Item) -> bool:
     return not item.is_live
 
 
-def _look_docker(item: Item) -> None:
-    """What its watcher has written down of its end; the engine is not asked."""
+def look_docker(item: Item) -> bool:
+    """Bring a live app up to date by what its watcher writes down; False when nobody does that here."""
     from launcher.schedulers.docker.records.kept import kept
 
     seen = kept(item.app_id)
-    if seen is not None and seen.state not in LIVE:
+    if seen is None:
+        return False
+    if seen.state not in LIVE:
         item.state, item.message, item.exit_code = seen.state, seen.message, seen.exit_code
         item.ended_at = seen.ended_at
         EndRecorder().record(item.app_id, item)
+        return True
+    if seen.started_at is not None:
+        item.state, item.started_at = "running", item.started_at or seen.started_at
+    return seen.is_tended
 
 
 def _kept_by_docker(known: Collection[str]) -> list[Item]:

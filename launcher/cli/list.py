@@ -28,11 +28,12 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
-def _items(scheduler: str | None, limit: int | None) -> list[Item]:
-    from launcher.cli.inventory import LOCAL, newest
+def _items(scheduler: str | None, limit: int | None, console: Console) -> list[Item]:
+    from launcher.cli.inventory import LOCAL
+    from launcher.cli.present import newest
 
     if scheduler is None or scheduler in LOCAL:
-        return newest(limit, scheduler)
+        return newest(limit, scheduler, warn=console.warn)
     from launcher.cli.asked import asked
 
     return asked(scheduler)[:limit]
@@ -40,14 +41,17 @@ def _items(scheduler: str | None, limit: int | None) -> list[Item]:
 
 def run(args: Any, console: Console) -> int:
     limit = None if args.all else args.limit
-    items = _items(args.scheduler, limit)
+    items = _items(args.scheduler, limit, console)
     if args.json:
         from json import dumps
 
         console.print(dumps([item.to_json() for item in items], indent=2))
         return 0
     if not items:
-        console.note("no apps yet; `launcher apply FILE` starts some")
+        asking = (
+            "" if args.scheduler else "; `launcher list -s local_docker` asks the Docker engine for others"
+        )
+        console.note(f"no apps yet; `launcher apply FILE` starts some{asking}")
         return 0
     from launcher.cli.render.items import items_table
 

@@ -44,9 +44,9 @@ def run(args: Any, console: Console) -> int:
 
 
 def _live(args: Any, console: Console) -> int:
-    from launcher.cli.inventory import live
+    from launcher.cli.present import live
 
-    items = live()
+    items = live(warn=console.warn)
     if args.json:
         from json import dumps
 

@@ -42,6 +42,11 @@ class Kept:
             self.state, self.message, self.exit_code = outcome.state, outcome.message, outcome.code
             self.ended_at = outcome.at
 
+    @property
+    def is_tended(self) -> bool:
+        """Whether somebody here, its watcher or whoever submits it, keeps the record up to date."""
+        return record.is_locked(record.folder(self.app_id))
+
 
 def kept(app_id: str) -> Kept | None:
     """None where there is no record of it."""

@@ -1,0 +1,61 @@
+"""`list` and `status` without an app: quick by what watchers write down, and right where none does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+NOWHERE = "unix:///nowhere/docker.sock"
+
+
+def states(scenario, *words):
+    return [item["attempt_state"] for item in json.loads(scenario.launcher(*words, "--json").out)]
+
+
+@pytest.fixture
+def running(scenario):
+    """A job that runs; its app id."""
+    scenario.apply(scenario.job("exec sleep 1000"))
+    [app_id] = scenario.supervisors()
+    return app_id
+
+
+def test_while_its_watcher_lives_no_engine_is_asked(scenario, running, monkeypatch):
+    with monkeypatch.context() as away:
+        away.setenv("DOCKER_HOST", NOWHERE)
+        done = scenario.launcher("list", "--json")
+        assert (json.loads(done.out)[0]["state"], done.err) == ("RUNNING", "")
+    scenario.cancel("job")
+
+
+def test_what_ended_without_a_watcher_is_noticed_and_recorded(scenario, running):
+    scenario.kill_watcher(running)
+    scenario.remove_by_hand(scenario.containers(running))
+    assert states(scenario, "list") == ["lost"]
+    assert [attempt.state for attempt in scenario.attempts()] == ["lost"]
+    assert states(scenario, "status") == []
+
+
+def test_without_watcher_and_engine_the_last_that_was_seen_is_shown_and_that_is_said(
+    scenario, running, monkeypatch
+):
+    scenario.kill_watcher(running)
+    with monkeypatch.context() as away:
+        away.setenv("DOCKER_HOST", NOWHERE)
+        for words in (["list"], ["status"]):
+            done = scenario.launcher(*words)
+            assert "RUNNING" in done.out
+            assert "shown as last seen" in done.err
+            assert NOWHERE in done.err
+    assert states(scenario, "list") == ["running"]
+    scenario.cancel("job")
+
+
+def test_a_record_that_was_removed_is_no_end(scenario, running):
+    scenario.kill_watcher(running)
+    for file in (scenario.home / "docker" / "apps" / running).iterdir():
+        file.unlink()
+    (scenario.home / "docker" / "apps" / running).rmdir()
+    assert states(scenario, "list") == ["running"]
+    scenario.cancel("job")
