@@ -6,11 +6,14 @@ from launcher.errors import LauncherError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.specs.attempt import Attempt
     from launcher.state.rows import Entry
+
+    Key = tuple[str, str, str]
 
 SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 
@@ -43,6 +46,13 @@ class App:
     def of_entry(cls, entry: Entry) -> App:
         app = cls(entry.scheduler, entry.session, entry.app_id)
         app.job, app.number = entry.key, entry.number
+        return app
+
+    @classmethod
+    def of_attempt(cls, attempt: Attempt) -> App:
+        """Of one that an engine holds."""
+        app = cls(attempt.scheduler, attempt.key.session, attempt.app_id)
+        app.job, app.number = attempt.key, attempt.number
         return app
 
 
@@ -93,7 +103,8 @@ def whole(text: str) -> App:
 def find(text: str) -> App:
     """The app that `text` means.
 
-    A job's name means its latest attempt in the project of the current directory.
+    A job's name means its latest attempt in the project of the current directory, as ledger and engine
+    know it: an engine may be shared with others, and remembers what was removed here.
     Raises UsageError for what names nothing by its form, LauncherError for what is unknown or ambiguous.
     """
     word = Word(text)
@@ -125,27 +136,76 @@ def _by_name(word: Word) -> App:
     from launcher.state.ledger import Ledger
 
     with Ledger.open(readonly=True) as ledger:
-        named = ledger.find(word.name, number=word.number)
+        latest = ledger.find(word.name)
+        named = latest if word.number is None else ledger.find(word.name, number=word.number)
         by_id = ledger.entry(word.name) if word.number is None else None
     apps = [App.of_entry(by_id)] if by_id else []
     if word.number is None and not by_id:
         apps += _in_local_index(word.name) or _kept_by_docker(word.name)
-    if named:
-        project = project_here()
-        jobs = [App.of_entry(entry) for entry in named]
-        apps += [app for app in jobs if app.job and app.job[0] == project]
-        if not apps:
-            raise LauncherError(
-                f"there is no job `{word.name}` in project `{project}`, the one of this directory",
-                hint=f"elsewhere there is {_listed(jobs)}",
-            )
+    project = project_here()
+    jobs = {entry.key: App.of_entry(entry) for entry in named}
+    unasked = ""
+    if not apps and _may_be_newer(word, project, latest, jobs):
+        try:
+            jobs = _with_newer(jobs, _attempts_at_the_engine(word, project, latest))
+        except LauncherError as error:  # the ledger is all there is then
+            unasked = f"; the Docker engine could not be asked: {error}"
+    apps += [app for key, app in jobs.items() if key[0] == project]
+    if jobs and not apps:
+        raise LauncherError(
+            f"there is no job `{word.name}` in project `{project}`, the one of this directory",
+            hint=f"elsewhere there is {_listed(list(jobs.values()))}",
+        )
     if len(apps) > 1:
         raise LauncherError(f"`{word.name}` can mean several apps", hint=f"say which: {_listed(apps)}")
     if not apps and word.number is None and _looks_like_an_app_id(word.name):
         apps = _at_the_engine(word.name)
     if not apps:
-        raise _unknown(word)
+        raise _unknown(word, unasked)
     return apps[0]
+
+
+def _may_be_newer(word: Word, project: str, latest: Sequence[Entry], jobs: Collection[Key]) -> bool:
+    """Whether an engine can know more of a job than the ledger. No look for one that never ran there."""
+    known = [entry for entry in latest if entry.project == project]
+    if word.number is not None and any(key[0] == project for key in jobs):
+        return False  # that very attempt
+    from launcher.cli.inventory import DOCKER
+
+    return not known or any(entry.scheduler == DOCKER for entry in known)
+
+
+def _attempts_at_the_engine(word: Word, project: str, latest: Sequence[Entry]) -> list[Attempt]:
+    """What the Docker engine holds of a job: its latest attempts, or the one that is asked for.
+
+    Of targets that the ledger does not know, only what has not settled is found.
+    Raises LauncherError where no engine answers.
+    """
+    from launcher.apply.engines import Engines
+    from launcher.cli.inventory import DOCKER
+    from launcher.specs.jobkey import JobKey, attempt_id
+
+    keys = {JobKey(project, "default", word.name), *(JobKey(*entry.key) for entry in latest)}
+    with Engines(readonly=True) as engines:
+        scheduler = engines.get(DOCKER)
+        if word.number is None:
+            return [each for each in scheduler.observe(keys) if each.key.job == word.name]
+        found = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
+        return [each for each in found if each is not None]
+
+
+def _with_newer(jobs: Mapping[Key, App], held: Sequence[Attempt]) -> dict[Key, App]:
+    """The latest attempt of each job. A submission that is not done counts where there is nothing else."""
+    out = dict(jobs)
+    for attempt in sorted(held, key=_standing):
+        known = jobs.get(attempt.key)
+        if known is None or _standing(attempt) > (True, known.number):
+            out[attempt.key] = App.of_attempt(attempt)
+    return out
+
+
+def _standing(attempt: Attempt) -> tuple[bool, int]:
+    return attempt.state not in ("reserved", "created"), attempt.number
 
 
 def _listed(apps: Sequence[App]) -> str:
@@ -225,7 +285,7 @@ def _project_in(config: str) -> str:
     return "default"
 
 
-def _unknown(word: Word) -> LauncherError:
+def _unknown(word: Word, unasked: str) -> LauncherError:
     from launcher.cli.nearest import nearest
     from launcher.state.ledger import Ledger
 
@@ -235,11 +295,12 @@ def _unknown(word: Word) -> LauncherError:
     if latest:
         return LauncherError(
             f"job `{word.name}` has no attempt {word.number}",
-            hint=f"its latest is attempt {latest[0].number}",
+            hint=f"its latest on record here is attempt {latest[0].number}",
         )
     near = nearest(word.name, {entry.job for entry in newest} | {entry.app_id for entry in newest})
-    hint = f"did you mean `{near}`?" if near else "`launcher list` shows what there is"
-    return LauncherError(f"there is no job or app `{word.name}`", hint=hint)
+    hint = f"did you mean `{near}`?" if near else f"`launcher list` shows what there is{unasked}"
+    number = "" if word.number is None else f"@{word.number}"
+    return LauncherError(f"there is no job or app `{word.name}{number}`", hint=hint)
 
 
 def tell_warnings(app: App, console: Console) -> None:

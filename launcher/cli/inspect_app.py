@@ -155,7 +155,10 @@ def on_record(app: App) -> Item:
             row = index.find(app.app_id)
         if row is not None and (row.scheduler, row.session) == (app.scheduler, app.session):
             return of_row(row)
-    return Item(app.scheduler, app.session, app.app_id)
+    item = Item(app.scheduler, app.session, app.app_id)
+    if app.job is not None:  # an engine told of it
+        (item.project, item.target, item.job), item.attempt = app.job, app.number
+    return item
 
 
 def _from_local(app: App, found: Inspected) -> bool:

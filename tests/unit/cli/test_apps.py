@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from socket import socket
+
 import pytest
 
 from launcher.cli.apps import find, whole
@@ -38,6 +40,27 @@ def test_a_number_means_that_attempt(record):
     with pytest.raises(LauncherError, match="no attempt 7") as caught:
         find("train@7")
     assert "attempt 2" in caught.value.hint
+
+
+def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_path, monkeypatch):
+    record(attempt(launch("train"), "succeeded"))
+    with socket() as engine:
+        engine.bind(("127.0.0.1", 0))
+        engine.listen()
+        engine.setblocking(False)
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{engine.getsockname()[1]}")
+        assert find("train").number == find("train@1").number == 1
+        with pytest.raises(LauncherError, match="no attempt 7"):
+            find("train@7")
+        with pytest.raises(BlockingIOError):  # nobody has called
+            engine.accept()
+
+
+def test_an_unknown_job_is_sought_at_the_engine_and_it_is_said_when_that_cannot_be_asked(record, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    with pytest.raises(LauncherError, match="no job or app `train`") as caught:
+        find("train")
+    assert "unix:///nowhere/docker.sock" in caught.value.hint
 
 
 def test_an_app_id_and_a_handle_mean_the_same_app(record):

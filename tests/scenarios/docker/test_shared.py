@@ -1,0 +1,55 @@
+"""One engine, several homes: a job's name means its latest attempt, whoever made that."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def another(scenario, tmp_path, monkeypatch):
+    """Runs a command as another user of the engine does, with a home of their own."""
+
+    def run(*argv, **options):
+        with monkeypatch.context() as there:
+            there.setenv("LAUNCHER_HOME", str(tmp_path / "b"))
+            return scenario.launcher(*argv, **options)
+
+    return run
+
+
+@pytest.fixture
+def replaced(scenario, another):
+    """A job that runs, and that somebody else has replaced; the app ids of both attempts."""
+    scenario.apply(scenario.job("echo first; exec sleep 1000"))
+    another("apply", scenario.job("echo second; exec sleep 2000"), "--yes", "--allow-destructive")
+    return scenario.apps()
+
+
+def test_a_name_means_the_attempt_that_somebody_else_made(scenario, another, replaced):
+    first, second = replaced
+    status = scenario.status("job")
+    assert (status["app_id"], status["attempt"], status["state"]) == (second, 2, "RUNNING")
+    assert scenario.status("job@2")["app_id"] == second
+    assert scenario.status("job@1")["app_id"] == first
+    scenario.cancel("job")
+    assert [one.state for one in scenario.containers(second)] == ["exited"]
+    assert json.loads(another("status", "job", "--json").out)["state"] == "CANCELLED"
+
+
+def test_an_attempt_that_nobody_has_made_is_refused(scenario, replaced):
+    assert "no attempt 3" in scenario.launcher("status", "job@3", code=1).err
+    scenario.cancel("job")
+
+
+def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
+    scenario.apply(scenario.job("echo hello; exec sleep 1000"))
+    [app_id] = scenario.apps()
+    scenario.forget()
+    assert "list -s local_docker" in scenario.launcher("list").err
+    assert scenario.status("job")["state"] == "RUNNING"
+    assert scenario.logs("job@1") == "hello\n"
+    scenario.cancel("job")
+    assert [one.state for one in scenario.containers(app_id)] == ["exited"]
+    assert scenario.status("job")["state"] == "CANCELLED"
