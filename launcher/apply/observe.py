@@ -23,7 +23,8 @@ def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers
     unsettled = (attempt.scheduler for attempt in latest.values() if attempt.is_live)
     names = dict.fromkeys([*schedulers, *unsettled])
     settled = {attempt.app_id for attempt in latest.values() if attempt.state in ENDED_STATES}
-    held = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
+    seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
+    held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(ledger, attempt))]
     elsewhere = [
         attempt
         for entry in ledger.live()
@@ -35,6 +36,11 @@ def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers
         fingerprints={name: engines.get(name).fingerprint() for name in names},
         counts=ledger.counts(_documents([*latest.values(), *held], wanted)),
     )
+
+
+def _is_over(ledger: Ledger, attempt: Attempt) -> bool:
+    entry = ledger.entry(attempt.app_id)
+    return entry is not None and entry.state in ENDED_STATES
 
 
 def _documents(attempts: Iterable[Attempt], wanted: set[JobKey]) -> list[tuple[JobKey, str]]:

@@ -25,6 +25,7 @@ from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import reconcile
+from launcher.plan.step import Guard, Step
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.ledger import Ledger
@@ -218,12 +219,14 @@ def _plan(launches: Sequence[Launch], choices: Choices, ledger: Ledger, engines:
 
 
 def _notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
-    """What the schedulers say of the requests. All of them are made, so that a refusal comes at plan time."""
+    """What the schedulers say of the requests. All of them are made, so that a refusal comes at plan time;
+    so does one of what they could not stop."""
     notes, refusals = {}, []
     for step in plan.steps:
-        if not step.starts or step.launch is None:
-            continue
         try:
+            _check_reach(step, engines)
+            if not step.starts or step.launch is None:
+                continue
             request = dry_run(step.launch, engines).request
         except LauncherError as error:
             refusals.append((step.key, error))
@@ -234,6 +237,13 @@ def _notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
     if refusals:
         raise _refused(refusals)
     return notes
+
+
+def _check_reach(step: Step, engines: Engines) -> None:
+    """Raises SchedulerError when the step would stop or resume something at an engine that is not asked."""
+    goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
+    for old in (*step.stops, *step.leftovers, *goes_on):
+        engines.get(old.scheduler).check_cancel(old.app_id)
 
 
 def _workspace_notes(launch: Launch, engines: Engines) -> tuple[str, ...]:

@@ -250,6 +250,9 @@ class Scheduler(ABC, Generic[T]):
         """`cancel` for somebody who was attached to the app: who keeps reasons may say so."""
         self.cancel(app_id, *([] if grace_s is None else [grace_s]))
 
+    def check_cancel(self, app_id: str) -> None:
+        """Raises SchedulerError, with the remedy, for an app that runs where `cancel` does not reach it."""
+
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Block until the app has ended. None when there is no such app.
 

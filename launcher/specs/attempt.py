@@ -39,6 +39,8 @@ class Attempt:
         unstarted: replicas that were never started, of an attempt of which others were.
         drift: what somebody did to its objects behind our back, such as "main/1 was removed by hand"; "" for
             nothing. Like `unstarted` it is only ever observed, and in no ledger.
+        elsewhere: address of the engine that it is at, where that is not the one that was asked; the rest is
+            what was last heard of it then. Only ever observed, too.
     """
 
     key: JobKey
@@ -66,6 +68,7 @@ class Attempt:
     exit_code: int | None = None
     unstarted: int = 0
     drift: str = ""
+    elsewhere: str = ""
 
     @property
     def handle(self) -> str:

@@ -214,11 +214,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
         """Stop it and return when none of it runs. What has ended stays as it ended."""
-        from launcher.schedulers.docker.state import apps, elsewhere
+        from launcher.schedulers.docker.state import apps
         from launcher.schedulers.docker.watching import stop
 
         if apps.is_id(app_id):
-            elsewhere.refuse(self.view, app_id)
+            self.check_cancel(app_id)
             stop.cancel(self.engine, app_id, grace_s=grace_s)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
@@ -227,6 +227,12 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         if apps.is_id(app_id):
             stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
+
+    def check_cancel(self, app_id: str) -> None:
+        from launcher.schedulers.docker.state import apps, elsewhere
+
+        if apps.is_id(app_id):
+            elsewhere.refuse(self.view, app_id)
 
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)

@@ -39,12 +39,38 @@ def test_what_runs_at_one_engine_is_not_lost_at_another(scenario, other):
     assert [attempt.state for attempt in scenario.attempts()] == ["running"]
     assert scenario.actions(file) == {"job": "keep"}
     changed = scenario.job("exec sleep 2000")
-    refused = scenario.launcher("apply", changed, "--yes", "--allow-destructive", code=1)
-    assert "is at the engine" in refused.err
+    refused = [
+        scenario.launcher("plan", changed, code=1),
+        scenario.launcher("apply", changed, "--yes", "--allow-destructive", code=1),
+    ]
+    for done in refused:  # before anything was begun
+        assert "is at the engine" in done.err
+        assert "hint: DOCKER_HOST=" in done.err
+        assert "stopping" not in done.err
     assert [attempt.state for attempt in scenario.attempts()] == ["running"]
     for words in (["cancel", "job"], ["wait", "job"], ["status", "job"], ["logs", "job"]):
         assert "is at the engine" in scenario.launcher(*words, code=1).err
     scenario.settle()
     other(back=True)
     assert scenario.actions(file) == {"job": "replace"}
+    scenario.cancel("job")
+
+
+def test_what_was_lost_at_one_engine_runs_nowhere_for_another(scenario, other):
+    scenario.apply(scenario.job("exec sleep 1000"))
+    [first] = scenario.supervisors()
+    scenario.kill_watcher(first)
+    scenario.remove_by_hand(scenario.containers(first))
+    again = scenario.job("exec sleep 2000")
+    scenario.apply(again)
+    assert [attempt.state for attempt in scenario.attempts()] == ["lost", "running"]
+    other()
+    [step] = scenario.plan_document(again)["jobs"]
+    assert (step["action"], step["guard"]["attempt"]) == ("keep", 2)
+    refused = scenario.launcher("plan", scenario.job("exec sleep 3000"), code=1)
+    assert "job-2-" in refused.err
+    assert first not in refused.err
+    assert scenario.status("job@1")["attempt_state"] == "lost"
+    scenario.settle()
+    other(back=True)
     scenario.cancel("job")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def attempt(engine: EngineView, app_id: str) -> Attempt | None:
-    """The attempt as its record tells; None for one that is none, or of this engine."""
+    """The attempt as its record tells; None for one that is none, of this engine, or over without a word."""
     app_dir = record.folder(app_id)
     told = record.read_attempt(app_dir)
     if told is None or told.get("engine") in (None, engine.engine_id()):
@@ -32,13 +32,16 @@ def attempt(engine: EngineView, app_id: str) -> Attempt | None:
         return None
     journal = record.journal(app_dir)
     outcome = journal.outcome if journal is not None else None
+    if journal is not None and journal.reaped and outcome is None:
+        return None  # it is over, and how it ended is in the ledger alone
     if outcome is not None:
         return replace(
             found, state=outcome.state, message=outcome.message, exit_code=outcome.code, ended_at=outcome.at
         )
     going_at = journal.going_at if journal is not None else None
     state: AttemptState = "created" if going_at is None else "running"
-    return replace(found, state=state, started_at=going_at, message=f"at the engine {told.get('host')}")
+    host = str(told.get("host"))
+    return replace(found, state=state, started_at=going_at, message=f"at the engine {host}", elsewhere=host)
 
 
 def observe(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
