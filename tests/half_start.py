@@ -1,4 +1,4 @@
-"""Makes a process of ours die in the middle of starting an app in containers, its watcher before it."""
+"""Ends a process of ours in the middle of starting an app in containers: killed, or interrupted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ def dies_starting() -> None:
     from launcher.schedulers.docker.submit import submission
 
     submission.start = _start
+
+
+def interrupted_starting() -> None:
+    """From now on this process starts the first replica, and then somebody presses Ctrl-C."""
+    from launcher.schedulers.docker.submit import submission
+
+    submission.start = _start_one
+
+
+def _start_one(engine: Any, containers: Iterable[tuple[str, Any]]) -> None:
+    engine.start(next(iter(containers))[0])
+    raise KeyboardInterrupt
 
 
 def _start(engine: Any, containers: Iterable[tuple[str, Any]]) -> None:

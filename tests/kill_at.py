@@ -1,5 +1,6 @@
 """Run `launcher ARGV` in this process and die by SIGKILL at a chosen point: nothing can clean up.
 
+python -m tests.kill_at interrupt NAME N -- ARGV    no kill: Ctrl-C, at the N-th event NAME of an apply
 python -m tests.kill_at step NAME N -- ARGV     at the N-th event NAME of an apply
 python -m tests.kill_at call N -- ARGV          at the N-th function call or return, whatever it is
 python -m tests.kill_at count FILE -- ARGV      lives; writes how many calls and returns there were before the
@@ -62,6 +63,14 @@ def arm(words: list[str]) -> Callable[[], None]:
                     die()
 
             on_every_event(at_step)
+        case ["interrupt", name, number]:
+
+            def interrupt_at_step(event: str) -> None:
+                seen.append(event)
+                if event == name and seen.count(name) == int(number):
+                    raise KeyboardInterrupt
+
+            on_every_event(interrupt_at_step)
         case ["steps", path]:
             on_every_event(seen.append)
             return lambda: write(path, "\n".join(seen))

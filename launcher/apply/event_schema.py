@@ -46,6 +46,10 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
         "The job could not be applied; nothing of it is left behind.",
         {**_JOB, "message": _TEXT, "hint": {"type": ["string", "null"]}},
     ),
+    "interrupted": (
+        "The apply was interrupted while it worked on the job: what became of that.",
+        {**_JOB, "message": _TEXT},
+    ),
     "log": (
         "Whole lines that a replica printed (with --logs).",
         {**_JOB, "role": _TEXT, "replica": _NUMBER, "text": _TEXT},

@@ -35,6 +35,7 @@ EventName = Literal[
     "started",
     "recorded",
     "failed",
+    "interrupted",
     "log",
     "ended",
     "done",

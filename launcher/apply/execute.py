@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
+from launcher.apply.interrupted import what_became
+from launcher.apply.settle import catch_up
 from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
 from launcher.errors import LauncherError, StateError
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.launch import JobKey
 from launcher.specs.trigger import adopted
 from launcher.state.ledger import Ledger
 
@@ -29,14 +32,37 @@ def execute(
 ) -> tuple[Outcome, ...]:
     """What came of each step, in their order. A job that fails does not stop the others.
 
+    Interrupted, it finishes what other threads have begun, begins nothing more, and tells of every step that
+    has effects what became of it, before the interrupt goes on its way.
+
     Args:
         provenance: origin → the fields of new attempts that say where they come from.
     """
 
+    begun: set[JobKey] = set()
+    done: dict[JobKey, Outcome] = {}
+
     def one(step: Step) -> Outcome:
-        return _carry_out(step, provenance=provenance, engines=engines, ledger=ledger, events=events)
+        begun.add(step.key)
+        outcome = _carry_out(step, provenance=provenance, engines=engines, ledger=ledger, events=events)
+        done[step.key] = outcome
+        return outcome
 
     busy = [step for step in steps if step.has_effects]
+    try:
+        return _all(one, steps, busy, engines)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            for step in busy:
+                if not (step.key in done and done[step.key].error):
+                    words = what_became(step, engines) if step.key in begun else "was not begun"
+                    events.tell("interrupted", step.key, message=words)
+        raise
+
+
+def _all(
+    one: Callable[[Step], Outcome], steps: Sequence[Step], busy: Sequence[Step], engines: Engines
+) -> tuple[Outcome, ...]:
     if len(busy) <= 1:
         return tuple(map(one, steps))
     for step in busy:  # schedulers are made by one thread
@@ -79,10 +105,10 @@ def _carry_out(
 def _remember(step: Step, ledger: Ledger) -> tuple[str, ...]:
     """Record an attempt whose starter was killed before it could; what to warn of where that fails."""
     last = step.latest
-    if last is None or step.leftovers or ledger.entry(last.app_id) is not None:
+    if last is None or step.leftovers:
         return ()
     try:
-        ledger.record(last)
+        catch_up(ledger, last, ledger.entry(last.app_id))
     except StateError as error:
         return (unrecorded(f"its latest attempt is {last.state}", error),)
     return ()

@@ -52,6 +52,7 @@ class Watch:
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
         self._progress: Progress | None = None
+        self._interrupted = False  # before there was anything to wait for
 
     def __enter__(self) -> Watch:
         return self
@@ -62,7 +63,7 @@ class Watch:
         if self._progress is not None:
             self._progress.__exit__(kind, error, trace)
             self._progress = None
-        if kind is KeyboardInterrupt and self._wait:
+        if kind is KeyboardInterrupt and self._wait and not self._interrupted:
             self._console.note(_DETACHED)
 
     def watching(self) -> Watching:
@@ -138,6 +139,7 @@ class Watch:
                 for where in self._shapers:
                     if where[0] == _key(event):
                         self._finish_line(where)
+        self._interrupted = self._interrupted or event["event"] == "interrupted"
         if self._format == "jsonl":
             self._json(event)
             return

@@ -89,6 +89,8 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         word, style = state_cell(str(event.get("state", "")))
         why = f": {event['message']}" if event.get("message") else ""
         return f"{job} {paint(word, style, color)}{why}"
+    if name == "interrupted":
+        return f"{job} interrupted: {event['message']}"
     if name == "waiting":
         owner = event.get("owner") or event.get("message") or ""
         return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"

@@ -1,0 +1,33 @@
+"""What an interrupt leaves of a step that was begun, in words."""
+
+from __future__ import annotations
+
+from launcher.apply.engines import Engines
+from launcher.errors import LauncherError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.plan.step import Step
+    from launcher.specs.attempt import Attempt
+
+
+def what_became(step: Step, engines: Engines) -> str:
+    """What became of the attempts of a step, by what their engines say now."""
+    words = []
+    try:
+        if step.launch is not None and step.starts:
+            made = engines.get(step.launch.scheduler).attempt(step.app_id)
+            words.append(_left(made, step.app_id, "was taken back"))
+        for old in step.stops:
+            words.append(_left(engines.get(old.scheduler).attempt(old.app_id), old.app_id, "was stopped"))
+    except LauncherError as error:
+        words.append(f"nobody can say what is left: {error}")
+    return "; ".join(words)
+
+
+def _left(attempt: Attempt | None, app_id: str, gone: str) -> str:
+    if attempt is None:
+        return f"{app_id} {gone}"
+    if attempt.is_live:
+        return f"{app_id} goes on (`launcher cancel {app_id}` stops it)"
+    return f"{app_id} has ended: {attempt.state}"

@@ -1,0 +1,70 @@
+"""Ctrl-C in an apply: of every job it says what became of it, and that is how it is."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+
+def interrupted(scenario, step, *argv):
+    """`launcher apply ARGV`, interrupted when it tells of `step`; what it says on stderr."""
+    command = [sys.executable, "-m", "tests.kill_at", "interrupt", step, "1", "--", "apply", *map(str, argv)]
+    process = scenario.spawn([*command, "--yes"])
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("step", ["reserving", "reserved", "created", "starting"])
+def test_what_was_not_started_is_taken_back_and_that_is_said(scenario, step):
+    file = scenario.job("exec sleep 1000")
+    err = interrupted(scenario, step, file, "--wait")
+    assert "was taken back" in err
+    assert "detached" not in err
+    assert scenario.attempts() == []
+    assert scenario.actions(file) == {"job": "create"}
+
+
+def test_what_was_started_goes_on_and_that_is_said(scenario):
+    file = scenario.job("exec sleep 1000")
+    err = interrupted(scenario, "started", file)
+    [attempt] = scenario.attempts()
+    assert f"{attempt.app_id} goes on" in err
+    assert scenario.state(attempt.app_id).name == "RUNNING"
+    scenario.cancel(attempt.app_id)
+
+
+def test_a_replacement_tells_of_the_old_attempt_too(scenario):
+    scenario.apply(scenario.job("exec sleep 1000"))
+    err = interrupted(scenario, "created", scenario.job("exec sleep 2000"), "--allow-destructive")
+    [old] = scenario.attempts()
+    assert "job-2-" in err
+    assert "was taken back" in err
+    assert f"{old.app_id} goes on" in err
+    scenario.cancel("job")
+
+
+def test_what_was_not_reached_is_named(scenario):
+    """What other threads have begun is finished; nothing more is begun."""
+    files = [scenario.job("exec sleep 1000", name=f"job-{number}") for number in range(20)]
+    err = interrupted(scenario, "reserving", *files)
+    told = [line for line in err.splitlines() if " interrupted: " in line]
+    assert len(told) == len({line.split()[0] for line in told}) == len(files)
+    assert "was not begun" in err
+    made = [attempt for number in range(20) for attempt in scenario.attempts(f"job-{number}")]
+    assert err.count(" goes on ") == len(made)
+    for attempt in made:
+        assert f"{attempt.app_id} goes on" in err
+        scenario.cancel(attempt.app_id)
+
+
+def test_what_was_interrupted_is_listed_as_it_is(scenario):
+    """The ledger heard of its start only from the next apply; nobody has to wait for that."""
+    file = scenario.job("exec sleep 1000")
+    interrupted(scenario, "started", file)
+    assert '"state": "RUNNING"' in scenario.launcher("list", "--json").out
+    scenario.apply(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["running"]
+    scenario.cancel("job")
