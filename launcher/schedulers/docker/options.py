@@ -41,7 +41,12 @@ def _of_containers(opts: runopts) -> None:
         default="ephemeral",
     )
     opts.add("user", str, "user that runs the commands, as name or uid[:gid]; the image's if not given")
-    opts.add("workdir", str, "folder in the container that commands run in; the image's if not given")
+    opts.add(
+        "workdir",
+        str,
+        "folder in the container that commands run in, and that the files of a workspace go into; the"
+        " image's if not given",
+    )
     opts.add(
         "override_entrypoint",
         bool,

@@ -113,6 +113,13 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         fresh = self._fresh.get(app_id)
         return build.build_workspace(self.engine, app, cfg, workspace, self._report(app_id), fresh)
 
+    def workspace_notes(
+        self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
+    ) -> Sequence[str]:
+        from launcher.schedulers.docker.images import build
+
+        return build.notes(app, workspace)
+
     def schedule(self, dryrun_info: AppDryRunInfo[DockerJob]) -> str:
         """Start the app under a fresh id; returns when every replica was seen to start.
 

@@ -13,10 +13,12 @@ from launcher.schedulers.bound import BoundWorkspace, bind_workspace
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.images.build import (
     BASES,
+    FOLDER,
     LABEL,
     bases,
     build_workspace,
     declared,
+    notes,
     workspace_app,
 )
 from launcher.specs import AppDef, Role
@@ -35,6 +37,7 @@ class Place:
         self.folder = folder
         self.lines: list[str] = []
         self.kinds: list[str] = []
+        self.digests: list[str] = []
         self.write("token", own.token)  # so that no other test has an equal one
 
     def write(self, name: str, text: str) -> None:
@@ -51,13 +54,15 @@ class Place:
 
     def build(self, *images: str, **cfg: Any) -> str:
         """The image of the first role."""
+        self.digests.append(self.workspace.digest)
         built = build_workspace(self.own.engine, app(*images), cfg, self.workspace, self.hear)
         assert built == workspace_app(app(*images), cfg, self.workspace)
         return built.roles[0].image
 
-    def out(self, image: str, *command: str) -> str:
+    def out(self, image: str, *command: str, **config: Any) -> str:
         """What a command prints in an image."""
-        made = self.own.create(*command, Image=image, k=len(self.own.engine.containers(self.own.label)))
+        k = len(self.own.engine.containers(self.own.label))
+        made = self.own.create(*command, Image=image, k=k, **config)
         self.own.engine.start(made)
         self.own.ended(made)
         return b"".join(piece for _, piece in self.own.engine.log_frames(made)).decode()
@@ -69,10 +74,10 @@ def place(token: str, tmp_path: Path) -> Iterator[Place]:
         made = Place(own, tmp_path / "src")
         yield made
         own.clear()
-        digest = made.workspace.digest
-        for image in own.engine.images(f"{LABEL}={digest}"):
-            for tag in image.tags or (image.id,):
-                own.engine.remove_image(tag)
+        for digest in reversed([*made.digests, made.workspace.digest]):
+            for image in own.engine.images(f"{LABEL}={digest}"):
+                for tag in image.tags or (image.id,):
+                    own.engine.remove_image(tag)
 
 
 def app(*images: str) -> AppDef:
@@ -80,14 +85,62 @@ def app(*images: str) -> AppDef:
     return AppDef("app", roles)
 
 
-def test_the_files_lie_in_the_working_folder_of_the_image(place: Place) -> None:
+def test_the_files_lie_where_replicas_run(place: Place) -> None:
     place.write("pkg/run.sh", "echo hello")
     (place.folder / "link").symlink_to("pkg/run.sh")
     place.write(".dockerignore", "secret\n")
     place.write("secret", "x")
     image = place.build()
     assert place.out(image, "sh", "link") == "hello\n"
-    assert place.out(image, "sh", "-c", "ls -A / | grep -c -e '^secret$' -e Dockerfile").strip() == "0"
+    assert place.out(image, "ls", "-A").split() == [".dockerignore", "link", "pkg", "token"]
+
+
+@pytest.mark.parametrize(
+    ("line", "cfg", "folder"),
+    [
+        ("", {}, FOLDER),
+        ("WORKDIR /", {}, FOLDER),
+        ("WORKDIR /app", {}, "/app"),
+        ("RUN ln -s /srv /alias\nWORKDIR /alias", {}, "/srv"),
+        ("WORKDIR /app", {"workdir": "/else where/$x"}, "/else where/$x"),
+    ],
+)
+def test_they_never_lie_in_the_root_of_an_image(
+    place: Place, line: str, cfg: dict[str, str], folder: str
+) -> None:
+    place.write("Dockerfile", f"ARG IMAGE\nFROM $IMAGE\nRUN mkdir -p /srv && ln -s /bin /programs\n{line}\n")
+    base = place.build()
+    (place.folder / "Dockerfile").unlink()
+    place.write("programs/mine", "")
+    image = place.build(base, **cfg)
+    workdir = {"WorkingDir": cfg["workdir"]} if cfg else {}
+    said = place.out(image, "sh", "-c", "pwd -P; ls programs; ls /programs/sh", **workdir)
+    assert said == f"{folder}\nmine\n/programs/sh\n"
+
+
+def test_the_workdir_is_part_of_the_name_where_it_matters(place: Place) -> None:
+    def name(**cfg: Any) -> str:
+        return workspace_app(app(), cfg, place.workspace).roles[0].image
+
+    assert name(workdir="/a") != name(workdir="/b") != name()
+    for root in ("/", "//", "/a/.."):
+        with pytest.raises(LauncherError, match="would go into `/`"):
+            name(workdir=root)
+    place.write("Dockerfile", "FROM $IMAGE\nCOPY . /app\n")
+    assert name(workdir="/") == name()
+
+
+def test_what_the_workspace_has_takes_the_place_of_a_link_of_the_image(place: Place) -> None:
+    place.write(
+        "Dockerfile",
+        "ARG IMAGE\nFROM $IMAGE\nWORKDIR /app\nRUN mkdir /srv; echo old >/srv/old; ln -s /srv data\n",
+    )
+    base = place.build()
+    (place.folder / "Dockerfile").unlink()
+    place.write("data/new", "")
+    assert place.out(place.build(base), "ls", "/app/data", "/srv").split() == [
+        "/app/data:", "new", "/srv:", "old",
+    ]  # fmt: skip
 
 
 def test_the_name_is_known_before_and_depends_on_what_is_in_it(place: Place) -> None:
@@ -185,6 +238,18 @@ def test_all_roles_get_it_each_distinct_image_once(place: Place) -> None:
         assert roles[0].image == roles[2].image != roles[1].image
     finally:
         place.own.engine.remove_image(other)
+
+
+def test_an_image_that_a_dockerfile_does_not_use_is_noted_and_no_part_of_the_name(place: Place) -> None:
+    assert notes(app(), place.workspace) == []
+    place.write("Dockerfile", "ARG IMAGE\nFROM ${IMAGE}\n")
+    assert notes(app(), place.workspace) == []
+    place.write("Dockerfile", f"# not $IMAGE\nFROM {SHELL_IMAGE}\n")
+    [note] = notes(app("other:1", ""), place.workspace)
+    assert note.startswith("role `r0`: its image other:1 is not used: the workspace's Dockerfile")
+    place.write("Dockerfile", f"FROM {SHELL_IMAGE}\n")
+    place.build("other:1", "other:2")
+    assert place.kinds.count("built") == 1
 
 
 def test_a_failed_build_tells_its_last_lines_and_leaves_nothing(place: Place) -> None:

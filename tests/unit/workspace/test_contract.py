@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.images.build import FOLDER
 from launcher.specs import Role
 from launcher.workspace import (
     DirWorkspaceMixin,
@@ -97,9 +98,10 @@ class TmpDirPlace(Place):
 
 
 class DockerPlace(Place):
-    """Images. Each holds the files of the image below it as well, which are none of the workspace."""
+    """Images. Each holds the files of the image below it as well, which are none of the workspace's:
+    only in FOLDER may there be more."""
 
-    image = SHELL_IMAGE
+    image = SHELL_IMAGE  # it names no working folder
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -118,7 +120,10 @@ class DockerPlace(Place):
         return built
 
     def look(self, image: str) -> dict[str, File]:
-        return {path: file for path, file in self._export(image).items() if path not in self.below}
+        there = self._export(image)
+        top = f"{FOLDER[1:]}/"
+        assert {path for path in there.keys() - self.below if not path.startswith(top)} == set()
+        return {path.removeprefix(top): file for path, file in there.items() if path.startswith(top)}
 
     def left(self) -> list[str]:
         return [*super().left(), *sorted(self._names() - self.before)]

@@ -7,6 +7,7 @@ plan shows it before anything is built, and what is there already is not built a
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from dataclasses import replace
 from hashlib import sha256
@@ -37,12 +38,17 @@ BASES = "launcher.workspace-bases"
 """The ids of the images it was built on: another one under the same name makes it stale."""
 
 DOCKERFILES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
+FOLDER = "/workspace"
+"""Where the files go when neither `workdir` nor the image names a folder other than `/`."""
+
 _FILES = "workspace"
-_DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nCOPY {_FILES}/ .\n".encode()
+# In an argument no path needs an escape. WORKDIR makes the folder, and makes it the one that replicas run in.
+_DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nARG FOLDER\nWORKDIR $FOLDER\nCOPY {_FILES}/ .\n".encode()
 _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
 _ARG = re.compile(r"^\s*ARG\s+(.*)$", re.IGNORECASE | re.MULTILINE)
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 _IMAGE = re.compile(r"\$(?:IMAGE\b|\{IMAGE(?::[-+][^}]*)?\})")
+_USES_IMAGE = re.compile(r"^(?!\s*#).*\$\{?IMAGE\b", re.MULTILINE)
 
 
 class Recipe(NamedTuple):
@@ -54,23 +60,28 @@ class Recipe(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """One image to have."""
+    """One image to have. `workdir` is the run option, "" without."""
 
     name: str
     base: str
     recipe: Recipe
     workspace: BoundWorkspace
+    workdir: str
 
     @property
     def bases(self) -> list[str]:
         return bases(self.recipe.text.decode("utf-8", "replace"), self.base)
 
-    @property
-    def arguments(self) -> dict[str, str]:
-        """The build arguments that the Dockerfile declares: the engine warns of any other."""
-        known = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
+    def arguments(self, base: Image | None) -> dict[str, str]:
+        """The build arguments that the Dockerfile declares, for the engine warns of any other.
+
+        `base` is the image that ours is built on.
+        """
+        told = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
+        if self.recipe.below and base is not None:
+            told["FOLDER"] = self.workdir or _folder(base.working_dir) or FOLDER
         return {
-            name: known[name] for name in declared(self.recipe.text.decode("utf-8", "replace")) & known.keys()
+            name: told[name] for name in declared(self.recipe.text.decode("utf-8", "replace")) & told.keys()
         }
 
 
@@ -99,11 +110,11 @@ def build_workspace(
     if cfg.get("quiet"):
         report = None
 
-    todo = list(_work(app, cfg, workspace).values())
+    todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
     there = stock.have(engine, [base for work in todo for base in work.bases], policy, report, fresh)
 
     def have(work: _Work) -> None:
-        _have(engine, work, [there[base].id for base in work.bases], report)
+        _have(engine, work, [there[base] for base in work.bases], report)
         if repo and not _is_pushed(engine.image(work.name), str(repo)):
             engine.push(work.name, report)
 
@@ -111,8 +122,21 @@ def build_workspace(
     return workspace_app(app, cfg, workspace)
 
 
+def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:
+    """What is given and does not count, in words for a plan."""
+    chosen = recipe(workspace.folder)
+    if _USES_IMAGE.search(chosen.text.decode("utf-8", "replace")):
+        return []
+    return [
+        f"role `{role.name}`: its image {role.image} is not used:"
+        f" the workspace's {chosen.name} has no FROM $IMAGE"
+        for role in app.roles
+        if role.image
+    ]
+
+
 def recipe(folder: str) -> Recipe:
-    """The Dockerfile of a workspace; where it has none, one that copies the files into the working folder."""
+    """The Dockerfile of a workspace; where it has none, one that copies the files to where replicas run."""
     for name in DOCKERFILES:
         path = os.path.join(folder, name)
         try:
@@ -148,6 +172,12 @@ def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> 
     chosen = recipe(workspace.folder)
     text = chosen.text.decode("utf-8", "replace")
     repo = cfg.get("image_repo") or REPOSITORY
+    workdir = str(cfg.get("workdir") or "") if chosen.below else ""
+    if workdir and not _folder(workdir):
+        raise SchedulerError(
+            "the files of the workspace would go into `/`, over the image's own",
+            hint=f"give `workdir` another folder; without it they go where the image runs, else to {FOLDER}",
+        )
     for role in app.roles:
         if not role.image and _IMAGE.search(text):
             raise SchedulerError(
@@ -155,20 +185,29 @@ def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> 
                 hint="give it an image, or the workspace a Dockerfile with a FROM of its own",
             )
     return {
-        role.image: _Work(f"{repo}:{_tag(workspace, role.image, chosen)}", role.image, chosen, workspace)
+        role.image: _Work(
+            f"{repo}:{_tag(workspace, role.image, chosen, workdir)}", role.image, chosen, workspace, workdir
+        )
         for role in app.roles
     }
 
 
-def _tag(workspace: BoundWorkspace, image: str, chosen: Recipe) -> str:
+def _folder(path: str) -> str:
+    """A path in an image, absolute; "" for its root."""
+    clean = posixpath.normpath(posixpath.join("/", path))
+    return "" if clean.strip("/") == "" else clean
+
+
+def _tag(workspace: BoundWorkspace, image: str, chosen: Recipe, workdir: str) -> str:
     # The text as well: an ignore file may keep the Dockerfile out of the digest, not out of the build.
-    parts = (b"1", workspace.digest.encode(), image.encode(), chosen.name.encode(), chosen.text)
+    base = image.encode() if b"IMAGE" in chosen.text else b""
+    parts = (b"2", workspace.digest.encode(), base, chosen.name.encode(), chosen.text, workdir.encode())
     return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()[:20]
 
 
-def _have(engine: Engine, work: _Work, base_ids: list[str], report: Report | None) -> None:
+def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -> None:
     """Build the image unless it is there, on what bears the names of its bases today."""
-    labels = {LABEL: work.workspace.digest, BASES: " ".join(base_ids)}
+    labels = {LABEL: work.workspace.digest, BASES: " ".join(image.id for image in on)}
     there = engine.image(work.name)
     if there is not None and all(there.labels.get(key) == value for key, value in labels.items()):
         return
@@ -178,7 +217,7 @@ def _have(engine: Engine, work: _Work, base_ids: list[str], report: Report | Non
             _context(work),
             tag=work.name,
             dockerfile=work.recipe.name,
-            buildargs=work.arguments,
+            buildargs=work.arguments(on[0] if on else None),
             labels=labels,
             report=layers.hear,
         )

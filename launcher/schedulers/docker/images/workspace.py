@@ -20,7 +20,8 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
     """Builds the workspace into an image on top of the role's image.
 
     The image is named after what is in it, `launcher-workspace:HASH`: the same files on the same image are
-    built once. Where the workspace has no Dockerfile, its files are copied into the image's working folder.
+    built once. Where the workspace has no Dockerfile, its files are copied into the image's working
+    folder; where that is `/`, /workspace becomes it.
 
     ::
 
@@ -54,7 +55,8 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
 
         Raises WorkspaceError, BuildFailed, EngineError; then nothing of it stays.
         """
-        local = {key: value for key, value in cfg.items() if key != "image_repo"}
+        # `workdir` would be an option of another scheduler: only its author knows what it means there.
+        local = {key: value for key, value in cfg.items() if key not in ("image_repo", "workdir")}
         app = AppDef("workspace", [role])
         made = build.build_workspace(self._docker_engine, app, local, bind_workspace(workspace))
         role.image = made.roles[0].image
