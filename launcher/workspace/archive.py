@@ -12,7 +12,7 @@ import posixpath
 import tarfile
 from hashlib import sha256
 
-from launcher.workspace.context import PREFIX, WorkspaceError, entries, fed, unreadable
+from launcher.workspace.context import PREFIX, WorkspaceError, changed, entries, fed, unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ def _archive(folder: str, digest: str | None, below: str, extra: Mapping[str, by
         content = yield from _member(folder, entry, name)
         fed(whole, entry, content)
     if digest is not None and PREFIX + whole.hexdigest() != digest:
-        raise WorkspaceError(
-            f"the workspace {folder} has changed since it was looked at",
-            hint="plan and apply again, when nobody writes into it",
-        )
+        raise changed(folder)
     there = {posixpath.join(below, entry.path) for entry in found}
     for name in sorted(extra.keys() - there):
         yield from _file(name, io.BytesIO(extra[name]), len(extra[name]), program=False)

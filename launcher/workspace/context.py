@@ -50,7 +50,19 @@ class Entry(NamedTuple):
 
 def content_digest(folder: str) -> str:
     """ "ws1:sha256:<hex>" of what counts in a folder. Raises WorkspaceError when it cannot be read."""
-    found = entries(folder)
+    return digest_of(folder, entries(folder))
+
+
+def project_digest(path: str) -> str:
+    """ "ws1:sha256:<hex>" of what counts in a folder, or of a single file with its name.
+
+    Raises WorkspaceError when it cannot be read.
+    """
+    return digest_of(*parts(path))
+
+
+def digest_of(folder: str, found: list[Entry]) -> str:
+    """The same for some entries of a folder."""
     whole = sha256()
     for entry, content in zip(found, _hashes(folder, found), strict=True):
         if content:  # it was there a moment ago; somebody works in this folder
@@ -80,8 +92,34 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
             if item.is_dir(follow_symlinks=False):
                 if path != state and not ignore.ignores_all_below(path):
                     waiting.append(f"{path}/")
-            elif not ignore.ignores(path) and (entry := _entry(path, item)):
+            elif not ignore.ignores(path) and (entry := _looked_at(path, item)):
                 yield entry
+
+
+def parts(path: str) -> tuple[str, list[Entry]]:
+    """A project as entries of a folder: all that count, or the one that is the project."""
+    if os.path.isdir(path):
+        return path, entries(path)
+    return os.path.dirname(path), [entry_of(os.path.dirname(path), os.path.basename(path))]
+
+
+def entry_of(folder: str, name: str) -> Entry:
+    """A file or link in a folder. Raises WorkspaceError for anything else."""
+    path = os.path.join(folder, name)
+    try:
+        found = _entry(name, os.lstat(path))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if found is None:
+        raise WorkspaceError(f"{path} is neither file nor folder", hint="leave it out")
+    return found
+
+
+def content_hash(path: str, entry: Entry) -> bytes:
+    """SHA-256 of what the entry holds that now lies at `path`. Raises OSError."""
+    if entry.kind == "link":
+        return sha256(os.fsencode(os.readlink(path))).digest()
+    return file_hash(path)
 
 
 def file_hash(path: str) -> bytes:
@@ -101,12 +139,15 @@ def _scan(folder: str) -> list[os.DirEntry[str]]:
         raise unreadable(folder, error) from error
 
 
-def _entry(path: str, item: os.DirEntry[str]) -> Entry | None:
+def _looked_at(path: str, item: os.DirEntry[str]) -> Entry | None:
     """None for what is neither file nor link, and for what has just gone."""
     try:
-        about = item.stat(follow_symlinks=False)
+        return _entry(path, item.stat(follow_symlinks=False))
     except FileNotFoundError:
         return None
+
+
+def _entry(path: str, about: os.stat_result) -> Entry | None:
     if stat.S_ISLNK(about.st_mode):
         return Entry(path, "link", 0)
     if not stat.S_ISREG(about.st_mode):
@@ -120,9 +161,7 @@ def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
     def one(entry: Entry) -> bytes:
         path = os.path.join(folder, entry.path)
         try:
-            if entry.kind == "link":
-                return sha256(os.fsencode(os.readlink(path))).digest()
-            return file_hash(path)
+            return content_hash(path, entry)
         except FileNotFoundError:
             return b""
         except OSError as error:
@@ -135,6 +174,13 @@ def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
 
     with ThreadPoolExecutor(_THREADS) as pool:  # hashing and reading let go of the interpreter
         yield from pool.map(one, found)
+
+
+def changed(path: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"the workspace {path} has changed since it was looked at",
+        hint="plan and apply again, when nobody writes into it",
+    )
 
 
 def unreadable(path: str, error: OSError) -> WorkspaceError:

@@ -9,9 +9,20 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import EISDIR
+from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
-from launcher.workspace.context import entries, unreadable
+from launcher.workspace.context import (
+    PREFIX,
+    Entry,
+    changed,
+    content_hash,
+    fed,
+    parts,
+    unreadable,
+)
 from launcher.workspace.ignore import WorkspaceError
 
 TMP_PREFIX = "launcher_workspace_"
@@ -62,30 +73,53 @@ class Workspace:
         return bool(self.projects)
 
 
-def copy_into(workspace: Workspace, folder: str) -> None:
+def in_order(projects: Mapping[str, str]) -> Workspace:
+    """A workspace in which the order of `projects` (path → folder to go into) does not matter: what goes
+    into a folder of another project lies over it, and a file over the folder that it goes into."""
+    ordered = sorted(projects, key=lambda path: (place_of(path, projects[path]), path))
+    return Workspace({path: f"{target_path(projects[path]) or '.'}/" for path in ordered})
+
+
+def place_of(path: str, target: str) -> str:
+    """Where a project lies that goes into the folder `target`: a folder becomes it, a file is in it.
+
+    Raises WorkspaceError for a target that leaves the workspace.
+    """
+    place = target_path(target)
+    return place if os.path.isdir(path) else posixpath.join(place, os.path.basename(path))
+
+
+def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = MappingProxyType({})) -> None:
     """Copy every project to its place below `folder`, in their order; later ones win.
 
     Contents, links as written, and whether a file may be executed are kept. What the ignore files of a
-    project name stays behind. Raises WorkspaceError.
+    project name stays behind.
+
+    Args:
+        digests: source → what it held when somebody looked (`project_digest`).
+
+    Raises WorkspaceError, also when a copy does not hold what `digests` says.
     """
     for source, target in workspace.projects.items():
-        path, place = source_path(source), os.path.join(folder, target_path(target))
+        path = source_path(source)
         try:
-            if os.path.isdir(path):
-                _copy_folder(path, place)
-            else:
-                is_folder = not target or target.endswith("/") or os.path.isdir(place)
-                _copy_file(path, os.path.join(place, os.path.basename(path)) if is_folder else place)
+            inside, found = parts(path)
+            copies = _places(path, found, folder, target)
+            for entry, copy in zip(found, copies, strict=True):
+                _make_room(folder, copy)
+                shutil.copy2(os.path.join(inside, entry.path), copy, follow_symlinks=False)
+            if source in digests and _digest_of_copies(found, copies) != digests[source]:
+                raise changed(path)
         except OSError as error:
             raise unreadable(error.filename or path, error) from error
 
 
 @contextmanager
-def merged(workspace: Workspace) -> Iterator[str]:
-    """One folder with all projects of a workspace, gone again afterwards."""
+def merged(workspace: Workspace, digests: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """One folder with all projects of a workspace, as `copy_into` puts them there; gone again afterwards."""
     folder = tempfile.mkdtemp(prefix=TMP_PREFIX)
     try:
-        copy_into(workspace, folder)
+        copy_into(workspace, folder, digests)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -129,14 +163,30 @@ def _read_yaml(text: str) -> Any:
         raise WorkspaceError(f"`{text[:80]}` is no workspace: {error}") from error
 
 
-def _copy_folder(source: str, folder: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    for entry in entries(source):
-        _copy_file(os.path.join(source, entry.path), os.path.join(folder, entry.path))
+def _places(path: str, found: list[Entry], folder: str, target: str) -> list[str]:
+    """Where the entries of a project go."""
+    top = os.path.join(folder, target_path(target))
+    is_file = not os.path.isdir(path)
+    if is_file and target and not target.endswith("/") and not os.path.isdir(top):
+        return [top]
+    return [os.path.join(top, entry.path) for entry in found]
 
 
-def _copy_file(source: str, path: str) -> None:
+def _make_room(folder: str, path: str) -> None:
+    """Have the folders of `path`, below `folder`, and no link at it or on the way: a copy would be written
+    through it, to wherever it points."""
+    parts = os.path.relpath(path, folder).split(os.sep)
+    for depth in range(1, len(parts) + 1):
+        above = os.path.join(folder, *parts[:depth])
+        if os.path.islink(above):
+            os.unlink(above)
+    if os.path.isdir(path):
+        raise IsADirectoryError(EISDIR, "a folder of another project is where this file goes", path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if os.path.islink(path):
-        os.unlink(path)  # a copy would write through it, to wherever it points
-    shutil.copy2(source, path, follow_symlinks=False)
+
+
+def _digest_of_copies(found: list[Entry], copies: list[str]) -> str:
+    whole = sha256()
+    for entry, copy in zip(found, copies, strict=True):
+        fed(whole, entry, content_hash(copy, entry))
+    return PREFIX + whole.hexdigest()

@@ -9,7 +9,8 @@ import pytest
 
 from launcher.specs import InvalidRunConfigException, Role
 from launcher.workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin, Workspace, WorkspaceError
-from launcher.workspace.projects import copy_into, merged
+from launcher.workspace.context import project_digest
+from launcher.workspace.projects import copy_into, in_order, merged
 
 
 @pytest.fixture
@@ -71,6 +72,42 @@ def test_projects_go_where_they_are_mapped(project: Path, tmp_path: Path) -> Non
         assert os.access(os.path.join(folder, "run.sh"), os.X_OK)
         assert os.readlink(os.path.join(folder, "gone")) == "nowhere"
     assert not os.path.exists(folder)
+
+
+def test_no_project_is_written_through_a_link_of_another(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (project / "lib").symlink_to(tmp_path / "elsewhere")
+    with merged(Workspace({str(project): "", str(project / "sub"): "lib"})) as folder:
+        assert tree(os.path.join(folder, "lib")) == ["a.py"]
+    assert tree(tmp_path / "elsewhere") == []
+
+
+def test_a_file_does_not_go_into_the_folder_that_has_its_name(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "sub").write_text("a file")
+    with pytest.raises(WorkspaceError, match="a folder of another project"):
+        copy_into(Workspace({str(project): "", str(tmp_path / "sub"): "./"}), str(tmp_path / "into"))
+
+
+def test_what_goes_into_another_project_lies_over_it_in_any_order(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("over")
+    given = {str(tmp_path / "a.py"): "sub", str(project): "."}
+    for projects in (given, dict(reversed(given.items()))):
+        with merged(in_order(projects)) as folder:
+            assert (Path(folder) / "sub" / "a.py").read_text() == "over"
+
+
+@pytest.mark.parametrize("name", ["", "run.sh"])
+def test_a_project_that_has_changed_since_is_not_copied(project: Path, name: str) -> None:
+    path = str(project / name) if name else str(project)
+    digests = {path: project_digest(path)}
+    with merged(Workspace({path: "lib/"}), digests):
+        pass
+    (project / "run.sh").write_text("changed")
+    with (
+        pytest.raises(WorkspaceError, match="has changed"),
+        merged(Workspace({path: "lib/"}), digests),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("target", ["..", "../x", "/etc", "a/../../b"])
