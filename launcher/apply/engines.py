@@ -1,6 +1,9 @@
-"""The schedulers that plan and apply talk to: made on first use, given back together."""
+"""What plan and apply talk to and build from, made on first use and given back together."""
 
 from __future__ import annotations
+
+from _thread import allocate_lock
+from contextlib import ExitStack
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.registry import get_scheduler
@@ -8,16 +11,19 @@ from launcher.schedulers.staged import StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Any
 
+    from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.staged import OnImage
 
 ANY_SESSION = "launcher"
 
 
 class Engines:
-    """A scheduler per name and session, detached: what an apply starts outlives the apply. A context manager.
+    """A scheduler per name and session, detached: what an apply starts outlives the apply; and the folders of
+    workspaces that are put together. A context manager.
 
     Args:
         readonly: the schedulers get no means to change anything at their engines, where they can do without.
@@ -31,6 +37,28 @@ class Engines:
         self._params = {"readonly": True} if readonly else {}
         self._take_over = take_over
         self._on_progress = on_progress
+        self._merged: dict[tuple[tuple[str, ...], ...], BoundWorkspace] = {}
+        self._copies = ExitStack()
+        self._lock = allocate_lock()
+
+    def merged(self, projects: Mapping[str, str], digests: Mapping[str, str]) -> BoundWorkspace:
+        """One folder with these projects, copied there once for all jobs that have them.
+
+        Args:
+            projects: absolute path → the folder of the workspace that it goes into.
+            digests: of each project, by the same path.
+
+        Raises WorkspaceError when one cannot be read, or does not hold what its digest says.
+        """
+        from launcher.schedulers.workspaces import bound
+        from launcher.workspace.projects import in_order
+
+        key = tuple(sorted((path, target, digests[path]) for path, target in projects.items()))
+        with self._lock:
+            if key not in self._merged:
+                made = bound(in_order(projects), digests=digests)
+                self._merged[key] = self._copies.enter_context(made)
+            return self._merged[key]
 
     def get(self, name: str, session: str = ANY_SESSION) -> StagedScheduler[Any]:
         """The scheduler; its session matters to dry runs alone, for attempts know theirs.
@@ -53,6 +81,8 @@ class Engines:
         for scheduler in self._made.values():
             scheduler.close()
         self._made.clear()
+        self._merged.clear()
+        self._copies.close()
 
     def __enter__(self) -> Engines:
         return self

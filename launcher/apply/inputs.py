@@ -51,22 +51,21 @@ def _moved(step: Step, seen: dict[str, str]) -> Iterator[str]:
     launch = step.launch
     if launch is None or launch.workspace is None:
         return
-    folder = bind_workspace(
-        launch.workspace.path, directory=directory_of(launch), home=os.path.expanduser("~")
-    )
-    if folder not in seen:
-        seen[folder] = _digest_or_why(folder)
-    if seen[folder] != launch.workspace.digest:
-        yield (
-            f"{step.key}: the workspace `{launch.workspace.path}` is not what was planned: "
-            f"expected {launch.workspace.digest}, found {seen[folder]}"
-        )
+    for part in launch.workspace.projects or (launch.workspace,):
+        path = bind_workspace(part.path, directory=directory_of(launch), home=os.path.expanduser("~"))
+        if path not in seen:
+            seen[path] = _digest_or_why(path)
+        if seen[path] != part.digest:
+            yield (
+                f"{step.key}: the workspace `{part.path}` is not what was planned: "
+                f"expected {part.digest}, found {seen[path]}"
+            )
 
 
-def _digest_or_why(folder: str) -> str:
-    from launcher.workspace import content_digest
+def _digest_or_why(path: str) -> str:
+    from launcher.workspace.context import project_digest
 
     try:
-        return content_digest(folder)
+        return project_digest(path)
     except LauncherError as error:
         return str(error)

@@ -251,7 +251,7 @@ def _workspace_notes(launch: Launch, engines: Engines) -> tuple[str, ...]:
     scheduler = engines.get(launch.scheduler)
     if launch.workspace is None or scheduler.builds_workspaces or scheduler.run_opts().get("cwd") is not None:
         return ()
-    return (f"the workspace `{launch.workspace.path}` is not used: {launch.scheduler} runs in the image",)
+    return (f"the workspace `{launch.workspace.name}` is not used: {launch.scheduler} runs in the image",)
 
 
 def _refused(refusals: Sequence[tuple[JobKey, LauncherError]]) -> LauncherError:

@@ -17,7 +17,7 @@ from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.staged import Reservation, StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.binding import bind, bind_cfg, bind_workspace
+from launcher.specs.binding import bind, bind_cfg, bind_projects, bind_workspace
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import Launch
 from launcher.state.ledger import Ledger
@@ -41,27 +41,45 @@ def bound(launch: Launch, scheduler: StagedScheduler[Any]) -> tuple[AppDef, dict
         timeout_s=launch.timeout_s,
         directory=directory_of(launch),
         home=os.path.expanduser("~"),
-        workspace=launch.workspace.path if launch.workspace else None,
+        workspace=_folder_to_run_in(launch, scheduler),
     )
     return bound_app(launch), cfg
+
+
+def _folder_to_run_in(launch: Launch, scheduler: StagedScheduler[Any]) -> str | None:
+    """The workspace of who runs it in place. Raises SchedulerError for one that lies in no single place."""
+    workspace = launch.workspace
+    if workspace is None:
+        return None
+    if workspace.projects and not scheduler.builds_workspaces and scheduler.run_opts().get("cwd") is not None:
+        from launcher.schedulers.workspaces import no_place_for
+
+        raise no_place_for(scheduler, workspace.name)
+    return workspace.path or None
 
 
 def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
     """The exact request, under the symbolic app id. Whatever the scheduler refuses, it refuses here."""
     scheduler = engines.get(launch.scheduler, launch.key.session)
     app, cfg = bound(launch, scheduler)
-    workspace = workspace_of(launch, scheduler)
+    workspace = workspace_of(launch, scheduler, engines)
     if workspace is not None:
-        app = scheduler.workspace_app(app, cfg, workspace)
+        from launcher.schedulers.workspaces import dryrun_in_images
+
+        return dryrun_in_images(scheduler, app, cfg, workspace)
     return scheduler.submit_dryrun(app, cfg)
 
 
-def workspace_of(launch: Launch, scheduler: StagedScheduler[Any]) -> BoundWorkspace | None:
+def workspace_of(launch: Launch, scheduler: StagedScheduler[Any], engines: Engines) -> BoundWorkspace | None:
     """The workspace to build into the images of a launch; None where it has none, or where none are built."""
     if launch.workspace is None or not scheduler.builds_workspaces:
         return None
-    home = os.path.expanduser("~")
-    folder = bind_workspace(launch.workspace.path, directory=directory_of(launch), home=home)
+    directory, home = directory_of(launch), os.path.expanduser("~")
+    if launch.workspace.projects:
+        projects = bind_projects(launch.workspace, directory=directory, home=home)
+        digests = [each.digest for each in launch.workspace.projects]
+        return engines.merged(projects, dict(zip(projects, digests, strict=True)))
+    folder = bind_workspace(launch.workspace.path, directory=directory, home=home)
     return BoundWorkspace(folder, launch.workspace.digest)
 
 
@@ -101,7 +119,7 @@ def submit(
     reservation = scheduler.reserve(attempt)
     try:
         events.tell("reserved", step.key, **about)
-        _create(launch, scheduler, reservation, events, about)
+        _create(launch, engines, reservation, events, about)
         for old in step.stops:
             stop(old, step, engines=engines, ledger=ledger, events=events)
         # On record before it runs, so that whoever asks by name finds it, also if we die right after.
@@ -138,14 +156,11 @@ def unrecorded(what: str, error: StateError) -> str:
 
 
 def _create(
-    launch: Launch,
-    scheduler: StagedScheduler[Any],
-    reservation: Reservation,
-    events: Events,
-    about: Mapping[str, Any],
+    launch: Launch, engines: Engines, reservation: Reservation, events: Events, about: Mapping[str, Any]
 ) -> None:
+    scheduler = engines.get(launch.scheduler)
     app, cfg = bound(launch, scheduler)
-    workspace = workspace_of(launch, scheduler)
+    workspace = workspace_of(launch, scheduler, engines)
     if workspace is not None:
         app = scheduler.build_workspace(app, cfg, workspace, app_id=reservation.app_id)
     events.tell("creating", reservation.attempt.key, **about)

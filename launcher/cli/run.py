@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.runner import Runner
-    from launcher.schedulers.bound import BoundWorkspace
     from launcher.specs import AppDef, Launch
 
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
@@ -182,22 +181,30 @@ def _bound(launch: Launch, scheduler: str, given: list[str], runner: Runner) -> 
         timeout_s=launch.timeout_s,
         directory=directory,
         home=home,
-        workspace=launch.workspace.path if launch.workspace else None,
+        workspace=launch.workspace.path or None if launch.workspace else None,
     )
 
 
-def _workspace(launch: Launch, scheduler: str, runner: Runner) -> BoundWorkspace | None:
-    """What goes into the images; where none are built, the app runs in the workspace instead (`cwd`)."""
-    if launch.workspace is None or not runner.builds_workspaces(scheduler):
-        return None
+def _workspace(launch: Launch, scheduler: str, runner: Runner) -> object:
+    """What goes into the images; where none are built, the app runs in the workspace instead (`cwd`), and
+    one that is put together is refused."""
     import os
 
     from launcher.schedulers.bound import BoundWorkspace
-    from launcher.specs.binding import bind_workspace
+    from launcher.specs.binding import bind_projects, bind_workspace
+    from launcher.workspace.projects import in_order
 
+    workspace, builds = launch.workspace, runner.builds_workspaces(scheduler)
+    if workspace is None:
+        return None
     directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
-    folder = bind_workspace(launch.workspace.path, directory=directory, home=os.path.expanduser("~"))
-    return BoundWorkspace(folder, launch.workspace.digest)
+    home = os.path.expanduser("~")
+    if workspace.projects:
+        runs_in_place = runner.scheduler_run_opts(scheduler).get("cwd") is not None
+        projects = bind_projects(workspace, directory=directory, home=home)
+        return in_order(projects) if builds or runs_in_place else None
+    folder = bind_workspace(workspace.path, directory=directory, home=home)
+    return BoundWorkspace(folder, workspace.digest) if builds else None
 
 
 def _follow(handle: str, console: Console) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launcher.errors import LauncherError
-from launcher.jobfile.collector import Collector
+from launcher.jobfile.collector import At, Collector
+from launcher.jobfile.document import Path
 from launcher.jobfile.model import LifecycleSpec
-from launcher.specs import Trigger, WorkspaceRef
+from launcher.specs import ProjectRef, Trigger, WorkspaceRef
 
 
 @dataclass(slots=True)
@@ -22,34 +24,70 @@ class Folders:
     _workspaces: dict[str, str | LauncherError] = field(default_factory=dict)
     _triggers: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
 
-    def workspace(self, path: str | None, directory: str, problems: Collector) -> WorkspaceRef | None:
-        """The workspace at `path`, relative to the job file's `directory`. None where it is not usable."""
-        if path is None or problems.is_assumed(("workspace",)):
+    def workspace(
+        self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
+    ) -> WorkspaceRef | None:
+        """The workspace of a job file in `directory`, which its paths are relative to. None where it is not
+        usable."""
+        if spec is None or problems.is_assumed(("workspace",)):
             return None
-        folder = os.path.normpath(os.path.join(directory, path))
-        if not os.path.isdir(folder):
-            found = "is no folder" if os.path.exists(folder) else "does not exist"
-            message = f"the workspace `{path}` {found}"
-            hint = "it is relative to the job file"
-            problems.add(("workspace",), "invalid-value", message, hint=hint)
-            return None
-        digest = self._content(folder)
-        if isinstance(digest, LauncherError):
-            problems.add(("workspace",), "unreadable", str(digest), hint=digest.hint or "")
-            return None
-        return WorkspaceRef(path, digest)
+        if isinstance(spec, str):
+            digest = self._digest(spec, directory, ("workspace",), problems, wants_folder=True)
+            return None if digest is None else WorkspaceRef(spec, digest)
+        return self._together(spec, directory, problems)
 
-    def _content(self, folder: str) -> str | LauncherError:
+    def _together(self, spec: Mapping[str, str], directory: str, problems: Collector) -> WorkspaceRef | None:
+        """Several projects; one folder that becomes the whole workspace is the same as its path alone."""
+        from launcher.workspace.projects import target_path
+
+        found, seen = [], _Seen(directory, problems)
+        for path, target in spec.items():
+            if problems.holds_assumed(("workspace", path)):
+                continue
+            digest = self._digest(path, directory, ("workspace", path), problems, at="key")
+            place = seen.place(path, target)
+            if digest is not None and place is not None:
+                found.append(ProjectRef(path, target_path(target) or ".", digest))
+        if len(found) < len(spec):
+            return None
+        [first, *more] = found
+        if not more and first.target == "." and os.path.isdir(_absolute(first.path, directory)):
+            return WorkspaceRef(first.path, first.digest)
+        return WorkspaceRef("", "", tuple(found))
+
+    def _digest(
+        self,
+        path: str,
+        directory: str,
+        where: Path,
+        problems: Collector,
+        *,
+        at: At = "value",
+        wants_folder: bool = False,
+    ) -> str | None:
+        absolute = _absolute(path, directory)
+        if not (os.path.isdir if wants_folder else os.path.lexists)(absolute):
+            found = "is no folder" if os.path.exists(absolute) else "does not exist"
+            message = f"the workspace `{path}` {found}"
+            problems.add(where, "invalid-value", message, at=at, hint="it is relative to the job file")
+            return None
+        digest = self._content(absolute)
+        if isinstance(digest, LauncherError):
+            problems.add(where, "unreadable", str(digest), at=at, hint=digest.hint or "")
+            return None
+        return digest
+
+    def _content(self, path: str) -> str | LauncherError:
         if not self.is_read:
             return ""
-        if folder not in self._workspaces:
-            from launcher.workspace import content_digest
+        if path not in self._workspaces:
+            from launcher.workspace.context import project_digest
 
             try:
-                self._workspaces[folder] = content_digest(folder)
+                self._workspaces[path] = project_digest(path)
             except LauncherError as error:
-                self._workspaces[folder] = error
-        return self._workspaces[folder]
+                self._workspaces[path] = error
+        return self._workspaces[path]
 
     def trigger_digest(self, lifecycle: LifecycleSpec, directory: str, problems: Collector) -> str:
         """The hash of all files that `rerun_on` names; "" where it names none."""
@@ -68,6 +106,45 @@ class Folders:
                 )
                 return ""
         return self._triggers[key]
+
+
+class _Seen:
+    """Where the projects of one workspace go, no two of them to one place."""
+
+    def __init__(self, directory: str, problems: Collector) -> None:
+        self._directory = directory
+        self._problems = problems
+        self._by_place: dict[str, str] = {}
+        self._by_path: dict[str, str] = {}
+
+    def place(self, path: str, target: str) -> str | None:
+        """None where it cannot go, which is noted."""
+        from launcher.workspace.projects import place_of
+
+        absolute, where = _absolute(path, self._directory), ("workspace", path)
+        try:
+            place = place_of(absolute, target)
+        except LauncherError as error:
+            self._problems.add(where, "invalid-value", str(error), hint=error.hint or "")
+            return None
+        first = self._by_path.setdefault(absolute, path)
+        if first != path:
+            self._again(where, f"`{path}` is `{first}` again", first, "it goes into one folder")
+            return None
+        first = self._by_place.setdefault(place, path)
+        if first != path:
+            message = f"`{path}` and `{first}` both go to `{place or '.'}` in the workspace"
+            self._again(where, message, first, "give each a folder of its own")
+            return None
+        return place
+
+    def _again(self, where: Path, message: str, first: str, hint: str) -> None:
+        related = (self._problems.place(("workspace", first), "the other one is here"),)
+        self._problems.add(where, "constraint", message, at="key", hint=hint, related=related)
+
+
+def _absolute(path: str, directory: str) -> str:
+    return os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
 
 
 def triggers(lifecycle: LifecycleSpec) -> tuple[Trigger, ...]:

@@ -121,12 +121,19 @@ TriggerItem = Annotated[
 ]
 
 
-def _resource_tag(value: Any) -> str | None:
+def _text_or_mapping(value: Any) -> str | None:
     return "<text>" if isinstance(value, str) else "<mapping>" if isinstance(value, dict) else None
 
 
 ResourceSpec = Annotated[
-    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(_resource_tag)
+    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(_text_or_mapping)
+]
+
+
+WorkspaceSpec = Annotated[
+    Annotated[dict[Annotated[str, Field(min_length=1)], str], Field(min_length=1), Tag("<mapping>")]
+    | Annotated[str, Field(min_length=1), Tag("<text>")],
+    Discriminator(_text_or_mapping),
 ]
 
 
@@ -209,10 +216,10 @@ class JobFile(Model):
     scheduler: str = Field(
         "local_cwd", min_length=1, description="Where the job runs.", examples=["local_cwd"]
     )
-    workspace: str | None = Field(
+    workspace: WorkspaceSpec | None = Field(
         None,
-        min_length=1,
-        description="Folder of files that travel with the job, relative to the job file.",
+        description="Files that travel with the job: a folder, relative to the job file; or several folders"
+        " and files, each with the folder of the workspace that it goes into.",
         examples=["."],
     )
     cfg: dict[str, Any] = Field({}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}])

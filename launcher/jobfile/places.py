@@ -77,7 +77,8 @@ LIFECYCLE = Place(
     }
 )
 JOB_FIELDS: Mapping[str, Place] = {
-    **_fields("description project scheduler workspace timeout enabled"),
+    **_fields("description project scheduler timeout enabled"),
+    "workspace": Place(each=_PLAIN),
     **_fields("version name", _NEVER),
     "vars": Place("never", each=VAR),
     "cfg": _open(_OPTION),

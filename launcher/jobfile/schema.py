@@ -110,6 +110,7 @@ def _value(key: str, made: Schema) -> Schema:
     if key in BY_HAND:
         return deepcopy(BY_HAND[key])
     special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
+    special["workspace"] = _workspace
     if key in special:
         return special[key](made)
     if "patternProperties" in made or made.get("type") == "object":
@@ -200,6 +201,15 @@ def _resource(made: Schema) -> Schema:
     options = made.get("oneOf") or made["anyOf"][0]["oneOf"]
     parts = next(option for option in options if "$ref" in option)
     return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string"}]}
+
+
+def _workspace(made: Schema) -> Schema:
+    projects = {
+        "type": "object",
+        "patternProperties": {NOT_EMPTY: {"type": "string"}},
+        "additionalProperties": False,
+    }
+    return {"anyOf": [{"type": "string", "pattern": NOT_EMPTY}, projects]}
 
 
 def _or_reference(value: Schema) -> Schema:

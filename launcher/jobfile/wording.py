@@ -56,6 +56,9 @@ def _say(kind: str, path: Path, rest: Path, is_key: bool, error: ErrorDetails, p
         missing_field(path, str(rest[-1]), problems)
     elif kind == "extra_forbidden":
         unknown_field(path, problems)
+    elif is_key and path[:1] == ("workspace",):
+        label = "write a path; `.` is the job file's folder"
+        problems.add(path, "invalid-value", "a path of `workspace` is empty", at="key", label=label)
     elif is_key:
         bad_name(path, str(error["input"]), problems)
     else:
@@ -92,6 +95,10 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
     if path[-1] == "resource":
         message = f"{place_name(path)} must be a mapping or a name, not {got(value)}"
         problems.add(path, "wrong-type", message, hint="such as {cpu: 2, memory: 4GiB}, or gpu.small")
+        return
+    if path == ("workspace",):
+        message = f"{place_name(path)} must be text or a mapping, not {got(value)}"
+        problems.add(path, "wrong-type", message, hint="such as src, or {src: app, ../lib: app/lib}")
         return
     is_mount = "mounts" in path
     if not is_mount and path[0] != "vars":

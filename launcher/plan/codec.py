@@ -16,7 +16,7 @@ from launcher.plan.schema import PLAN, VERSION, plan_schema
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
-from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef
+from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
 
 __all__ = ["PlanFileError", "decode", "dumps", "encode", "loads", "plan_schema"]
 
@@ -150,7 +150,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         scheduler=document["scheduler"],
         cfg=document.get("cfg", {}),
         timeout_s=document.get("timeout_s"),
-        workspace=WorkspaceRef(**document["workspace"]) if "workspace" in document else None,
+        workspace=canonical.to_workspace(document.get("workspace")),
         lifecycle=_to_lifecycle(launch.get("lifecycle", {})),
         trigger_digest=launch.get("trigger_digest", ""),
         enabled=launch["enabled"],

@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from launcher.plan.diff import Op
 from launcher.plan.reasons import REASONS
-from launcher.plan.shapes import Anything, Either, Flag, Items, Record, Table, Text, Whole
+from launcher.plan.shapes import Anything, Choice, Either, Flag, Items, Record, Table, Text, Whole
 from launcher.plan.step import MARKS, Blocked, GuardState
 from launcher.specs.app import RetryPolicy
 
@@ -91,18 +91,31 @@ _ROLE = Record(
     },
 )
 
+_PROJECT = Record(
+    {
+        "target": Text("The folder of the workspace that it goes into; `.` for the root."),
+        "digest": Text("Hash of what it holds."),
+    },
+    {},
+    "A folder or a file.",
+)
+
 _DOCUMENT = Record(
     {"scheduler": Text(), "roles": Items(_ROLE)},
     {
         "cfg": Table(Anything("An option of the scheduler.")),
         "timeout_s": Whole(least=1),
-        "workspace": Record(
-            {
-                "path": Text("The folder, relative to the job file's."),
-                "digest": Text("Hash of what it holds."),
-            },
-            {},
-            "The files that travel with the job.",
+        "workspace": Choice(
+            Record(
+                {
+                    "path": Text("The folder, relative to the job file's."),
+                    "digest": Text("Hash of what it holds."),
+                },
+                {},
+            ),
+            Record({"projects": Table(_PROJECT, "What is put together, by path.")}, {}),
+            "projects",
+            "The files that travel with the job: one folder, or several projects.",
         ),
     },
     "What the job means, in normal form: without defaults, nulls and empty containers.",

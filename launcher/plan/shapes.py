@@ -62,6 +62,23 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """An object of one of two shapes: the second where it has the field `by`."""
+
+    first: Record
+    second: Record
+    by: str
+    doc: str = ""
+
+    def faults(self, value: Any, path: str) -> Iterator[Fault]:
+        is_second = isinstance(value, dict) and self.by in value
+        return (self.second if is_second else self.first).faults(value, path)
+
+    def schema(self) -> dict[str, Any]:
+        return _described({"anyOf": [self.first.schema(), self.second.schema()]}, self.doc)
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """An integer, not below `least`."""
 

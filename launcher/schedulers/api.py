@@ -123,6 +123,12 @@ class Scheduler(ABC, Generic[T]):
         """
         return self.workspace_app(app, cfg, workspace)
 
+    def workspace_notes(
+        self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
+    ) -> Sequence[str]:
+        """What `app` asks for and does not get because of the workspace, in sentences for a plan."""
+        return ()
+
     def log_iter(
         self,
         app_id: str,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
@@ -80,11 +81,14 @@ def as_workspace(workspace: object) -> Workspace:
 
 
 @contextmanager
-def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
+def bound(
+    workspace: object, digest: str = "", digests: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[BoundWorkspace]:
     """The workspace as one folder: the only project itself, or a copy of all that is gone afterwards.
 
     Args:
         digest: what it was when somebody looked before; who reads the files then sees whether they changed.
+        digests: the same of single projects, by path.
     """
     if isinstance(workspace, BoundWorkspace):
         yield workspace
@@ -94,8 +98,19 @@ def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
     if folder is not None:
         yield BoundWorkspace(folder, digest or content_digest(folder))
         return
-    with merged(given) as copied:
+    with merged(given, digests) as copied:
         yield BoundWorkspace(copied, digest or content_digest(copied))
+
+
+def dryrun_in_images(
+    scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
+) -> AppDryRunInfo[Any]:
+    """The request for an app in images that hold the workspace, with what there is to note about them."""
+    info: AppDryRunInfo[Any] = scheduler.submit_dryrun(scheduler.workspace_app(app, cfg, workspace), cfg)
+    notes = getattr(info.request, "notes", None)
+    if notes is not None:
+        notes.extend(scheduler.workspace_notes(app, cfg, workspace))
+    return info
 
 
 def _only_folder(workspace: Workspace) -> str | None:
@@ -110,8 +125,7 @@ def _in_images(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
     with bound(workspace) as found:
-        digest = found.digest
-        info: AppDryRunInfo[Any] = scheduler.submit_dryrun(scheduler.workspace_app(app, cfg, found), cfg)
+        digest, info = found.digest, dryrun_in_images(scheduler, app, cfg, found)
 
     def build() -> AppDryRunInfo[Any]:
         with bound(workspace, digest) as again:
@@ -136,10 +150,7 @@ def _in_place(scheduler: Any, cfg: Mapping[str, CfgVal], workspace: Workspace) -
     """The run options with the folder to run in. Raises SchedulerError for more than one folder."""
     option, folder = scheduler.workspace_option, _only_folder(workspace)
     if folder is None:
-        raise SchedulerError(
-            f"{scheduler.backend} runs apps in one folder, and this workspace is put together: {workspace}",
-            hint="give it one folder, or use local_docker",
-        )
+        raise no_place_for(scheduler, workspace)
     given = cfg.get(option)
     if given is not None and os.path.realpath(os.path.expanduser(str(given))) != os.path.realpath(folder):
         raise WorkspaceError(
@@ -147,3 +158,11 @@ def _in_place(scheduler: Any, cfg: Mapping[str, CfgVal], workspace: Workspace) -
             hint="give only one of them",
         )
     return {**cfg, option: folder}
+
+
+def no_place_for(scheduler: Any, workspace: object) -> SchedulerError:
+    """For who runs in a workspace where it lies, and one that lies in no single place."""
+    return SchedulerError(
+        f"{scheduler.backend} runs apps in one folder, and this workspace is put together: {workspace}",
+        hint="give it one folder, or use local_docker",
+    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
     from launcher.specs.attempt import ENDED_STATES, LIVE_STATES, PENDING_STATES, Attempt, AttemptState
-    from launcher.specs.binding import bind, bind_cfg, bind_workspace
+    from launcher.specs.binding import bind, bind_cfg, bind_projects, bind_workspace
     from launcher.specs.builders import materialize_appdef
     from launcher.specs.canonical import app_from_document, digest, document, renormalise
     from launcher.specs.check import Problem, check_app
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         parse_app_handle,
     )
     from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
-    from launcher.specs.launch import Launch, Lifecycle, OnChange, OnEnd, Trigger, WorkspaceRef
+    from launcher.specs.launch import Launch, Lifecycle, OnChange, OnEnd, ProjectRef, Trigger, WorkspaceRef
     from launcher.specs.macros import (
         RUN_MACROS,
         SYMBOLIC_APP_ID,
@@ -96,6 +96,7 @@ __all__ = [
     "OnEnd",
     "ParsedAppHandle",
     "Problem",
+    "ProjectRef",
     "ReplicaState",
     "ReplicaStatus",
     "Resource",
@@ -113,6 +114,7 @@ __all__ = [
     "attempt_id",
     "bind",
     "bind_cfg",
+    "bind_projects",
     "bind_workspace",
     "check_app",
     "digest",
@@ -142,7 +144,7 @@ _NAMES_OF = {
     "app": "ALL MISSING NONE NULL_RESOURCE AppDef CfgVal GiB Resource RetryPolicy Role",
     "appstate": "AppState ReplicaState is_started is_terminal",
     "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
-    "binding": "bind bind_cfg bind_workspace",
+    "binding": "bind bind_cfg bind_projects bind_workspace",
     "builders": "materialize_appdef",
     "canonical": "app_from_document digest document renormalise",
     "check": "Problem check_app",
@@ -150,7 +152,7 @@ _NAMES_OF = {
     "handle": "AppHandle MalformedAppHandleException ParsedAppHandle UnknownAppException "
     "UnknownSchedulerException make_app_handle parse_app_handle",
     "jobkey": "DEFAULT_PROJECT DEFAULT_TARGET JobKey attempt_id",
-    "launch": "Launch Lifecycle OnChange OnEnd Trigger WorkspaceRef",
+    "launch": "Launch Lifecycle OnChange OnEnd ProjectRef Trigger WorkspaceRef",
     "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
     "option": "get_type_name runopt",

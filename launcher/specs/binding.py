@@ -16,6 +16,10 @@ from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 from launcher.specs.secret import Secret
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.specs.launch import WorkspaceRef
+
 _JOB_DIR = "$<job.dir>"
 _ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})
 """Macros that stand for an absolute folder."""
@@ -123,6 +127,13 @@ def bind_cfg(
 def bind_workspace(path: str, *, directory: str, home: str) -> str:
     """The absolute folder of a workspace that a job file in `directory` names as `path`."""
     return _absolute(substitute(path, {"job.dir": directory}), directory, home)
+
+
+def bind_projects(workspace: WorkspaceRef, *, directory: str, home: str) -> dict[str, str]:
+    """Absolute path → folder in the workspace, for the several projects of a workspace."""
+    return {
+        bind_workspace(each.path, directory=directory, home=home): each.target for each in workspace.projects
+    }
 
 
 def _timeout(cfg: Mapping[str, Any], opts: runopts, timeout_s: int) -> int:

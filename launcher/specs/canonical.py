@@ -21,7 +21,7 @@ from launcher.specs.secret import Secret, reference_in
 
 if TYPE_CHECKING:
     from launcher.specs.app import CfgVal
-    from launcher.specs.launch import Launch
+    from launcher.specs.launch import Launch, WorkspaceRef
     from launcher.specs.mounts import Mount
 
 VERSION = "lr1"
@@ -48,8 +48,9 @@ class UnstorableValueError(LauncherError, TypeError):
 
 def document(launch: Launch) -> dict[str, Any]:
     """The normal form of a launch. Raises UnstorableValueError for metadata that JSON cannot hold."""
-    workspace = None if launch.workspace is None else launch.workspace._asdict()
-    return _normal(launch.app, launch.scheduler, launch.cfg, launch.timeout_s, workspace)
+    return _normal(
+        launch.app, launch.scheduler, launch.cfg, launch.timeout_s, _from_workspace(launch.workspace)
+    )
 
 
 def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def _normal(
     scheduler: str,
     cfg: Mapping[str, Any],
     timeout_s: int | None,
-    workspace: Mapping[str, str] | None,
+    workspace: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     options = {key: _option(value) for key, value in cfg.items() if value is not None}
     return {
@@ -106,6 +107,27 @@ def _normal(
         "roles": [_from_role(role) for role in app.roles],
         **_compact({"cfg": _plain(options, "cfg"), "timeout_s": timeout_s, "workspace": workspace}),
     }
+
+
+def _from_workspace(workspace: WorkspaceRef | None) -> dict[str, Any] | None:
+    if workspace is None:
+        return None
+    if not workspace.projects:
+        return {"path": workspace.path, "digest": workspace.digest}
+    projects = {each.path: {"target": each.target, "digest": each.digest} for each in workspace.projects}
+    return {"projects": projects}
+
+
+def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
+    """The workspace of a document."""
+    from launcher.specs.launch import ProjectRef, WorkspaceRef
+
+    if fields is None:
+        return None
+    if "projects" not in fields:
+        return WorkspaceRef(fields["path"], fields["digest"])
+    projects = (ProjectRef(path, **each) for path, each in fields["projects"].items())
+    return WorkspaceRef("", "", tuple(projects))
 
 
 def _option(value: Any) -> Any:

@@ -17,6 +17,7 @@ __all__ = [
     "Lifecycle",
     "OnChange",
     "OnEnd",
+    "ProjectRef",
     "Trigger",
     "TriggerKind",
     "WorkspaceRef",
@@ -38,15 +39,35 @@ class Trigger(NamedTuple):
     globs: tuple[str, ...] = ()
 
 
+class ProjectRef(NamedTuple):
+    """One of several projects that are put together: a folder or a file, and where it goes.
+
+    `path` and `digest` as in WorkspaceRef; `target` is the folder of the workspace that it, or what it holds,
+    goes into: relative, with forward slashes, "." for the root.
+    """
+
+    path: str
+    target: str
+    digest: str
+
+
 class WorkspaceRef(NamedTuple):
-    """The folder of files that travels with a job.
+    """The files that travel with a job: one folder, or several `projects`.
 
     `path` is as written, relative to the job file's folder; `digest` is the hash of what it holds
-    (`launcher.workspace.context`), which is what the job's digest speaks of.
+    (`launcher.workspace.context`), which is what the job's digest speaks of. Both are "" for several.
     """
 
     path: str
     digest: str
+    projects: tuple[ProjectRef, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For messages: as the job file has it."""
+        if not self.projects:
+            return self.path
+        return f"{{{', '.join(f'{each.path}: {each.target}' for each in self.projects)}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,12 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "what is on the disk: the workspace": (
         "fields/workspace-is-a-file.launcher.yaml",
         "fields/workspace-is-not-there.launcher.yaml",
+        "fields/workspace-project-is-not-there.launcher.yaml",
+    ),
+    "where the projects of a workspace go": (
+        "fields/workspace-project-escapes.launcher.yaml",
+        "fields/workspace-project-twice.launcher.yaml",
+        "fields/workspace-projects-in-one-place.launcher.yaml",
     ),
     "which schedulers there are here, and their options": (
         "fields/scheduler-option-list.launcher.yaml",

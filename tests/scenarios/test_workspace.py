@@ -90,3 +90,19 @@ def test_a_scheduler_that_runs_images_says_that_it_does_not_use_it(scenario):
     scenario.write("src/train.py", "print(1)")
     file = scenario.job("true", role=f"image: {scenario.folder}", top=f"{TOP}\nscheduler: local_dir")
     assert "the workspace `src` is not used: local_dir runs in the image" in scenario.plan(file)
+
+
+def test_several_projects_cannot_be_run_in_place(scenario):
+    scenario.write("src/train.py", "print(1)")
+    file = scenario.job("true", top="workspace: {src: app, .: lib}")
+    for command in ("plan", "run"):
+        told = scenario.launcher(command, file, code=None)
+        assert told.code not in (0, 2)
+        assert "local_cwd runs apps in one folder, and this workspace is put together" in told.err
+
+
+def test_one_folder_mapped_to_the_root_is_that_folder(scenario):
+    scenario.write("src/train.py", "print(1)")
+    plain = scenario.plan_document(scenario.job("true", top=TOP))["jobs"][0]["launch"]["digest"]
+    mapped = scenario.plan_document(scenario.job("true", top="workspace: {src: .}"))
+    assert mapped["jobs"][0]["launch"]["digest"] == plain

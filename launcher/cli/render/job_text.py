@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.jobfile.trace import Trace
-    from launcher.specs import Launch
+    from launcher.specs import Launch, WorkspaceRef
 
 _GAP = "   "
 _WIDEST = 60  # a longer value has its comment behind it, and pushes no other one away
@@ -36,7 +36,7 @@ def job_fields(launch: Launch) -> dict[str, Any]:
         "description": " ".join(launch.description.split()),
         "scheduler": launch.scheduler,
         "cfg": dict(launch.cfg),
-        "workspace": launch.workspace.path if launch.workspace else None,
+        "workspace": _workspace(launch.workspace),
         "roles": {role.name: role_fields(role) for role in launch.app.roles},
         "metadata": dict(launch.app.metadata),
         "timeout": launch.timeout_s,
@@ -45,6 +45,12 @@ def job_fields(launch: Launch) -> dict[str, Any]:
     }
     shown: dict[str, Any] = hide(_said(fields))
     return shown
+
+
+def _workspace(workspace: WorkspaceRef | None) -> Any:
+    if workspace is None or not workspace.projects:
+        return workspace and workspace.path
+    return {each.path: each.target for each in workspace.projects}
 
 
 def job_text(launch: Launch, trace: Trace) -> str:

@@ -60,3 +60,46 @@ def test_the_build_is_told(scenario, job):
     assert '"building"' in events.out
     assert '"built"' in events.out
     assert scenario.state("job") is AppState.SUCCEEDED
+
+
+@pytest.fixture
+def projects(scenario):
+    """A job whose workspace is put together of two folders and a file."""
+    scenario.write("src/main.txt", scenario.token)
+    scenario.write("src/lib/a.txt", "of src\n")
+    scenario.write("lib/a.txt", "of lib\n")
+    scenario.write("conf.ini", "")
+    top = "workspace: {lib: app/lib, src: app, conf.ini: .}"
+    return scenario.job("cat app/lib/a.txt; ls . app", top=top)
+
+
+def test_several_projects_lie_where_they_are_mapped(scenario, projects):
+    image = planned(scenario, projects)
+    scenario.run_to_end(projects)
+    assert scenario.logs("job", "--no-prefix").split() == [
+        "of", "lib", ".:", "app", "conf.ini", "app:", "lib", "main.txt",
+    ]  # fmt: skip
+    assert image in images(scenario)
+    assert scenario.actions(projects) == {"job": "keep"}
+    scenario.write("lib/a.txt", f"{scenario.token} changed")
+    [step] = scenario.plan_document(projects)["jobs"]
+    assert (step["action"], step["reasons"][0]["path"]) == ("create", "workspace.projects.lib.digest")
+    assert "of lib" not in scenario.launcher("run", projects).out
+
+
+def test_a_saved_plan_of_several_projects_is_stale_when_one_has_changed(scenario, projects):
+    scenario.plan(projects, "--out", "plan.json")
+    scenario.write("conf.ini", "x")
+    assert (
+        "the workspace `conf.ini` is not what was planned"
+        in scenario.launcher("apply", "plan.json", code=4).err
+    )
+    scenario.write("conf.ini", "")
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert scenario.state("job") is AppState.SUCCEEDED
+
+
+def test_a_dockerfile_that_drops_the_image_of_a_role_is_noted(scenario, job):
+    scenario.write("src/Dockerfile", "FROM other:1\n")
+    for shown in (scenario.plan(job), scenario.launcher("run", job, "--dryrun").out):
+        assert "is not used: the workspace's Dockerfile has no FROM $IMAGE" in shown
