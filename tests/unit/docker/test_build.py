@@ -15,12 +15,11 @@ from launcher.schedulers.docker.images.build import (
     BASES,
     FOLDER,
     LABEL,
-    bases,
     build_workspace,
-    declared,
     notes,
     workspace_app,
 )
+from launcher.schedulers.docker.images.dockerfile import Dockerfile
 from launcher.specs import AppDef, Role
 from launcher.workspace import WorkspaceError
 from tests.engines.docker import Daemon, Refused
@@ -216,7 +215,7 @@ def test_a_dockerfile_of_the_workspace_is_used_the_most_particular_one(
     ],
 )
 def test_the_arguments_that_a_dockerfile_declares(text: str, names: set[str]) -> None:
-    assert declared(text) == names
+    assert Dockerfile("Dockerfile", text.encode()).arguments == names
 
 
 def test_a_build_gets_the_arguments_that_its_dockerfile_declares_and_no_warning_of_others(
@@ -317,4 +316,4 @@ def test_a_repository_that_does_not_answer_is_an_error(place: Place) -> None:
     ],
 )
 def test_the_bases_of_a_dockerfile(text: str, found: list[str]) -> None:
-    assert bases(text, "it:1") == found
+    assert Dockerfile("Dockerfile", text.encode()).bases("it:1") == found

@@ -6,7 +6,6 @@ plan shows it before anything is built, and what is there already is not built a
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from dataclasses import replace
@@ -17,8 +16,8 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.images.dockerfile import Dockerfile, begins_stage, dockerfile_of
 from launcher.workspace.archive import archive
-from launcher.workspace.context import unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,26 +36,10 @@ LABEL = stock.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """The ids of the images it was built on: another one under the same name makes it stale."""
 
-DOCKERFILES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
 FOLDER = "/workspace"
 """Where the files go when neither `workdir` nor the image names a folder other than `/`."""
 
-_FILES = "workspace"
-# In an argument no path needs an escape. WORKDIR makes the folder, and makes it the one that replicas run in.
-_DEFAULT = f"ARG IMAGE\nFROM $IMAGE\nARG FOLDER\nWORKDIR $FOLDER\nCOPY {_FILES}/ .\n".encode()
-_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
-_ARG = re.compile(r"^\s*ARG\s+(.*)$", re.IGNORECASE | re.MULTILINE)
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
-_IMAGE = re.compile(r"\$(?:IMAGE\b|\{IMAGE(?::[-+][^}]*)?\})")
-_USES_IMAGE = re.compile(r"^(?!\s*#).*\$\{?IMAGE\b", re.MULTILINE)
-
-
-class Recipe(NamedTuple):
-    """The Dockerfile of a workspace, or ours: `below` is the folder of the context that ours copies."""
-
-    name: str
-    text: bytes
-    below: str = ""
 
 
 class _Work(NamedTuple):
@@ -64,13 +47,13 @@ class _Work(NamedTuple):
 
     name: str
     base: str
-    recipe: Recipe
+    dockerfile: Dockerfile
     workspace: BoundWorkspace
     workdir: str
 
     @property
     def bases(self) -> list[str]:
-        return bases(self.recipe.text.decode("utf-8", "replace"), self.base)
+        return self.dockerfile.bases(self.base)
 
     def arguments(self, base: Image | None) -> dict[str, str]:
         """The build arguments that the Dockerfile declares, for the engine warns of any other.
@@ -78,11 +61,9 @@ class _Work(NamedTuple):
         `base` is the image that ours is built on.
         """
         told = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
-        if self.recipe.below and base is not None:
+        if self.dockerfile.below and base is not None:
             told["FOLDER"] = self.workdir or _folder(base.working_dir) or FOLDER
-        return {
-            name: told[name] for name in declared(self.recipe.text.decode("utf-8", "replace")) & told.keys()
-        }
+        return {name: told[name] for name in self.dockerfile.arguments & told.keys()}
 
 
 def workspace_app(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
@@ -124,69 +105,40 @@ def build_workspace(
 
 def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:
     """What is given and does not count, in words for a plan."""
-    chosen = recipe(workspace.folder)
-    if _USES_IMAGE.search(chosen.text.decode("utf-8", "replace")):
+    dockerfile = dockerfile_of(workspace.folder)
+    if dockerfile.takes_image:
         return []
     return [
         f"role `{role.name}`: its image {role.image} is not used:"
-        f" the workspace's {chosen.name} has no FROM $IMAGE"
+        f" the workspace's {dockerfile.name} has no FROM $IMAGE"
         for role in app.roles
         if role.image
     ]
 
 
-def recipe(folder: str) -> Recipe:
-    """The Dockerfile of a workspace; where it has none, one that copies the files to where replicas run."""
-    for name in DOCKERFILES:
-        path = os.path.join(folder, name)
-        try:
-            with open(path, "rb") as file:
-                return Recipe(name, file.read())
-        except (FileNotFoundError, IsADirectoryError):
-            continue
-        except OSError as error:
-            raise unreadable(path, error) from error
-    return Recipe("Dockerfile", _DEFAULT, _FILES)
-
-
-def bases(text: str, image: str) -> list[str]:
-    """What a Dockerfile is built on, with `image` for IMAGE; without what only the engine can name."""
-    stages: set[str] = {"scratch"}
-    found: list[str] = []
-    for named, stage in _FROM.findall(text):
-        base = _IMAGE.sub(lambda _: image, named)
-        if "$" not in base and base.lower() not in stages and base not in found:
-            found.append(base)
-        stages.add(stage.lower())
-    return found
-
-
-def declared(text: str) -> set[str]:
-    """The names that the ARG lines of a Dockerfile declare."""
-    lines = _ARG.findall(text.replace("\\\n", " "))
-    return {word.partition("=")[0] for line in lines for word in line.split()}
-
-
 def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> dict[str, _Work]:
     """Image of a role → what is made of it."""
-    chosen = recipe(workspace.folder)
-    text = chosen.text.decode("utf-8", "replace")
+    dockerfile = dockerfile_of(workspace.folder)
     repo = cfg.get("image_repo") or REPOSITORY
-    workdir = str(cfg.get("workdir") or "") if chosen.below else ""
+    workdir = str(cfg.get("workdir") or "") if dockerfile.below else ""
     if workdir and not _folder(workdir):
         raise SchedulerError(
             "the files of the workspace would go into `/`, over the image's own",
             hint=f"give `workdir` another folder; without it they go where the image runs, else to {FOLDER}",
         )
     for role in app.roles:
-        if not role.image and _IMAGE.search(text):
+        if not role.image and dockerfile.takes_image:
             raise SchedulerError(
                 f"role `{role.name}` names no image for the workspace to go on",
                 hint="give it an image, or the workspace a Dockerfile with a FROM of its own",
             )
     return {
         role.image: _Work(
-            f"{repo}:{_tag(workspace, role.image, chosen, workdir)}", role.image, chosen, workspace, workdir
+            f"{repo}:{_tag(workspace, role.image, dockerfile, workdir)}",
+            role.image,
+            dockerfile,
+            workspace,
+            workdir,
         )
         for role in app.roles
     }
@@ -198,10 +150,10 @@ def _folder(path: str) -> str:
     return "" if clean.strip("/") == "" else clean
 
 
-def _tag(workspace: BoundWorkspace, image: str, chosen: Recipe, workdir: str) -> str:
+def _tag(workspace: BoundWorkspace, image: str, dockerfile: Dockerfile, workdir: str) -> str:
     # The text as well: an ignore file may keep the Dockerfile out of the digest, not out of the build.
-    base = image.encode() if b"IMAGE" in chosen.text else b""
-    parts = (b"2", workspace.digest.encode(), base, chosen.name.encode(), chosen.text, workdir.encode())
+    named = [workspace.digest, image if dockerfile.takes_image else "", dockerfile.name, workdir]
+    parts = (b"3", dockerfile.content, *map(str.encode, named))
     return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()[:20]
 
 
@@ -216,7 +168,7 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
         made = engine.build(
             _context(work),
             tag=work.name,
-            dockerfile=work.recipe.name,
+            dockerfile=work.dockerfile.name,
             buildargs=work.arguments(on[0] if on else None),
             labels=labels,
             report=layers.hear,
@@ -240,7 +192,7 @@ class _Layers:
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
         line = str(facts.get("line", ""))
         if line.startswith("Step "):
-            self._is_new = not _FROM.match(line.partition(" : ")[2])
+            self._is_new = not begins_stage(line.partition(" : ")[2])
         elif line == " ---> Using cache":
             self._is_new = False
         elif self._is_new and (layer := _LAYER.match(line)):
@@ -251,9 +203,9 @@ class _Layers:
 
 def _context(work: _Work) -> Any:
     """Our own Dockerfile stands beside the workspace, not in it: it is no part of what is copied."""
-    chosen, workspace = work.recipe, work.workspace
-    extra = {chosen.name: chosen.text}
-    return archive(workspace.folder, digest=workspace.digest, below=chosen.below, extra=extra)
+    dockerfile, workspace = work.dockerfile, work.workspace
+    extra = {dockerfile.name: dockerfile.content}
+    return archive(workspace.folder, digest=workspace.digest, below=dockerfile.below, extra=extra)
 
 
 def _let_go(engine: Engine, image: str) -> None:

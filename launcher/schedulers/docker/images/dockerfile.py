@@ -1,0 +1,73 @@
+"""The Dockerfile that a workspace is built by: its own, or ours. Read as far as names and arguments go."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from launcher.workspace.context import unreadable
+
+NAMES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
+_FILES = "workspace"
+# In an argument no path needs an escape. WORKDIR makes the folder, and makes it the one that replicas run in.
+_OURS = f"ARG IMAGE\nFROM $IMAGE\nARG FOLDER\nWORKDIR $FOLDER\nCOPY {_FILES}/ .\n".encode()
+
+_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
+_ARG = re.compile(r"^\s*ARG\s+(.*)$", re.IGNORECASE | re.MULTILINE)
+_IMAGE = re.compile(r"\$(?:IMAGE\b|\{IMAGE(?::[-+][^}]*)?\})")
+_WITH_IMAGE = re.compile(r"^(?!\s*#).*\$\{?IMAGE\b", re.MULTILINE)
+
+
+class Dockerfile(NamedTuple):
+    """`below` is the folder of the context that ours copies the files from, "" for a workspace's own."""
+
+    name: str
+    content: bytes
+    below: str = ""
+
+    @property
+    def text(self) -> str:
+        """The content, with U+FFFD for what is no UTF-8."""
+        return self.content.decode("utf-8", "replace")
+
+    @property
+    def takes_image(self) -> bool:
+        """Whether the role's image, IMAGE, counts for anything."""
+        return _WITH_IMAGE.search(self.text) is not None
+
+    @property
+    def arguments(self) -> set[str]:
+        """The names that its ARG lines declare."""
+        lines = _ARG.findall(self.text.replace("\\\n", " "))
+        return {word.partition("=")[0] for line in lines for word in line.split()}
+
+    def bases(self, image: str) -> list[str]:
+        """What it is built on, with `image` for IMAGE; without what only the engine can name."""
+        stages: set[str] = {"scratch"}
+        found: list[str] = []
+        for named, stage in _FROM.findall(self.text):
+            base = _IMAGE.sub(lambda _: image, named)
+            if "$" not in base and base.lower() not in stages and base not in found:
+                found.append(base)
+            stages.add(stage.lower())
+        return found
+
+
+def dockerfile_of(folder: str) -> Dockerfile:
+    """A workspace's own; where it has none, ours, which copies the files to where replicas run."""
+    for name in NAMES:
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                return Dockerfile(name, file.read())
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        except OSError as error:
+            raise unreadable(path, error) from error
+    return Dockerfile("Dockerfile", _OURS, _FILES)
+
+
+def begins_stage(step: str) -> bool:
+    """Whether a step of a build is its FROM, which makes no image of its own."""
+    return _FROM.match(step) is not None
