@@ -33,6 +33,19 @@ def stream_of(name: str) -> Stream:
     return Stream(name)
 
 
+def since_ns(moment: float) -> int:
+    """Where "since `moment`" (epoch seconds) begins, in nanoseconds.
+
+    People are shown microseconds: what is asked for by such a time has those lines, and never less.
+    """
+    return max(0, round(moment * 1e6) * 1000)
+
+
+def until_ns(moment: float) -> int:
+    """Where "until `moment`" (epoch seconds) ends: the last nanosecond of that microsecond."""
+    return since_ns(moment) + 999
+
+
 class LogRecord:
     """Bytes that a replica wrote, cut anywhere.
 

@@ -126,6 +126,16 @@ def test_since_and_until_choose_lines_by_time(case: Case) -> None:
     assert chunks_of(case, app_id, since=before_a, tail=1) == b"c\n"
 
 
+def test_a_time_as_it_is_shown_has_its_line_from_it_on_and_up_to_it(case: Case) -> None:
+    """People see microseconds, and records have nanoseconds."""
+    app_id = case.run(case.app("for i in 1 2 3; do echo $i; sleep 0.02; done")).app_id
+    records = list(case.scheduler.log_records(app_id, "r"))
+    shown = records[1].time_ns // 1000 / 1e6
+    assert chunks_of(case, app_id, since=shown, until=shown) == b"2\n"
+    between = case.scheduler.log_records(app_id, "r", since=shown, until=shown)
+    assert [record.data for record in between] == [b"2\n"]
+
+
 def test_log_iter_takes_times_with_and_without_a_zone(case: Case) -> None:
     app_id, (_, before_b, _) = _three_spells(case)
     local = datetime.fromtimestamp(before_b)

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left
 
 from launcher.schedulers.local import rundir
-from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord
+from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord, since_ns, until_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,15 +97,11 @@ def window(
     index = LogIndex(folder)
     start, end = 0, size
     if since is not None:
-        start = index.length_before(index.first_at(_ns(since)), stream)
+        start = index.length_before(index.first_at(since_ns(since)), stream)
     if until is not None:
-        end = index.length_before(index.first_at(_ns(until) + 1), stream)
+        end = index.length_before(index.first_at(until_ns(until) + 1), stream)
     with _Reader(path) as reader:
         return reader.line_start(min(start, size)), reader.line_start(min(end, size))
-
-
-def _ns(seconds: float) -> int:
-    return max(0, int(seconds * 1e9))
 
 
 def tail_start(path: str, count: int, start: int, end: int) -> int:
@@ -171,8 +167,8 @@ class RecordReader:
     def __init__(self, folder: str, stream: str, since: float | None, until: float | None) -> None:
         self._folder = folder
         self._stream = stream
-        self._since_ns = None if since is None else _ns(since)
-        self._until_ns = None if until is None else _ns(until)
+        self._since_ns = None if since is None else since_ns(since)
+        self._until_ns = None if until is None else until_ns(until)
         self._number = 0  # of the record that `_at` lies in
         self._at = 0
         self.finished = False

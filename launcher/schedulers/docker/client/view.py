@@ -10,7 +10,7 @@ import time
 from contextlib import closing
 from hashlib import sha256
 
-from launcher.schedulers.docker.client.container import epoch, from_inspect, from_list
+from launcher.schedulers.docker.client.container import from_inspect, from_list
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.objects import image, labelled, path_stat
 from launcher.schedulers.docker.client.together import together
@@ -113,8 +113,8 @@ class EngineView:
         stdout: bool = True,
         stderr: bool = True,
         timestamps: bool = False,
-        since: float | str | None = None,
-        until: float | str | None = None,
+        since: int | None = None,
+        until: int | None = None,
         follow: bool = False,
         tail: int | None = None,
         tty: bool | None = None,
@@ -124,7 +124,7 @@ class EngineView:
         Args:
             timestamps: each payload begins with an RFC 3339 time and a space; so does every piece of 16 KiB
                 of a long line, of which only the last ends in a newline.
-            since, until: epoch seconds, or the time stamp of a line, which is exact; both inclusive.
+            since, until: nanoseconds since the epoch; both inclusive.
             follow: go on until the container ends (or `close` of the answer).
             tail: only the last lines, of both streams together.
             tty: whether the container has a terminal, when the caller knows; its log is all stdout.
@@ -220,12 +220,9 @@ def _bit(flag: bool) -> str:
     return "1" if flag else "0"
 
 
-def _moment(value: float | str) -> str:
-    """As the engine wants it: seconds, a point, nanoseconds. A text is the time stamp of a line of a log."""
-    if not isinstance(value, str):
-        return f"{value:.9f}"
-    whole, point, digits = value.rstrip("Z").partition(".")
-    return f"{epoch(whole + 'Z') or 0:.0f}{point}{digits}"
+def _moment(time_ns: int) -> str:
+    """As the engine wants it: seconds, a point, nanoseconds."""
+    return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
 
 
 def quoted(text: str, safe: str = "") -> str:

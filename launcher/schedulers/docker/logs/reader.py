@@ -11,8 +11,17 @@ import time
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.logs.follow import wakeups
-from launcher.schedulers.docker.logs.stamps import stamp_of, stamped
-from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord, stream_of
+from launcher.schedulers.docker.logs.stamps import stamped
+from launcher.schedulers.logs import (
+    COMBINED,
+    RESTART,
+    STDERR,
+    STDOUT,
+    LogRecord,
+    since_ns,
+    stream_of,
+    until_ns,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,20 +75,22 @@ class Asked:
         engine: EngineView,
         container: str,
         *,
-        since: str | None = None,
+        since: int | None = None,
         follow: bool = False,
         timestamps: bool = False,
         tail: int | None = None,
     ) -> LogStream:
-        """Open the log at the engine."""
+        """Open the log at the engine. `since`: nanoseconds since the epoch, in place of its own."""
+        if since is None and self.since is not None:
+            since = since_ns(self.since)
         try:
             return engine.log_frames(
                 container,
                 stdout=self.stream in (COMBINED, STDOUT),
                 stderr=self.stream in (COMBINED, STDERR),
                 timestamps=timestamps,
-                since=since or self.since,
-                until=self.until,
+                since=since,
+                until=None if self.until is None else until_ns(self.until),
                 follow=follow,
                 tail=tail,
                 tty=False,
@@ -126,8 +137,9 @@ class LogReader:
         """What is there and was not read yet; with `follow`, until this run of the container ends."""
         self._look()
         resumed_ns, again = self._latest_ns, self._of_latest
-        since = stamp_of(resumed_ns) if resumed_ns else None
-        stream = self._asked.of(self._engine, self._container, since=since, follow=follow, timestamps=True)
+        stream = self._asked.of(
+            self._engine, self._container, since=resumed_ns or None, follow=follow, timestamps=True
+        )
         with self._opened(stream):
             for name, payload in stream:
                 time_ns, data = stamped(payload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import time
 
 from launcher.schedulers.docker.client.errors import EngineError
 
@@ -40,9 +39,3 @@ def _epoch(payload: bytes) -> int:
 def _broken(payload: bytes) -> EngineError:
     said = payload.decode("utf-8", "replace").strip()
     return EngineError(f"the engine cannot read on in the log: {said}")
-
-
-def stamp_of(time_ns: int) -> str:
-    """The time as the engine writes it, which is also exact when it is asked for."""
-    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ns // 10**9))
-    return f"{second}.{time_ns % 10**9:09}Z"
