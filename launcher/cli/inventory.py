@@ -72,6 +72,17 @@ class Item:
     def is_live(self) -> bool:
         return self.state in LIVE
 
+    def took(self, now: float) -> str:
+        """From its start to its end; up to `now` while it lives; "" for what has not started.
+
+        What it waited before, for an image or for an older attempt to stop, is no time of its own. The index
+        of local apps keeps no start: there it is a moment after the app was made.
+        """
+        from launcher.cli.render.values import took
+
+        start = self.started_at or (None if self.is_live else self.created_at)
+        return took(start, self.ended_at, now if self.is_live else None)
+
     @property
     def app_state(self) -> str:
         """The name of the AppState."""
@@ -178,6 +189,7 @@ def look_docker(item: Item) -> bool:
     seen = kept(item.app_id)
     if seen is None:
         return False
+    item.started_at = item.started_at or seen.started_at
     if seen.state not in LIVE:
         item.state, item.message, item.exit_code = seen.state, seen.message, seen.exit_code
         item.ended_at = seen.ended_at

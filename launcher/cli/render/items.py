@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from launcher.cli.render.tables import GAP, table, text_of, width
-from launcher.cli.render.values import ago, shortened, state_cell, took
+from launcher.cli.render.values import ago, shortened, state_cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def items_table(items: Sequence[Item], *, color: bool, columns: int | None = Non
             "" if item.attempt is None else str(item.attempt),
             state_cell(item.state),
             ago(item.created_at, now),
-            took(item.started_at or item.created_at, item.ended_at, now if item.is_live else None),
+            item.took(now),
             item.handle,
             item.message,
         ]

@@ -48,8 +48,8 @@ def _facts(found: Inspected, now: float) -> Iterator[tuple[str, str]]:
         yield "job", f"{item.job} in project {item.project}{target}, attempt {item.attempt}"
     if item.created_at:
         yield "created", f"{timestamp(item.created_at)} ({ago(item.created_at, now)})"
-    if item.started_at:
-        yield ("runs for" if item.is_live else "took"), took(item.started_at, item.ended_at, now)
+    if ran := item.took(now):
+        yield ("runs for" if item.is_live else "took"), ran
     if found.num_restarts:
         yield "restarts", str(found.num_restarts)
     if item.exit_code:

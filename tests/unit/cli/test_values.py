@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.cli.inventory import Item
 from launcher.cli.render.values import ago, duration, iso, listing, plural, took
 
 DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
@@ -23,6 +24,23 @@ def test_ages(moment, text):
 def test_an_age_of_hours_and_days():
     assert ago(1.0, 7300) == "2h ago"
     assert ago(1.0, 86400 * 3 + 5) == "3d ago"
+
+
+@pytest.mark.parametrize(
+    ("state", "started_at", "ended_at", "text"),
+    [
+        ("succeeded", 20.0, 25.0, "5.0s"),
+        ("running", 20.0, None, "10s"),
+        ("reserved", None, None, ""),
+        ("succeeded", None, 12.0, "2.0s"),
+    ],
+)
+def test_an_app_takes_the_time_from_its_start_and_not_what_it_waited_before(
+    state, started_at, ended_at, text
+):
+    item = Item("local_docker", "s", "a")
+    item.state, item.created_at, item.started_at, item.ended_at = state, 10.0, started_at, ended_at
+    assert item.took(30.0) == text
 
 
 def test_what_still_runs_took_until_now():
