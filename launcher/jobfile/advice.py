@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.collector import Collector
@@ -39,15 +39,19 @@ def advise(job: JobFile | None, problems: Collector) -> None:
             message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
             path = ("roles", name, "image")
             problems.add(path, "unpinned-image", message, label="name a version", severity="warning")
-        for variable, value in role.env.items():
-            if isinstance(value, str) and value and "$" not in value and is_sensitive(variable):
-                message = f"`{variable}` of role `{name}` looks like a secret, and its value is written out"
-                hint = f'write {{secret: "env:{variable}"}}: it is read while submitting, and stored nowhere'
-                problems.add(
-                    ("roles", name, "env", variable),
-                    "secret-literal",
-                    message,
-                    at="key",
-                    hint=hint,
-                    severity="warning",
-                )
+        _advise_env(role.env, ("roles", name, "env"), f"role `{name}`", problems)
+    env = job.cfg.get("env") if job is not None else None
+    _advise_env(env if isinstance(env, dict) else {}, ("cfg", "env"), "`cfg.env`", problems)
+
+
+def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, problems: Collector) -> None:
+    for variable, value in env.items():
+        if isinstance(value, str) and value and "$" not in value and is_sensitive(variable):
+            message = f"`{variable}` of {whose} looks like a secret, and its value is written out"
+            there = "" if path[0] == "roles" else " in a role's env"
+            hint = (
+                f'write {{secret: "env:{variable}"}}{there}: it is read while submitting, and stored nowhere'
+            )
+            problems.add(
+                (*path, variable), "secret-literal", message, at="key", hint=hint, severity="warning"
+            )

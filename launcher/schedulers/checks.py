@@ -38,3 +38,16 @@ def check_times(cfg: Mapping[str, CfgVal]) -> None:
     grace_s = cfg.get("grace_s")
     if isinstance(grace_s, (int, float)) and grace_s < 0:
         raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
+
+
+_SET_FOR_ALL = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH")
+
+
+def overridden(app: AppDef) -> list[str]:
+    """Notes on variables that roles set and every replica gets from its scheduler all the same."""
+    return [
+        f"role `{role.name}`: its {name} is not used: every replica gets that from its scheduler"
+        for role in app.roles
+        for name in _SET_FOR_ALL
+        if name in role.env
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.schedulers.checks import check_runnable, check_times
+from launcher.schedulers.checks import check_runnable, check_times, overridden
 from launcher.specs.check import Problem
 from launcher.specs.secret import Secret
 
@@ -30,7 +30,7 @@ def _secret_paths(app: AppDef) -> list[Problem]:
 
 def notes(app: AppDef, scheduler: str) -> list[str]:
     """What the app asks for and local processes do not get: said, not refused."""
-    out = []
+    out = overridden(app)
     for role in app.roles:
         if role.resource.cpu > 0 or role.resource.memMB > 0:
             out.append(f"role `{role.name}`: cpu and memory are not enforced by {scheduler}")

@@ -240,11 +240,12 @@ def test_an_option_out_of_range_is_refused_with_its_name(cfg, hint):
 
 
 def test_what_is_given_differently_is_said():
-    role = replace(WORKER, min_replicas=1)
+    role = replace(WORKER, min_replicas=1, env={"LAUNCHER_RANK0_HOST": "there"})
     text = "\n".join(request(AppDef("a", [role]), network="host").notes)
     assert "LAUNCHER_RESTART is not set" in text
     assert "ports are not published on the network `host`" in text
     assert "all 2 replicas or none" in text
+    assert "its LAUNCHER_RANK0_HOST is not used" in text
 
 
 def test_a_text_of_the_session_or_the_option_is_no_macro():

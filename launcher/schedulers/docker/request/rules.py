@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from launcher.schedulers.checks import check_runnable, check_times
+from launcher.schedulers.checks import check_runnable, check_times, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.options import PORT_POLICIES, PULL_POLICIES
 from launcher.schedulers.docker.request.resources import LEAST_CPU, LEAST_MEMORY_MB
@@ -134,6 +134,7 @@ def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
         out.append(
             f"containers on the network `bridge` do not find each other by name; `{NETWORK}` does that"
         )
+    out += overridden(app)
     for role in app.roles:
         if role.max_retries > 0:
             out.append(
