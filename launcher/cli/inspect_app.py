@@ -205,15 +205,17 @@ def _from_engine(app: App, found: Inspected) -> bool:
     item.exit_code, item.created_at = answer.exit_code, item.created_at or answer.created_at
     item.started_at, item.ended_at = answer.started_at, answer.ended_at
     found.num_restarts = max(0, answer.num_restarts)
-    found.replicas = _replicas(answer.roles_statuses)
+    found.replicas = _replicas(answer.roles_statuses, item.state)
     return True
 
 
-def _replicas(roles: Sequence[Any]) -> list[Replica]:
+def _replicas(roles: Sequence[Any], app_state: str) -> list[Replica]:
     out = []
     for role in roles:
         for seen in role.replicas:
-            replica = Replica(role.role, seen.id, str(seen.state).lower())
+            state = str(seen.state).lower()
+            is_lost = app_state == "lost" and state == "failed" and seen.exit_code is None
+            replica = Replica(role.role, seen.id, "lost" if is_lost else state)
             replica.host = seen.hostname
             error = seen.structured_error_msg
             replica.structured_error_msg = "" if error == "<NONE>" else error

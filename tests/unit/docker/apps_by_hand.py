@@ -35,11 +35,13 @@ class HandMade:
         timeout_s: int | None = None,
         grace_s: float = 0.0,
         owner: Owner | None = None,
+        network: str = "none",
     ) -> None:
         self.engine = engine
         self.app_id = f"{token}-app"
         self.app_dir = record.folder(self.app_id)
         self.roles = roles
+        self.network = network
         self.label = f"launcher.app-id={self.app_id}"
         self._labels = {
             "launcher.app-id": self.app_id,
@@ -65,7 +67,7 @@ class HandMade:
             "Image": SHELL_IMAGE,
             "Cmd": ["sh", "-c", self.roles[role][k]],
             "Labels": {**self._labels, **labels},
-            "HostConfig": {"Init": True, "RestartPolicy": restart, "NetworkMode": "none"},
+            "HostConfig": {"Init": True, "RestartPolicy": restart, "NetworkMode": self.network},
         }
         return self.engine.create(self.name(role, k), config)
 

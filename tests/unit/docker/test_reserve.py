@@ -16,6 +16,8 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
+from launcher.schedulers.docker.names import container_name, scratch_volume
+from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.owner import this_process
 from launcher.schedulers.docker.submit import staging
 from launcher.specs import AppState
@@ -24,6 +26,8 @@ from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of, observed, seen, submit
 from tests.engines.docker import Daemon
+from tests.engines.images import SHELL_IMAGE
+from tests.unit.docker.engine_things import Bench
 
 
 @pytest.fixture
@@ -190,3 +194,48 @@ def test_a_scheduler_that_is_to_change_nothing_says_so(
         getattr(made, call)(*given.get(call, ("some-app",)))
     made.close()
     assert case.rests_of(launcher_home) == []
+
+
+def test_scratch_that_an_earlier_app_of_the_id_left_is_not_handed_on(case: DockerCase) -> None:
+    staged: Any = case.scheduler
+    app = case.app(f"ls -A $LAUNCHER_SCRATCH >>{case.shared}/seen; touch $LAUNCHER_SCRATCH/old")
+    attempt = submit(case, staged, app)
+    case.end(attempt.app_id)
+    Daemon().remove(
+        one for one in Daemon().containers() if one.labels.get("launcher.app-id") == attempt.app_id
+    )
+    record.remove(record.folder(attempt.app_id))
+    submit(case, staged, app)
+    case.end(attempt.app_id)
+    assert (case.shared / "seen").read_text() == ""
+
+
+def test_a_volume_of_somebody_else_is_neither_used_nor_removed(case: DockerCase, own: Bench) -> None:
+    app = case.app("true")
+    own.engine.create_volume(name := scratch_volume(attempt_of(case, app).app_id), own.labels())
+    with pytest.raises(SchedulerError, match="one that is not launcher's has this name") as caught:
+        submit(case, case.scheduler, app)  # type: ignore[arg-type]
+    assert caught.value.hint == f"remove it: docker volume rm {name}"
+    assert [each.name for each in own.engine.volumes(own.label)] == [name]
+
+
+@pytest.mark.parametrize("end", ["", "-r-0"])
+def test_a_name_that_a_container_of_somebody_else_has_is_said_to_be_theirs(
+    case: DockerCase, own: Bench, end: str
+) -> None:
+    app = case.app("true")
+    name = f"{attempt_of(case, app).app_id}{end}"
+    own.engine.create(name, {"Image": SHELL_IMAGE, "Labels": own.labels()})
+    with pytest.raises(SchedulerError, match=f"not launcher's holds the name {name}$") as caught:
+        submit(case, case.scheduler, app)  # type: ignore[arg-type]
+    assert caught.value.hint == f"remove or rename it: docker rm {name}"
+
+
+def test_a_paused_replica_is_pending_and_says_why(case: DockerCase, own: Bench) -> None:
+    attempt = submit(case, case.scheduler, case.app("exec sleep 1000", replicas=2))  # type: ignore[arg-type]
+    own.engine._post(container_name(attempt.app_id, "r", 0), "pause")
+    found = case.scheduler.describe(attempt.app_id)
+    assert found is not None
+    assert found.state is AppState.RUNNING
+    told = [(each.state, each.message) for each in found.roles_statuses[0].replicas]
+    assert told == [(AppState.PENDING, "paused"), (AppState.RUNNING, "")]

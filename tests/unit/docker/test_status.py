@@ -198,3 +198,62 @@ def test_an_end_on_record_stays_while_the_containers_are_being_removed() -> None
 
 def test_what_was_never_started_is_not_while_it_is_being_removed() -> None:
     assert seen("created", "removing").started is False
+
+
+def test_a_start_that_failed_is_why_the_app_has() -> None:
+    stop = {"e": "stop", "of": [], "why": "start", "message": "main/0 could not be restarted: no port"}
+    found = seen("exited 3", "exited 0", told=journal({"e": "go"}, stop), **RESTARTS)
+    assert (found.state, found.message, found.exit_code) == ("failed", stop["message"], 3)
+
+
+def test_what_the_engine_could_not_start_again_says_so_without_a_record() -> None:
+    found = seen("exited 128", "exited 0", error="Bind for 0.0.0.0:80 failed: port is already allocated")
+    assert found.message.startswith("main/0 could not be restarted: Bind for")
+
+
+def test_all_that_was_removed_is_lost_and_not_still_to_come() -> None:
+    found = view([], journal({"e": "go"}), roster=ROSTER)
+    assert found is not None
+    assert [each.state for each in found.replicas] == ["lost", "lost"]
+
+
+@pytest.mark.parametrize(
+    ("state", "waits"), [("paused", "paused"), ("restarting 1", "waits to be restarted")]
+)
+def test_a_replica_that_waits_says_for_what(state: str, waits: str) -> None:
+    assert seen(state, "running").replicas[0].waits == waits
+
+
+HAND = {"e": "hand", "id": "id0", "started_at": 10.0}
+
+
+def test_what_runs_again_is_not_said_to_be_stopped() -> None:
+    """As after `docker restart` of a container that ends well when it is told to."""
+    found = seen("running", "running", told=journal({"e": "go"}, HAND))
+    assert (found.state, found.drift) == ("running", "")
+
+
+def test_a_later_run_than_the_one_stopped_by_hand_fails_on_its_own() -> None:
+    found = seen("exited 3", "exited 0", told=journal({"e": "go"}, {**HAND, "started_at": 9.0}))
+    assert (found.state, found.message) == ("failed", "main/0 exited with 3")
+    assert seen("exited 3", "exited 0", told=journal({"e": "go"}, HAND)).state == "cancelled"
+
+
+def test_what_had_ended_before_it_could_be_stopped_was_not_stopped() -> None:
+    peers = {**STOPPING, "why": "peer"}
+    spared = {"e": "spared", "of": ["id1"]}
+    assert _failed(journal({"e": "go"}, peers, spared)) == ["main/1"]
+    assert _failed(journal({"e": "go"}, peers, peers, spared)) == []  # the other one may have stopped it
+
+
+def _failed(told: Journal) -> list[str]:
+    return [
+        each.label for each in seen("exited 143", "exited 4", told=told).replicas if each.state == "failed"
+    ]
+
+
+def test_an_end_on_record_does_not_speak_for_those_that_were_removed() -> None:
+    ended: dict[str, Any] = {"e": "exit", "role": "main", "k": 0, "code": 0}
+    found = view([], journal({"e": "go"}, ended), roster=ROSTER)
+    assert found is not None
+    assert (found.state, found.message) == ("lost", "main/1 was removed by hand")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,13 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.owner import Owner
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.watcher import Watcher
 from tests import processes
 from tests.unit.docker.apps_by_hand import SLEEP, STUBBORN, HandMade
+from tests.unit.docker.engine_things import Bench
 
 Make = Callable[..., HandMade]
 
@@ -247,6 +252,74 @@ def test_a_failure_that_nobody_saw_is_dealt_with_by_the_next_watcher(app: Make) 
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
     assert (found.state, found.num_restarts, found.exit_code) == ("failed", 1, 4)
+
+
+def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make, own: Bench) -> None:
+    theirs = f"{own.token}-theirs"
+    own.engine.ensure_network(theirs, own.labels())
+    made = app({"r": ["sleep 1; exit 3"]}, retries={"r": (2, "ROLE")}, network=theirs)
+    made.start()
+    _kill_watcher(made)
+    made.until(lambda: all(each.ended for each in made.containers()))
+    own.engine.remove_network(theirs)
+    assert ensure_watched(made.engine, made.app_id)
+    found = made.end()
+    assert (found.state, found.num_restarts, found.settled) == ("failed", 1, True)
+    assert re.fullmatch(r"r/0 could not be restarted: network \w+ not found", found.message)
+
+
+def _in_this_process(made: HandMade) -> Watcher:
+    orders = {"app_id": made.app_id, "attached": False, "resumed": True}
+    made.lock = record.claim(made.app_dir)
+    record.append(made.app_dir, "go")
+    return Watcher(made.engine, made.lock, orders, iter(()))
+
+
+def test_an_engine_that_starts_nothing_and_says_so_to_nobody_is_not_asked_for_ever(
+    app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = app({"r": ["true", "true"]})
+    first, _ = made.create()
+    made.engine.start(first)
+    asked: list[str] = []
+    monkeypatch.setattr(network, "start", lambda _, container: asked.append(container))
+    _in_this_process(made).run()
+    found = made.view()
+    assert found is not None
+    assert (found.state, found.message, len(asked)) == ("failed", f"r/1 {NEVER}", 1)
+
+
+NEVER = "could not be started: it never began to run"
+
+
+def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk takes no line of the journal: the watcher knows what it has given up all the same."""
+    made = app({"r": ["true", "true"]})
+    first, _ = made.create()
+    made.engine.start(first)
+    watcher, asked = _in_this_process(made), []
+
+    def refuse(_: object, container: str) -> None:
+        asked.append(container)
+        raise EngineError("cannot start it: no more room")
+
+    monkeypatch.setattr(network, "start", refuse)
+    monkeypatch.setattr(record, "append", lambda *_, **__: False)
+    watcher.run()
+    assert len(asked) == 1
+
+
+def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make) -> None:
+    made = app({"b": ["exit 3", "until test -e /end; do sleep 0.05; done; exit 4"]})
+    made.lock = record.claim(made.app_dir)
+    for each in made.create():
+        made.engine.start(each)
+    outdated = made.containers()
+    made.engine.put_archive(made.name("b", 1), "/", _empty_file("end"))
+    made.until(lambda: all(each.ended for each in made.containers()))
+    stop.stop(made.engine, made.app_dir, outdated, "peer", "", 0.0)
+    assert made.states() == ["b/0 failed", "b/1 failed"]
+    assert [each.name for each in made.containers()] == [made.name("b", 0), made.name("b", 1)]
 
 
 def test_without_a_record_a_new_watcher_ends_the_app_and_restarts_nothing(app: Make) -> None:

@@ -29,6 +29,7 @@ WORK_S = (
     300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
 )
 _AGAIN_S = 0.1
+_AS_IT_WAS = 304
 
 
 class Engine(EngineView):
@@ -53,12 +54,15 @@ class Engine(EngineView):
         """Start it, for the first time or again. One that runs stays as it is."""
         self._post(container, "start")
 
-    def stop(self, container: str, grace_s: float) -> None:
+    def stop(self, container: str, grace_s: float) -> bool:
         """Ask its process to end, and kill it after `grace_s`; returns when it has ended.
 
-        The engine counts whole seconds: the grace is rounded up. One that does not run stays as it is.
+        The engine counts whole seconds: the grace is rounded up. One that does not run stays as it is: False.
         """
-        self._post(container, "stop", timeout=grace_s + WORK_S, params={"t": str(math.ceil(grace_s))})
+        answer = self._post(
+            container, "stop", timeout=grace_s + WORK_S, params={"t": str(math.ceil(grace_s))}
+        )
+        return bool(answer.status_code != _AS_IT_WAS)
 
     def rename(self, container: str, name: str) -> None:
         self._post(container, "rename", params={"name": name})
@@ -94,9 +98,9 @@ class Engine(EngineView):
             where, f"write to {path} in {container}", params={"path": path}, data=tar, timeout=WORK_S
         )
 
-    def _post(self, container: str, verb: str, **options: Any) -> None:
+    def _post(self, container: str, verb: str, **options: Any) -> Any:
         path = f"/containers/{quoted(container)}/{verb}"
-        self._writer.post(path, f"{verb} {container}", **{"timeout": WORK_S, **options})
+        return self._writer.post(path, f"{verb} {container}", **{"timeout": WORK_S, **options})
 
     # Networks and volumes
 
@@ -134,10 +138,11 @@ class Engine(EngineView):
         """Remove it by name or id. One that is gone is fine; Conflict when containers use it."""
         self._remove(f"/networks/{quoted(network)}", f"remove network {network}")
 
-    def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """Make a volume; one that exists stays as it is."""
+    def create_volume(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Make a volume; one that exists stays as it is: False when that has other labels."""
         body = {"Name": name, "Labels": dict(labels)}
-        self._writer.post("/volumes/create", f"create volume {name}", json=body, timeout=WORK_S)
+        answer = self._writer.post("/volumes/create", f"create volume {name}", json=body, timeout=WORK_S)
+        return (json.loads(answer.content).get("Labels") or {}) == dict(labels)
 
     def remove_volume(self, name: str) -> None:
         """Remove it. One that is gone is fine; Conflict when containers use it."""

@@ -27,6 +27,11 @@ class EngineError(SchedulerError):
         super().__init__(message, hint=hint)
         self.status = status
 
+    @property
+    def cause(self) -> str:
+        """What the engine said, without what we said we were doing."""
+        return str(self).partition(": ")[2] or str(self)
+
 
 class EngineUnreachable(EngineError):
     """There is no engine, or the connection to it broke."""
@@ -100,6 +105,7 @@ _HINTS = (
 _WRAPPINGS = re.compile(
     r"^(?:Error response from daemon: |failed to create (?:shim|task)[^:]*: |failed to create shim task: "
     r"|OCI runtime create failed: |(?:\S*runc) create failed: |container_linux\.go:\d+: "
+    r"|driver failed programming external connectivity on endpoint \S+ \(\w+\): "
     r"|starting container process caused: |unable to start container process: )+"
 )
 
@@ -157,9 +163,9 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
         return EngineUnreachable(f"{where} did not answer in time (cannot {doing})", hint=_SLOW)
     if any("SSL" in type(e).__name__ for e in _chain(error)):
         return EngineUnreachable(f"{where} and we cannot agree on TLS: {_innermost(error)}", hint=_TLS)
-    return EngineUnreachable(
-        f"the connection to {where} broke: {_innermost(error)} (cannot {doing})", hint=_START
-    )
+    is_cut_off = any(type(e).__name__ in _CUT_OFF for e in _chain(error))
+    how = "it ended in the middle of an answer" if is_cut_off else _innermost(error)
+    return EngineUnreachable(f"the connection to {where} broke: {how} (cannot {doing})", hint=_START)
 
 
 def _unreached(cause: OSError) -> str:
@@ -173,6 +179,7 @@ def _unreached(cause: OSError) -> str:
     return ""
 
 
+_CUT_OFF = frozenset({"IncompleteRead", "RemoteDisconnected", "InvalidChunkLength"})
 _DENIED = "join the docker group (sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST"
 _START = "start Docker, or say where it is with DOCKER_HOST or DOCKER_CONTEXT; `docker version` should answer"
 _SLOW = "see whether `docker ps` answers; the engine may be overloaded or hang"

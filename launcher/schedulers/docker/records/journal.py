@@ -5,9 +5,10 @@
     {"e": "go"}                                         from here on it is finished, not undone
     {"e": "cancel", "by": "me@host"}                    somebody wants it stopped
     {"e": "stop", "why": "peer", "of": [ID…], …}        these are being stopped; the first reason counts
+    {"e": "spared", "of": [ID…]}                        of these, they had ended by themselves before that
     {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: STARTED_AT}}
     {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; said again after each restart
-    {"e": "hand", "id": ID}                             somebody stopped it behind our back
+    {"e": "hand", "id": ID, "started_at": T}            somebody stopped this run of it behind our back
     {"e": "adopted"}                                    its record was lost: this one knows of no restarts
     {"e": "end", "state": "failed", "message": …, "code": 3}
     {"e": "reaped"}                                     the ledger knows how it ended
@@ -48,7 +49,10 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Why containers were stopped: cancel, timeout, peer, parent, lost or hand (restarts are none)."""
+    """Why containers were stopped: cancel, timeout, peer, parent, lost, hand or start (restarts are none).
+
+    `start`: the engine could not start one, and `message` says which and why.
+    """
 
     why: str
     message: str = ""
@@ -74,7 +78,8 @@ class Journal:
         stop: the first reason to stop it for good; None while there is none.
         stopped: ids of the containers that were stopped by us for good.
         told: ids of all that we ever told to stop.
-        by_hand: ids of those that somebody else stopped.
+        contested: ids of those that were told so more than once, so that no one can say who ended them.
+        by_hand: id → start of the run that somebody else stopped; None where that is not on record.
         last_at: time of the last line.
     """
 
@@ -85,13 +90,19 @@ class Journal:
     stop: Stop | None = None
     stopped: set[str] = field(default_factory=set)
     told: set[str] = field(default_factory=set)
-    by_hand: set[str] = field(default_factory=set)
+    contested: set[str] = field(default_factory=set)
+    by_hand: dict[str, float | None] = field(default_factory=dict)
     restarts: list[Restart] = field(default_factory=list)
     exits: dict[tuple[str, int], Exit] = field(default_factory=dict)
     outcome: Outcome | None = None
     adopted: bool = False
     reaped: bool = False
     last_at: float | None = None
+
+    def stopped_by_hand(self, container: str, started_at: float | None) -> bool:
+        """Whether somebody else stopped this run of it; with `started_at` None its last one."""
+        run = self.by_hand.get(container)
+        return container in self.by_hand and (run is None or started_at in (None, run))
 
     def restarts_of(self, role: str, policy: str) -> int:
         """How many restarts count against the retries of a role."""
@@ -129,9 +140,14 @@ def _stop(journal: Journal, event: Mapping[str, Any]) -> None:
     journal.told.update(event["of"])
     if event["why"] == "restart":
         return
+    journal.contested.update(journal.stopped.intersection(event["of"]))
     journal.stopped.update(event["of"])
     if journal.stop is None:
         journal.stop = Stop(why=event["why"], message=event.get("message", ""), at=event["t"])
+
+
+def _spared(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.stopped.difference_update(set(event["of"]) - journal.contested)
 
 
 def _restart(journal: Journal, event: Mapping[str, Any]) -> None:
@@ -151,7 +167,7 @@ def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _hand(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.by_hand.add(event["id"])
+    journal.by_hand[event["id"]] = event.get("started_at")
 
 
 def _end(journal: Journal, event: Mapping[str, Any]) -> None:
@@ -181,6 +197,7 @@ _ACTIONS = {
     "go": _go,
     "cancel": _cancel,
     "stop": _stop,
+    "spared": _spared,
     "restart": _restart,
     "exit": _exit,
     "hand": _hand,

@@ -99,7 +99,7 @@ def _roles(found: App, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus
 def _status(replica: ReplicaView, error: str, ports: Mapping[str, int]) -> ReplicaStatus:
     return ReplicaStatus(
         id=replica.k,
-        state=app_state(replica.state),
+        state=app_state("pending" if replica.waits else replica.state),
         role=replica.role,
         hostname=replica.hostname,
         structured_error_msg=error,
@@ -107,8 +107,14 @@ def _status(replica: ReplicaView, error: str, ports: Mapping[str, int]) -> Repli
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message="killed: out of memory" if replica.oom else _reachable(replica, ports),
+        message=_said(replica, ports),
     )
+
+
+def _said(replica: ReplicaView, ports: Mapping[str, int]) -> str:
+    if replica.state == "lost":
+        return "its container was removed"
+    return replica.waits or ("killed: out of memory" if replica.oom else _reachable(replica, ports))
 
 
 def _reachable(replica: ReplicaView, ports: Mapping[str, int]) -> str:

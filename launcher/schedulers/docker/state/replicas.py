@@ -18,6 +18,7 @@ TIMED_OUT = ".timed-out"
 STOPPED = ".stopped"
 MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
 """Why a container was stopped → what its name ends in from then on; of any other reason STOPPED."""
+_WAITS = {"paused": "paused", "restarting": "waits to be restarted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,9 @@ class ReplicaView:
         state: pending, running, succeeded, failed, cancelled or lost.
         id: of its container; "" when that was removed.
         num_restarts: by the engine, on its own.
+        error: why the engine could not start it again; "" when it did, or was not asked to.
+        waits: why a running one does nothing: paused, or between two runs; "" for one that does.
+        by_hand: somebody else stopped it.
     """
 
     role: str
@@ -43,7 +47,8 @@ class ReplicaView:
     started_at: float | None = None
     ended_at: float | None = None
     error: str = ""
-    stopped: bool = False
+    by_hand: bool = False
+    waits: str = ""
 
     @property
     def label(self) -> str:
@@ -55,7 +60,7 @@ def replicas(
 ) -> tuple[ReplicaView, ...]:
     """Every replica, in order: those with a container, those that ended on record, the rest of the roster."""
     found = {where(each): _replica(each, journal) for each in containers}
-    begun = bool(journal.exits) or any(each.was_started for each in containers)
+    begun = journal.going_at is not None or bool(journal.exits) or any(c.was_started for c in containers)
     for (role, k), exit_ in journal.exits.items():
         if (role, k) not in found:
             found[role, k] = _removed(role, k, exit_)
@@ -86,7 +91,8 @@ def _replica(container: Container, journal: Journal) -> ReplicaView:
         started_at=container.started_at,
         ended_at=container.ended_at if container.ended else None,
         error=container.error,
-        stopped=stopped,
+        by_hand=container.ended and journal.stopped_by_hand(container.id, container.started_at),
+        waits=_WAITS.get(container.state, ""),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.state.replicas import (
@@ -93,15 +94,15 @@ def view(
     """
     # What is being removed is gone: it tells neither whether it was started nor how it ended.
     found = tuple(each for each in containers if each.state != "removing" or is_reservation(each))
-    told = journal or Journal()
+    told, known = journal or Journal(), tuple(roster)
     parts = tuple(each for each in found if not is_reservation(each))
     if not found and told.going_at is None and not told.exits and told.outcome is None:
         return None
     seen = _Seen(
-        replicas=replicas(parts, told, roster),
+        replicas=replicas(parts, told, known),
         containers=parts,
         journal=told,
-        expected=max((Labels(each.labels).expected for each in parts), default=len(told.exits)),
+        expected=max((Labels(each.labels).expected for each in parts), default=len(known or told.exits)),
         retries=Labels(found[0].labels).retries if found else {},
         restarts_possible=journal is not None and not journal.adopted,
     )
@@ -157,7 +158,7 @@ def _goes_on(seen: _Seen, unstarted: int) -> bool:
         return unstarted > 0 or pending_restart(seen.containers, seen.journal)
     return pending_restart(seen.containers, seen.journal) or (
         seen.restarts_possible
-        and not any(each.id in seen.journal.by_hand for each in failed)
+        and not any(each.by_hand for each in failed)
         and may_restart(failed[0].role, seen.retries, seen.journal)
     )
 
@@ -184,10 +185,12 @@ def _outcome(seen: _Seen) -> tuple[AttemptState, str, int | None]:
     if why == "timeout":
         return "failed", (stop.message if stop else "") or "timed out", None
     failed = seen.of("failed")
+    if stop is not None and stop.why == "start":
+        return "failed", stop.message, failed[0].exit_code if failed else None
     if not failed:
         return ("cancelled", "cancelled", None) if seen.of("cancelled") else ("succeeded", "", None)
     first = failed[0]
-    if first.id in seen.journal.by_hand:
+    if first.by_hand:
         return "cancelled", f"{first.label} was stopped by hand", None
     return "failed", _why_failed(first), first.exit_code
 
@@ -195,7 +198,8 @@ def _outcome(seen: _Seen) -> tuple[AttemptState, str, int | None]:
 def _reason(seen: _Seen) -> str:
     """cancel, timeout or "": why it was stopped, by the journal or else by the marks."""
     if seen.journal.stop is not None:
-        return {"timeout": "timeout", "peer": "", "lost": "", "hand": ""}.get(seen.journal.stop.why, "cancel")
+        why = seen.journal.stop.why
+        return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout"}.get(why, "")
     if any(each.name.endswith(TIMED_OUT) for each in seen.containers):
         return "timeout"
     return "cancel" if any(each.name.endswith(CANCELLED) for each in seen.containers) else ""
@@ -204,6 +208,8 @@ def _reason(seen: _Seen) -> str:
 def _why_failed(replica: ReplicaView) -> str:
     if replica.oom:
         return f"{replica.label} was killed: out of memory"
+    if replica.error:
+        return f"{replica.label} could not be restarted: {cause_of(replica.error)}"
     return f"{replica.label} exited with {replica.exit_code}"
 
 
@@ -221,7 +227,7 @@ def _missing(seen: _Seen) -> str:
 
 
 def _by_hand(seen: _Seen) -> str:
-    found = [each.label for each in seen.replicas if each.id and each.id in seen.journal.by_hand]
+    found = [each.label for each in seen.replicas if each.by_hand]
     return f"{found[0]} was stopped by hand" if found else ""
 
 

@@ -14,11 +14,13 @@ from fnmatch import fnmatchcase
 
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers.docker import network
-from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NameTaken
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NameTaken
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
+from launcher.schedulers.docker.submit.taken import taken
 from launcher.specs.secret import Secret
 
 TYPE_CHECKING = False
@@ -111,7 +113,7 @@ class Making:
             except EngineUnreachable:
                 raise
             except EngineError as error:
-                text = f"cannot create {where(users[name])}: image {name}: {_cause(error)}"
+                text = f"cannot create {where(users[name])}: image {name}: {error.cause}"
                 raise SchedulerError(text, hint=error.hint) from error
 
         names = list(dict.fromkeys(each.image for each in job.containers))
@@ -120,8 +122,22 @@ class Making:
     def _surroundings(self, job: DockerJob, common: Mapping[str, str]) -> None:
         if any(each.kwargs.get("network") == NETWORK for each in job.containers):
             network.ensure(self.engine)
-        self._volume = job.scratch
-        self.engine.create_volume(job.scratch, common)
+        self._make_scratch(job.scratch, common)
+
+    def _make_scratch(self, name: str, common: Mapping[str, str]) -> None:
+        """An earlier app of the same id may have left its own: its containers were removed by hand."""
+        try:
+            for left in self.engine.volumes(f"{APP_ID}={common[APP_ID]}"):
+                self.engine.remove_volume(left.name)
+        except Conflict as error:
+            text = f"cannot make the scratch volume {name}: {error.cause}"
+            raise SchedulerError(text, hint="a container uses that of an earlier app: remove it") from error
+        if not self.engine.create_volume(name, common):
+            raise SchedulerError(
+                f"cannot make the scratch volume {name}: one that is not launcher's has this name",
+                hint=f"remove it: docker volume rm {name}",
+            )
+        self._volume = name
 
     def _create(self, position: int, container: DockerContainer, config: Mapping[str, Any]) -> None:
         try:
@@ -129,10 +145,10 @@ class Making:
         except EngineUnreachable:
             raise
         except NameTaken as error:
-            text = f"cannot create {where(container)}: the name {container.kwargs['name']} is taken"
-            raise SchedulerError(text, hint="somebody applied the same job meanwhile: plan again") from error
+            doing = f"cannot create {where(container)}"
+            raise taken(self.engine, container.kwargs["name"], doing) from error
         except EngineError as error:
-            text = f"cannot create {where(container)}: {_cause(error)}"
+            text = f"cannot create {where(container)}: {error.cause}"
             raise SchedulerError(text, hint=error.hint) from error
 
     def _open_scratch(self, job: DockerJob, there: Mapping[str, Image]) -> None:
@@ -169,7 +185,7 @@ def start(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> 
         except EngineUnreachable:
             raise
         except EngineError as error:
-            text = f"cannot start {where(container)}: {_cause(error)}\n  command: {command(container)}"
+            text = f"cannot start {where(container)}: {error.cause}\n  command: {command(container)}"
             raise StartError(text, hint=error.hint) from error
 
     together(one, containers)
@@ -200,11 +216,6 @@ def with_values(env: Mapping[str, str]) -> dict[str, str]:
     from launcher.secrets import resolve
 
     return {name: resolve(value) if isinstance(value, Secret) else value for name, value in env.items()}
-
-
-def _cause(error: EngineError) -> str:
-    """What the engine said, without what we said we were doing."""
-    return str(error).partition(": ")[2] or str(error)
 
 
 def _folder(path: str, mode: int) -> bytes:

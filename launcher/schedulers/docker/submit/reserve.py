@@ -16,6 +16,7 @@ from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.submit.taken import is_foreign, taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ def _take(
         body = {"Image": image, "Cmd": ["true"], "Labels": {**labels, **RESERVATION_LABELS}}
         try:
             return Place(lock, marker=engine.create(attempt.app_id, body))
-        except NameTaken:
+        except NameTaken as error:
+            if is_foreign(engine, attempt.app_id):
+                raise taken(engine, attempt.app_id, f"cannot reserve {attempt.app_id}") from error
             continue  # by somebody on another machine, or in another home, just now
         except EngineError as error:
             raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error

@@ -47,7 +47,7 @@ class Restart:
 class Start:
     """Start what whoever submitted it did not come to start."""
 
-    ids: tuple[str, ...]
+    containers: tuple[Container, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,18 @@ class Leave:
 Action = Wait | Stop | Restart | Start | End | Leave
 
 
+def aim(action: Action, containers: Sequence[Container]) -> object:
+    """What it is to change, and how that is now; None for what changes nothing.
+
+    One that has made progress never has the same aim again.
+    """
+    if isinstance(action, (Wait, End, Leave)):
+        return None
+    ids = action.ids if isinstance(action, Stop) else tuple(each.id for each in action.containers)
+    now = ((each.id, each.state, each.started_at) for each in containers if each.id in ids)
+    return type(action), tuple(sorted(now, key=str))
+
+
 def decide(
     app: AppView | None,
     containers: Sequence[Container],
@@ -71,13 +83,11 @@ def decide(
     retries: Mapping[str, tuple[int, str]],
     deadline: float | None,
     now: float,
-    restarts: bool = True,
 ) -> Action:
     """The next thing to do for an app whose start is over.
 
     Args:
         containers: of its replicas; all inspected once a restart was begun.
-        restarts: whether restarts may be made: what has been done is on record, and can be recorded.
     """
     if app is None or (app.settled and journal.outcome is not None):
         return Leave()
@@ -88,12 +98,13 @@ def decide(
         return _go_on(containers, journal)
     failed = sorted((each for each in app.replicas if each.state == "failed"), key=_ended_at)
     if failed:
-        if restarts and failed[0].id not in journal.by_hand and may_restart(failed[0].role, retries, journal):
-            return _restart(failed[0].role, retries[failed[0].role][1], containers)
-        return _stop(containers, "hand" if failed[0].id in journal.by_hand else "peer")
+        first = failed[0]
+        if not (journal.adopted or first.by_hand) and may_restart(first.role, retries, journal):
+            return _restart(first.role, retries[first.role][1], containers)
+        return _stop(containers, "hand" if first.by_hand else "peer")
     if deadline is not None and now >= deadline and app.live:
         return _stop(containers, "timeout")
-    unstarted = tuple(each.id for each in containers if not each.was_started)
+    unstarted = tuple(each for each in containers if not each.was_started)
     if unstarted:
         return Start(unstarted)
     return Wait(deadline) if app.live else End()
@@ -114,7 +125,7 @@ def cancel_message(by: str, *, interrupt: bool = False) -> str:
 
 def _stop(containers: Sequence[Container], why: str, message: str = "") -> Stop | End:
     live = [each for each in containers if each.live]
-    if not live and why in ("peer", "hand", "lost", "cancel"):
+    if not live and why in ("peer", "hand", "lost", "cancel", "start"):
         return End()
     return Stop(unended(containers), why, message) if live else End()
 

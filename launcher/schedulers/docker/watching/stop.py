@@ -69,22 +69,32 @@ def stop(
     message: str,
     grace_s: float,
 ) -> None:
-    """Stop for good what has not ended of these, and mark it with the reason."""
+    """Stop for good what has not ended of these, and mark it with the reason.
+
+    What ends by itself before it can be stopped is not marked: it has ended as it did.
+    """
     wanted = set(unended(containers))
     todo = [each for each in containers if each.id in wanted and not is_reservation(each)]
-    if record.exists(app_dir):
+    recorded = record.exists(app_dir)
+    if recorded:
         record.append(app_dir, "stop", why=why, of=[each.id for each in todo], message=message)
-    together(lambda each: _stop(engine, each.id, grace_s), [each for each in todo if each.was_started])
-    together(lambda each: _mark(engine, each, MARKS.get(why, STOPPED)), todo)
+    started = [each for each in todo if each.was_started]
+    stopped = together(lambda each: stop_one(engine, each.id, grace_s), started)
+    spared = {each.id for each, by_us in zip(started, stopped, strict=True) if not by_us}
+    if recorded and spared:
+        record.append(app_dir, "spared", of=sorted(spared))
+    mark = MARKS.get(why, STOPPED)
+    together(lambda each: _mark(engine, each, mark), [each for each in todo if each.id not in spared])
 
 
-def _stop(engine: Engine, container: str, grace_s: float) -> None:
+def stop_one(engine: Engine, container: str, grace_s: float) -> bool:
+    """Stop one container; False when it had ended, or is gone."""
     try:
-        engine.stop(container, grace_s)
+        return engine.stop(container, grace_s)
     except NotFound:
-        return
+        return False
     except Conflict:  # being removed
-        return
+        return False
 
 
 def _mark(engine: Engine, container: Container, mark: str) -> None:

@@ -19,7 +19,7 @@ from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.labels import APP_ID, Labels
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records import journal, record
 from launcher.schedulers.docker.records.journal import Exit, Journal
 from launcher.schedulers.docker.records.record import Lock
 from launcher.schedulers.docker.state.replicas import is_reservation, roster, where
@@ -27,7 +27,17 @@ from launcher.schedulers.docker.state.restarts import not_restarted
 from launcher.schedulers.docker.state.status import view
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import LOCK_FD
-from launcher.schedulers.docker.watching.decide import Action, End, Leave, Restart, Start, Stop, decide
+from launcher.schedulers.docker.watching.decide import (
+    Action,
+    End,
+    Leave,
+    Restart,
+    Start,
+    Stop,
+    aim,
+    decide,
+    unended,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +74,8 @@ class Watcher:
         self._by_hand: set[str] = set()  # stopped by nobody of us, and not seen to have ended yet
         self._dead: set[str] = set()  # heard to have ended
         self._restarts = True
+        self._stopping: journal.Stop | None = None  # also what could not be written into the journal
+        self._aim: object = None  # of the last thing that was done
         self._orphaned = False  # whoever attached the app to itself has ended, or
         self._closed = False  # has let go of it
         self._roster: list[tuple[str, int]] = []
@@ -77,13 +89,16 @@ class Watcher:
         while time.monotonic() - since < GIVE_UP_S:
             try:
                 with self._engine.events(f"{APP_ID}={self._app_id}") as events:
-                    connected = True
+                    since, connected = time.monotonic(), True
                     Thread(target=self._relay, args=(events,), daemon=True).start()
                     self._follow()
                 return
             except EngineUnreachable:
+                self._aim = None  # what could not be done is no less possible now
                 if connected:
-                    pause, since, connected = 0.1, time.monotonic(), False
+                    # One that answers only to break off again is not asked ten times a second.
+                    held_s, since, connected = time.monotonic() - since, time.monotonic(), False
+                    pause = 0.1 if held_s > _LONGEST_PAUSE_S else pause
                 self._by_hand.clear()  # an engine that ends stops everything: that is nobody's hand
                 self._dead.clear()
                 self._known.clear()
@@ -139,19 +154,37 @@ class Watcher:
     def _follow(self) -> None:
         while self._lock.is_valid:
             found = self._look()
-            told = record.journal(self._app_dir) or Journal()
-            told = self._note(found, told)
+            told = self._note(found, self._told())
             seen = view(found, told, roster=self._roster)
             if self._orphaned and told.stop is None and seen is not None and not seen.ended:
                 message = "its Runner was closed" if self._closed else "its parent process ended"
-                stop.stop(self._engine, self._app_dir, found, "parent", message, _grace(found))
-                continue
-            action = self._decide(seen, found, told)
+                action: Action = Stop(unended(found), "parent", message)
+            else:
+                action = self._decide(seen, found, told)
             if isinstance(action, (End, Leave)):
                 if isinstance(action, End) and seen is not None:
                     stop.conclude(self._app_dir, seen)
                 return
-            self._act(action, found)
+            new = aim(action, found)
+            if new is None or new != self._aim:
+                self._aim = new or self._aim
+                self._act(action, found)
+            else:
+                self._aim = None
+                self._do_not_repeat(action)
+
+    def _do_not_repeat(self, action: Action) -> None:
+        """The engine took the order, and nothing has come of it: it would take it for ever."""
+        if isinstance(action, (Start, Restart)):
+            self._give_up(f"{_label(action.containers[0])} could not be started: it never began to run")
+        else:
+            self._wait(time.time() + _LONGEST_PAUSE_S)
+
+    def _told(self) -> Journal:
+        told = record.journal(self._app_dir) or Journal()
+        told.stop = told.stop or self._stopping
+        told.adopted = told.adopted or not self._restarts
+        return told
 
     def _look(self) -> list[Container]:
         listed = [each for each in stop.own(self._engine, self._app_id) if not is_reservation(each)]
@@ -170,15 +203,15 @@ class Watcher:
                 continue
             if each.exit_code in _BY_SIGNAL and each.id not in told.told:
                 self._hear_its_end(each.id)
-            if each.id in self._by_hand and each.id not in told.by_hand:
-                record.append(self._app_dir, "hand", id=each.id)
+            if each.id in self._by_hand and not told.stopped_by_hand(each.id, each.started_at):
+                record.append(self._app_dir, "hand", id=each.id, started_at=each.started_at)
             self._by_hand.discard(each.id)
             role, k = where(each)
             ended = exit_of(each, oom=each.oom or each.id in self._oom)
             if told.exits.get((role, k)) != ended:
                 self._note_exit(role, k, ended)
-        found_now = record.journal(self._app_dir)
-        return told if found_now is None or found_now.last_at == before else found_now
+        found_now = self._told()
+        return told if found_now.last_at in (None, before) else found_now
 
     def _hear_its_end(self, container: str) -> None:
         """The engine may show an end before it tells of it, and tells first who sent the signal."""
@@ -213,7 +246,6 @@ class Watcher:
             retries=labels.retries,
             deadline=started + limit if started and limit else None,
             now=time.time(),
-            restarts=self._restarts and not told.adopted,
         )
 
     def _act(self, action: Action, found: list[Container]) -> None:
@@ -222,7 +254,7 @@ class Watcher:
         elif isinstance(action, Restart):
             self._restart(action)
         elif isinstance(action, Start):
-            self._start(action.ids, found)
+            self._start(action.containers)
         elif not isinstance(action, (End, Leave)):
             self._wait(action.deadline)
 
@@ -233,6 +265,7 @@ class Watcher:
         told = record.journal(self._app_dir)
         asked = told.grace_s if told else None  # whoever cancels it may give it another time
         grace = _grace(found) if asked is None else asked
+        self._stopping = self._stopping or journal.Stop(why=action.why, message=message, at=time.time())
         stop.stop(self._engine, self._app_dir, found, action.why, message, grace)
         self._known.clear()
 
@@ -252,23 +285,35 @@ class Watcher:
             return
         live = [each for each in todo if each.live]
         record.append(self._app_dir, "stop", why="restart", of=[each.id for each in live])
-        together(lambda each: self._engine.stop(each.id, grace), live)
-        self._start(tuple(each.id for each in todo), todo)
+        together(lambda each: stop.stop_one(self._engine, each.id, grace), live)
+        self._start(todo)
 
-    def _start(self, ids: tuple[str, ...], found: list[Container]) -> None:
+    def _start(self, todo: Sequence[Container]) -> None:
         self._known.clear()
         told = record.journal(self._app_dir)
         if told is not None and told.cancelled_by is not None:
             return
+        failed = [why for why in together(self._start_one, todo) if why]
+        if failed:
+            self._give_up(failed[0])
+
+    def _start_one(self, container: Container) -> str:
+        """Why it could not be started; "" when it was, or is gone, which the next look shows."""
         try:
-            together(lambda made: network.start(self._engine, made), ids)
-        except NotFound:
-            return
+            network.start(self._engine, container.id)
         except EngineUnreachable:
             raise
         except EngineError as error:
-            containers = stop.own(self._engine, self._app_id)
-            stop.stop(self._engine, self._app_dir, containers, "peer", str(error), _grace(found))
+            if isinstance(error, NotFound) and self._engine.inspect(container.id) is None:
+                return ""
+            again = "restarted" if container.was_started else "started"
+            return f"{_label(container)} could not be {again}: {error.cause}"
+        return ""
+
+    def _give_up(self, message: str) -> None:
+        """End the app as failed: without one of its replicas the rest is of no use."""
+        found = stop.own(self._engine, self._app_id)
+        self._stop(Stop(unended(found), "start", message), found)
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -305,6 +350,11 @@ class Watcher:
 
 def _grace(containers: Sequence[Container]) -> float:
     return Labels(containers[0].labels).grace_s if containers else 0.0
+
+
+def _label(container: Container) -> str:
+    role, k = where(container)
+    return f"{role}/{k}"
 
 
 def exit_of(container: Container, *, oom: bool) -> Exit:
