@@ -106,7 +106,7 @@ def view(
         retries=Labels(found[0].labels).retries if found else {},
         restarts_possible=journal is not None and not journal.adopted,
     )
-    return _view(seen, reserved=len(parts) < len(found) or len(parts) < seen.expected)
+    return _view(seen, reserved=len(parts) < len(found) or 0 < len(parts) < seen.expected)
 
 
 def _view(seen: _Seen, *, reserved: bool) -> AppView:
