@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.jobfile.document import Path
+from launcher.specs.nearest import nearest as _nearest
 
 _SHOWN = 60
 
@@ -33,6 +34,7 @@ _FOREIGN: Mapping[str, str] = {
     "resources": "resource",
     "restart_policy": "retry_policy",
     "retries": "max_retries",
+    "retry": "rerun",
     "ro": "read_only",
     "run_opts": "cfg",
     "services": "roles",
@@ -48,20 +50,10 @@ _FOREIGN: Mapping[str, str] = {
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: spelled alike, or what another tool calls it."""
     names = list(known)
-    plain = {_plain(candidate): candidate for candidate in names}
-    if _plain(name) in plain:
-        return plain[_plain(name)]
-    foreign = _FOREIGN.get(_plain(name).replace("-", "_"))
-    if foreign in names:
-        return foreign
-    from difflib import get_close_matches
-
-    close = get_close_matches(name.lower(), plain, n=1, cutoff=0.6)
-    return plain[close[0]] if close else None
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")
+    spelt = name.lower().replace("-", "_")
+    foreign = _FOREIGN.get(spelt)
+    is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
+    return foreign if foreign in names and not is_known else _nearest(name, names)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

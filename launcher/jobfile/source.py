@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from launcher.jobfile.diagnostics import Diagnostic, Related, Span
+from launcher.specs.nearest import nearest
 
 Format = Literal["yaml", "toml"]
 
@@ -144,15 +145,13 @@ def _unreadable(file: str, path: str, error: OSError) -> Diagnostic:
 
 def _neighbour(path: str) -> str | None:
     """The name in the folder of `path` that was probably meant: spelled alike, or without its suffix."""
-    from difflib import get_close_matches
-
     try:
         names = sorted(os.listdir(os.path.dirname(path) or os.curdir))
     except OSError:
         return None
     wanted = os.path.basename(path)
     longer = [name for name in names if name.startswith(f"{wanted}.launcher.")]
-    return next(iter(longer or get_close_matches(wanted, names, n=1)), None)
+    return longer[0] if longer else nearest(wanted, names)
 
 
 def _whole_file(file: str, code: str, message: str, *, hint: str = "") -> Diagnostic:

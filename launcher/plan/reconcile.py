@@ -12,6 +12,7 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
+from launcher.specs.nearest import nearest
 
 
 def reconcile(
@@ -83,11 +84,9 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
 def _named(desired: Sequence[Launch], name: str) -> JobKey:
     named = {launch.key: launch for launch in desired if name in (launch.key.job, str(launch.key))}
     if not named:
-        from difflib import get_close_matches
-
         names = sorted({launch.key.job for launch in desired} | {str(launch.key) for launch in desired})
-        near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
+        near = nearest(name, names)
+        hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
         raise UsageError(f"--rerun {name}: no such job in the given files", hint=hint)
     if len(named) > 1:
         hint = f"say which one: {', '.join(sorted(map(str, named)))}"

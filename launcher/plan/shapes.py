@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from launcher.specs.nearest import nearest
+
 Fault = tuple[str, str]
 """A path (`jobs[0].guard.state`) and what is wrong there."""
 
@@ -175,10 +177,8 @@ class Record:
             if name in known:
                 yield from known[name].faults(item, place)
             else:
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, known, n=1)
-                yield place, "not a field here" + (f"; did you mean `{near[0]}`?" if near else "")
+                near = nearest(name, known)
+                yield place, "not a field here" + (f"; did you mean `{near}`?" if near else "")
         for name in self.fields:
             if name not in value:
                 yield f"{path}.{name}" if path else name, "is missing"

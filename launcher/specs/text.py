@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launcher.specs.nearest import nearest
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,12 +14,10 @@ _DELIMITERS = ",;"
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint for a name that is not known: the nearest one, else all there are, else None."""
-    from difflib import get_close_matches
-
     names = sorted(known)
-    near = get_close_matches(name, names, n=1) or [n for n in names if n.lower() == name.lower()]
+    near = nearest(name, names)
     if near:
-        return f"did you mean `{near[0]}`?"
+        return f"did you mean `{near}`?"
     return f"there are: {', '.join(names)}" if names else None
 
 
