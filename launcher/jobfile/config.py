@@ -19,9 +19,9 @@ from launcher.jobfile.options import Schedulers, check_option
 from launcher.jobfile.parse import parse
 from launcher.jobfile.source import read_source
 from launcher.jobfile.wording import report
+from launcher.specs.projectfile import PROJECT_FILE, faults
 
-CONFIG = "launcher.toml"
-FIELDS = ("project", "target", "schedulers", "lifecycle")
+CONFIG = PROJECT_FILE
 _RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 
 
@@ -56,7 +56,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None) -> Config:
     document = parse(source)
     problems = Collector(document, document.problems)
     value = document.value or {}
-    _check_fields(value, problems)
+    _check_fields(value, schedulers, problems)
     return Config(
         project=_label("project", value, problems),
         target=_label("target", value, problems),
@@ -67,12 +67,17 @@ def read_config(file: str, path: str, schedulers: Schedulers | None) -> Config:
     )
 
 
-def _check_fields(value: Mapping[str, Any], problems: Collector) -> None:
-    for key in value:
-        if key not in FIELDS and not key.startswith("x-"):
-            message = f"`{key}` is not a field of {CONFIG}"
-            hint = listing("fields here", FIELDS)
-            problems.add((key,), "unknown-field", message, at="key", label=suggest(key, FIELDS), hint=hint)
+def _check_fields(value: Mapping[str, Any], schedulers: Schedulers | None, problems: Collector) -> None:
+    found = [*faults(value, schedulers)]
+    components = value.get("components")
+    if components and isinstance(components, dict):
+        from launcher.components import defaults
+
+        found += defaults.faults(components)
+    for fault in found:
+        label = fault.remedy or suggest(fault.path[-1], fault.known)
+        hint = listing("there are", fault.known)
+        problems.add(fault.path, fault.code, fault.message, at="key", label=label, hint=hint)
 
 
 def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | None:
@@ -90,26 +95,13 @@ def _options(
     value: Any, schedulers: Schedulers | None, problems: Collector
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The run options of each scheduler that are right."""
-    if not isinstance(value, dict):
-        problems.add(
-            ("schedulers",), "wrong-type", f"`schedulers` must be a table, not {got(value)}", at="key"
-        )
-        return
-    for name, options in value.items():
-        path = ("schedulers", name)
+    for name, options in value.items() if isinstance(value, dict) else ():
         if not isinstance(options, dict):
-            message = f"the options of scheduler `{name}` must be a table, not {got(options)}"
-            problems.add(path, "wrong-type", message, at="key", label=f"write [schedulers.{name}]")
-        elif schedulers is not None and name not in schedulers:
-            message = f"there is no scheduler `{name}`"
-            hint = listing("there are", schedulers)
-            problems.add(
-                path, "unknown-variant", message, at="key", label=suggest(name, schedulers), hint=hint
-            )
-        elif schedulers is None:
+            continue
+        if schedulers is None:
             yield name, dict(options)
-        else:
-            opts = schedulers[name]()
+        elif name in schedulers:
+            opts, path = schedulers[name](), ("schedulers", name)
             right = {
                 key: given
                 for key, given in options.items()

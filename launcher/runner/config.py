@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
     from launcher.specs.app import CfgVal
     from launcher.specs.option import runopt
+    from launcher.specs.projectfile import Fault
     from launcher.specs.runopts import runopts
 
 CONFIG_FILE = "launcher.toml"
 ENV_CONFIG = "LAUNCHER_CONFIG"
-SECTIONS = ("schedulers", "components", "cli")
 _SINGULAR = {"scheduler": "schedulers", "component": "components"}
-"""Other names of sections; TorchX's files speak of one `component`."""
-_COMMANDS = {"run": ("scheduler", "workspace")}
-"""Command → what its table `[cli.COMMAND]` may hold."""
+"""Other names of sections; TorchX's programs speak of one `component`."""
 
 Table = dict[str, "Any"]
 
@@ -84,11 +82,13 @@ def load_sections(prefix: str, dirs: Iterable[str] | None = None) -> dict[str, T
 
 
 def _section(prefix: str) -> str:
+    from launcher.specs.projectfile import TABLES
+
     section = _SINGULAR.get(prefix, prefix)
-    if section not in SECTIONS:
+    if section not in TABLES:
         from launcher.specs.text import did_you_mean
 
-        raise ConfigError(f"configuration has no tables `{prefix}`", hint=did_you_mean(prefix, SECTIONS))
+        raise ConfigError(f"configuration has no tables `{prefix}`", hint=did_you_mean(prefix, TABLES))
     return section
 
 
@@ -103,7 +103,12 @@ def get_config(prefix: str, name: str, key: str, dirs: Iterable[str] | None = No
 
 
 def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
-    """The defaults of all components as texts, the way `get_runner(component_defaults=…)` takes them."""
+    """The defaults of all components as texts, the way `get_runner(component_defaults=…)` takes them.
+
+    Raises ConfigError for a component that there is not, and for an argument that a component does not have.
+    """
+    for path in find_configs(dirs):
+        _read(path).check_components()
     tables = load_sections("components", dirs)
     return {name: {key: _text(value) for key, value in table.items()} for name, table in tables.items()}
 
@@ -153,28 +158,27 @@ class _Source:
             raise ConfigError(f"{name}: {error}") from error
 
     def tables(self, section: str) -> dict[str, Table]:
-        """The tables of a section, by name. Raises ConfigError for anything else in their place."""
-        found = self._value.get(section, {})
-        if not isinstance(found, dict):
-            raise self.error((section,), f"`{section}` must hold tables", hint=f"write [{section}.NAME]")
-        for name, table in found.items():
-            if not isinstance(table, dict):
-                message = f"`{section}.{name}` must be a table"
-                raise self.error((section, name), message, hint=f"write [{section}.{_key(name)}]")
-            if section == "cli":
-                self._check_command(name, table)
+        """The tables of a section, by name. Raises ConfigError for what nobody reads, in any section."""
+        from launcher.schedulers.registry import get_scheduler_factories
+        from launcher.specs.projectfile import faults
+
+        self._refuse(faults(self._value, get_scheduler_factories()))
+        found: dict[str, Table] = self._value.get(section, {})
         return found
 
-    def _check_command(self, name: str, table: Table) -> None:
+    def check_components(self) -> None:
+        """Raises ConfigError for defaults of components or arguments that there are not."""
+        if tables := self.tables("components"):
+            from launcher.components.defaults import faults
+
+            self._refuse(faults(tables))
+
+    def _refuse(self, found: Iterable[Fault]) -> None:
         from launcher.specs.text import did_you_mean
 
-        if name not in _COMMANDS:
-            message = f"`cli.{name}` is no table of this file"
-            raise self.error(("cli", name), message, hint=did_you_mean(name, _COMMANDS))
-        for key in table:
-            if key not in _COMMANDS[name]:
-                hint = did_you_mean(key, _COMMANDS[name])
-                raise self.error(("cli", name, key), f"`cli.{name}` has no `{key}`", hint=hint)
+        for fault in found:
+            hint = fault.remedy or did_you_mean(fault.path[-1], fault.known)
+            raise self.error(fault.path, fault.message, hint=hint)
 
     def error(self, path: Sequence[str], message: str, *, hint: str | None = None) -> ConfigError:
         """The error with file, line and column of what `path` names."""
@@ -184,7 +188,7 @@ class _Source:
     def _place(self, path: Sequence[str]) -> tuple[int, int]:
         """Where the key stands: the first line with it behind the header of its table."""
         *heads, last = path
-        header, itself = _header(heads or [last]), _header(path)
+        header, itself = _header(heads or [last]), _header(path, end=r"[].]")
         key = re.compile(rf"\s*(?={_spelt(last)}\s*[=.])")
         inside = not heads
         for number, line in enumerate(self._lines, 1):
@@ -194,11 +198,11 @@ class _Source:
                 inside = True
             elif inside and (found := key.match(line)):
                 return number, found.end() + 1
-        return 1, 1
+        return self._place(heads) if heads else (1, 1)
 
 
-def _header(path: Sequence[str]) -> re.Pattern[str]:
-    return re.compile(r"\s*\[" + r"\s*\.\s*".join(map(_spelt, path)) + r"\s*\]")
+def _header(path: Sequence[str], end: str = r"\]") -> re.Pattern[str]:
+    return re.compile(r"\s*\[\s*" + r"\s*\.\s*".join(map(_spelt, path)) + rf"\s*{end}")
 
 
 def _read(path: str) -> _Source:

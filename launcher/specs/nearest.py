@@ -13,15 +13,14 @@ _LEAST_PART = 3
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that takes the fewest slips to come to `name`, None when none is near.
 
-    One slip in two or three letters is near, two in six, and so on. So is a name that `name` begins or that begins it, or that has it as a
+    One slip in two letters is near, two in five, three in eight. So is a name that `name` begins or that begins it, or that has it as a
     part: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
     """
     word = _plain(name)
     found: list[tuple[bool, int, int, str]] = []
     for position, candidate in enumerate(known):
         plain = _plain(candidate)
-        longest = max(len(word), len(plain))
-        allowed = max(longest // 3, 1 if longest > 1 else 0)
+        allowed = (max(len(word), len(plain)) + 1) // 3
         gap = abs(len(word) - len(plain))
         if gap <= allowed and (slips := distance(word, plain)) <= allowed:
             found.append((False, slips, position, candidate))

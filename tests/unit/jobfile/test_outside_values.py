@@ -121,9 +121,17 @@ def test_a_projects_target_is_for_the_files_that_have_targets(tmp_path: Path) ->
     ("config", "expected"),
     [
         ('projct = "a"\n', "1:1 unknown-field `projct` is not a field of launcher.toml"),
+        ('[component."utils.echo"]\n', "1:2 unknown-field `component` is not a field of launcher.toml"),
+        ("[cli.rnu]\n", "1:6 unknown-field `cli.rnu` is no table of this file"),
+        ('[cli.run]\nsheduler = "a"\n', "2:1 unknown-field `cli.run` has no `sheduler`"),
+        ('[components."utils.ecko"]\n', "1:13 unknown-variant there is no component `utils.ecko`"),
+        (
+            '[components."utils.echo"]\nmesg = "x"\n',
+            "2:1 unknown-field component `utils.echo` has no argument `mesg`",
+        ),
         ('project = "A B"\n', "1:11 invalid-name `A B` cannot name a project"),
         ("target = 3\n", "1:10 wrong-type `target` must be text, not the number 3"),
-        ("schedulers = 3\n", "1:1 wrong-type `schedulers` must be a table, not the number 3"),
+        ("schedulers = 3\n", "1:1 wrong-type `schedulers` must hold tables"),
         ("[schedulers.local_cwt]\n", "1:13 unknown-variant there is no scheduler `local_cwt`"),
         (
             "[schedulers.local_cwd]\ngrase_s = 3\n",
@@ -145,6 +153,11 @@ def test_what_is_wrong_in_launcher_toml_is_shown_there_once(
 ) -> None:
     (tmp_path / "b.launcher.yaml").write_text(HEAD.replace("job", "b") + ROLES)
     assert configured(tmp_path, config) == [expected]
+
+
+def test_what_launcher_run_takes_from_launcher_toml_is_no_mistake(tmp_path: Path) -> None:
+    tables = '[components."utils.echo"]\nmsg = "x"\n[components."./train.py:train"]\nlr = 1\n'
+    assert configured(tmp_path, tables + '[cli.run]\nscheduler = "local_dir"\n') == []
 
 
 def test_notes_in_launcher_toml_are_free(tmp_path: Path) -> None:

@@ -92,8 +92,42 @@ def test_an_unknown_prefix_is_refused_with_the_nearest(project: Path) -> None:
 
 
 def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> None:
-    write(project, '[components.c]\non = true\nnames = ["a", "b"]\nenv = {A = "b", C = 1}\nn = 3\n')
-    assert config.component_defaults() == {"c": {"on": "true", "names": "a,b", "env": "A=b,C=1", "n": "3"}}
+    values = 'debug = true\nmounts = ["a", "b"]\nenv = {A = "b", C = 1}\ncpu = 3\n'
+    write(project, f'[components."dist.ddp"]\n{values}')
+    texts = {"debug": "true", "mounts": "a,b", "env": "A=b,C=1", "cpu": "3"}
+    assert config.component_defaults() == {"dist.ddp": texts}
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what", "hint"),
+    [
+        ('[components."utils.echo"]\nmesg = "x"\n', ":2:1:", "`utils.echo` has no argument `mesg`", "`msg`"),
+        (
+            'components = {"utils.echo" = {mesg = "x"}}\n',
+            ":1:1:",
+            "`utils.echo` has no argument `mesg`",
+            "`msg`",
+        ),
+        (
+            '\n[components."utils.ecko"]\nmsg = "x"\n',
+            ":2:1:",
+            "there is no component `utils.ecko`",
+            "`utils.echo`",
+        ),
+        ('\n[component."utils.echo"]\nmsg = "x"\n', ":2:1:", "`component` is not a field", "`components`"),
+        ("[components]\nn = 1\n", ":2:1:", "`components.n` must be a table", "[components.n]"),
+        ("[schedulers.local_dokcer]\n", ":1:1:", "no scheduler `local_dokcer`", "`local_docker`"),
+    ],
+)
+def test_defaults_that_nobody_would_read_are_refused(
+    project: Path, text: str, where: str, what: str, hint: str
+) -> None:
+    path = write(project, text)
+    with pytest.raises(config.ConfigError) as error:
+        config.component_defaults()
+    assert f"{path}{where} " in str(error.value)
+    assert what in str(error.value)
+    assert hint in (error.value.hint or "")
 
 
 @pytest.mark.parametrize(

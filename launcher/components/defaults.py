@@ -1,0 +1,53 @@
+"""Tables `[components."NAME"]` of a launcher.toml, against the components there are. Imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
+from launcher.components.finder import get_component, get_components
+from launcher.components.source import read_component_file
+from launcher.specs.projectfile import Fault
+
+
+def faults(tables: Mapping[str, Any]) -> Iterator[Fault]:
+    """Tables of components that there are not, and arguments that a component does not have.
+
+    A component of a file is left to its call: which file a relative path means, only `launcher run` knows.
+    """
+    for name, table in tables.items():
+        if isinstance(table, dict) and ":" not in name:
+            yield from _of_component(name, table)
+
+
+def _of_component(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
+    path = ("components", name)
+    try:
+        component = get_component(name)
+    except ComponentValidationException as error:
+        yield Fault(path, "invalid-value", f"`{name}` is no component: {error}")
+        return
+    except ComponentNotFoundException:
+        yield Fault(path, "unknown-variant", f"there is no component `{name}`", tuple(get_components()))
+        return
+    if component.name != name:
+        message = f"component `{component.name}` stands here by another name, and nobody looks it up by that"
+        yield Fault(path, "unknown-variant", message, (component.name,))
+        return
+    known = argument_names(component)
+    for key in table:
+        if known is not None and key not in known:
+            message = f"component `{name}` has no argument `{key}`"
+            yield Fault((*path, key), "unknown-field", message, known)
+
+
+def argument_names(component: Component) -> tuple[str, ...] | None:
+    """The arguments as the source has them; None where a decorator may have changed them."""
+    function = read_component_file(component.path).functions[component.fn_name]
+    if function.decorator_list:
+        return None
+    declared = function.args
+    named = [*declared.posonlyargs, *declared.args, *declared.kwonlyargs]
+    rest = [declared.vararg] if declared.vararg else []
+    return tuple(argument.arg for argument in (*named, *rest))

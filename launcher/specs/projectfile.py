@@ -1,0 +1,75 @@
+"""What a launcher.toml may hold, for both who read it: job files of its project, and `launcher run`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from typing import Any
+
+PROJECT_FILE = "launcher.toml"
+TABLES = ("schedulers", "components", "cli")
+"""What `launcher run` takes its defaults from; of these, job files take `schedulers`."""
+
+FIELDS = ("project", "target", "lifecycle", *TABLES)
+COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
+"""Command → what its table `[cli.COMMAND]` may hold."""
+
+
+class Fault(NamedTuple):
+    """What is wrong, and where.
+
+    Attributes:
+        path: the keys to it, such as ("cli", "run", "sheduler").
+        code: of a diagnostic.
+        known: what may stand there instead of the last key.
+        remedy: how it is written right; "" where `known` says it.
+    """
+
+    path: tuple[str, ...]
+    code: str
+    message: str
+    known: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+def faults(value: Mapping[str, Any], schedulers: Collection[str] | None = None) -> Iterator[Fault]:
+    """What stands in the file `value` under names that nobody reads, or is no table where one belongs.
+
+    Args:
+        schedulers: the names there are; None where nobody knows them.
+    """
+    for key in value:
+        if key not in FIELDS and not key.startswith("x-"):
+            yield Fault((key,), "unknown-field", f"`{key}` is not a field of {PROJECT_FILE}", FIELDS)
+    for section in TABLES:
+        yield from _of_section(section, value.get(section, {}), schedulers)
+
+
+def _of_section(section: str, tables: Any, schedulers: Collection[str] | None) -> Iterator[Fault]:
+    if not isinstance(tables, dict):
+        message = f"`{section}` must hold tables"
+        yield Fault((section,), "wrong-type", message, remedy=f"write [{section}.NAME]")
+        return
+    for name, table in tables.items():
+        path = (section, name)
+        if not isinstance(table, dict):
+            shown = name if name.replace("_", "").replace("-", "").isalnum() else f'"{name}"'
+            message = f"`{section}.{name}` must be a table"
+            yield Fault(path, "wrong-type", message, remedy=f"write [{section}.{shown}]")
+        elif section == "cli":
+            yield from _of_command(name, table)
+        elif section == "schedulers" and schedulers is not None and name not in schedulers:
+            yield Fault(path, "unknown-variant", f"there is no scheduler `{name}`", tuple(schedulers))
+
+
+def _of_command(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
+    if name not in COMMANDS:
+        yield Fault(("cli", name), "unknown-field", f"`cli.{name}` is no table of this file", tuple(COMMANDS))
+        return
+    for key in table:
+        if key not in COMMANDS[name]:
+            message = f"`cli.{name}` has no `{key}`"
+            yield Fault(("cli", name, key), "unknown-field", message, COMMANDS[name])
