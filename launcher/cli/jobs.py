@@ -58,7 +58,8 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
     from launcher.cli.run_options import RunOptions
     from launcher.jobfile import Environment, compile_files
 
-    environment = Environment(schedulers=RunOptions())
+    schedulers = RunOptions()
+    environment = Environment(schedulers=schedulers, rules=schedulers.problems)
     return compile_files(
         list(files) or ["."],
         variables=dict(args.var),

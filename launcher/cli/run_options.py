@@ -1,14 +1,18 @@
-"""The run options of every scheduler, made on demand, for those who must not import schedulers."""
+"""What every scheduler takes and refuses, asked on demand, for those who must not import schedulers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from launcher.schedulers.registry import get_scheduler_factories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.specs import runopts
+    from typing import Any
+
+    from launcher.schedulers.api import Scheduler
+    from launcher.specs import AppDef, runopts
+    from launcher.specs.check import Problem
 
 
 class RunOptions(Mapping[str, "Callable[[], runopts]"]):
@@ -16,14 +20,15 @@ class RunOptions(Mapping[str, "Callable[[], runopts]"]):
 
     def __init__(self) -> None:
         self._factories = get_scheduler_factories()
+        self._schedulers: dict[str, Scheduler[Any]] = {}
         self._made: dict[str, runopts] = {}
 
     def __getitem__(self, name: str) -> Callable[[], runopts]:
-        factory = self._factories[name]
+        self._factories[name]  # a KeyError comes here, not when the options are asked for
 
         def options() -> runopts:
             if name not in self._made:
-                self._made[name] = factory("launcher").run_opts()
+                self._made[name] = self._scheduler(name).run_opts()
             return self._made[name]
 
         return options
@@ -36,3 +41,20 @@ class RunOptions(Mapping[str, "Callable[[], runopts]"]):
 
     def __len__(self) -> int:
         return len(self._factories)
+
+    def problems(
+        self, name: str, app: AppDef, cfg: Mapping[str, Any], has_workspace: bool
+    ) -> Iterable[Problem]:
+        """What the scheduler of that name refuses of an app. See `Scheduler.app_problems`."""
+        from dataclasses import replace
+
+        scheduler = self._scheduler(name)
+        if has_workspace and scheduler.builds_workspaces:
+            # The image that is built; its Dockerfile may name another one to go on than the role's.
+            app = replace(app, roles=[replace(role, image=role.image or "workspace") for role in app.roles])
+        return scheduler.app_problems(app, cfg)
+
+    def _scheduler(self, name: str) -> Scheduler[Any]:
+        if name not in self._schedulers:
+            self._schedulers[name] = self._factories[name]("launcher")
+        return self._schedulers[name]

@@ -17,6 +17,7 @@ from launcher.jobfile.model import (
 )
 from launcher.jobfile.names import listing, suggest
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
+from launcher.specs.check import Problem
 from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
 
 # What `specs.check` calls it → what diagnostics call it.
@@ -37,10 +38,15 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     for found in check_app(app):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
             continue  # a placeholder takes part in it, or what it says was said already
-        code = "constraint" if found.path[-1:] == ("min_replicas",) else _CODES.get(found.code, found.code)
+        code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
         at_key = found.code in ("missing-field", "unusable-name", "duplicate-role")
         problems.add(found.path, code, found.message, at="key" if at_key else "value")
     return app
+
+
+def code_of(problem: Problem) -> str:
+    """What diagnostics call a problem of an app."""
+    return _CODES.get(problem.code, problem.code)
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:

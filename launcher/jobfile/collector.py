@@ -74,7 +74,7 @@ class Collector:
 
     def holds_broken(self, path: Path) -> bool:
         """Something inside the value at `path` was reported already."""
-        return any(known[: len(path)] == path for known in self.broken)
+        return path in self.broken or any(known[: len(path)] == path for known in self.broken)
 
     def is_assumed(self, path: Path) -> bool:
         """A placeholder stands at `path`, or around it."""

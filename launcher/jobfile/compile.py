@@ -16,6 +16,7 @@ from launcher.jobfile.one_job import Work
 from launcher.jobfile.options import Schedulers
 from launcher.jobfile.parse import parse
 from launcher.jobfile.project import Homes
+from launcher.jobfile.rules import Rules
 from launcher.jobfile.source import Source, read_source, source_of
 from launcher.jobfile.trace import Trace
 from launcher.jobfile.var_file import VarFiles, read_var_files
@@ -29,11 +30,13 @@ class Environment:
 
     Attributes:
         schedulers: name → its run options. None: nobody knows them here, `cfg` is checked when planning.
+        rules: what else a scheduler refuses. None: nobody knows it here, the plan will tell.
         cwd: where relative paths begin; "" is the current directory.
         environ: for variables with `from_env`; None is the process environment.
     """
 
     schedulers: Schedulers | None = None
+    rules: Rules | None = None
     cwd: str = ""
     environ: Mapping[str, str] | None = None
 
@@ -93,7 +96,7 @@ def compile_files(
         home = homes.of(os.path.dirname(path))
         if home.problems:
             seen.setdefault(home.problems[0].file, list(home.problems))
-        return Work(path, inputs, target, environment.schedulers, home, folders)
+        return Work(path, inputs, target, environment.schedulers, home, folders, environment.rules)
 
     results = [_compile_file(found, work) for found in files]
     strangers = _undeclared(inputs.given, values, results, paths)

@@ -21,6 +21,7 @@ from launcher.jobfile.options import Schedulers, check_options
 from launcher.jobfile.places import JOB, JOB_FIELDS
 from launcher.jobfile.project import Home
 from launcher.jobfile.references import References
+from launcher.jobfile.rules import Rules, check_rules
 from launcher.jobfile.sound import sound_part
 from launcher.jobfile.variables import Inputs, Value
 from launcher.jobfile.wording import report
@@ -37,6 +38,7 @@ class Work:
         target: the one asked for; None where nobody asked.
         home: what it has in common with the files around it.
         folders: hashes what the file declares as inputs.
+        rules: what a scheduler refuses; None where nobody knows it.
     """
 
     path: str
@@ -45,6 +47,7 @@ class Work:
     schedulers: Schedulers | None
     home: Home
     folders: Folders = field(default_factory=Folders)
+    rules: Rules | None = None
 
     @property
     def directory(self) -> str:
@@ -121,6 +124,8 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         else build_component(job, name, work.directory, problems)
     )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
+    if work.schedulers is not None and job.scheduler in work.schedulers:
+        check_rules(job, app, cfg, work.rules, work.directory, problems)
     lifecycle = with_project(job.lifecycle, home.config.lifecycle)
     return Launch(
         key=JobKey(job.project or home.project, target, name),

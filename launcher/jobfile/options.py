@@ -63,7 +63,7 @@ def check_options(
 def check_option(
     scheduler: str, key: str, value: Any, opts: runopts, problems: Collector, path: Path
 ) -> bool:
-    """False for an option that the scheduler does not have, or of another type; it is noted."""
+    """False for an option that the scheduler does not have or a value it does not take; it is noted."""
     opt = opts.get(key)
     if opt is None:
         known = [name for name, _ in opts]
@@ -80,7 +80,13 @@ def check_option(
         message = f"option `{key}` must be {wanted}, not {'of other values' if is_mixed else got(value)}"
         problems.add(path, "wrong-type", message, hint=opt.help)
         return False
-    return True
+    # A folder of the job file will stand there in the run.
+    fault = opt.fault(value.replace("$<job.dir>", "/job") if isinstance(value, str) else value)
+    if value is None or fault is None or problems.is_assumed(path):
+        return True
+    message = f"option `{key}` must be {fault.wanted}, not {got(value)}"
+    problems.add(path, fault.code, message, label=suggest(str(value), opt.choices), hint=opt.help)
+    return False
 
 
 def _check_timeout(

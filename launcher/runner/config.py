@@ -237,6 +237,9 @@ def _check(source: _Source, scheduler: str, key: str, value: Any, opts: runopts)
     if not opts.is_type(value, option.opt_type):
         want = get_type_name(option.opt_type)
         raise source.error(path, f"`{key}` must be {want}, not {type(value).__name__}", hint=option.help)
+    fault = option.fault(value)
+    if fault is not None:
+        raise source.error(path, f"`{key}` must be {fault.wanted}, not {value!r}", hint=option.help)
 
 
 def _of_project() -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import Stream as Stream
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
+    from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo as AppDryRunInfo
     from launcher.specs.runopts import runopts
 
@@ -108,6 +109,14 @@ class Scheduler(ABC, Generic[T]):
                     f"role `{role.name}` of app `{app.name}` has no resource",
                     hint=f"{scheduler} needs to know what a replica takes; give the role a resource",
                 )
+
+    def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
+        """What this scheduler would refuse of an app that has the right shape, each with its place.
+
+        For whoever can point at the place: `launcher validate` asks it of job files. Asks no engine. Paths
+        begin with `roles` or, for a run option, with `cfg`.
+        """
+        return ()
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
         """`app` as it runs with the workspace in its images. A new value; nothing is built."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from launcher.errors import SchedulerError
 from launcher.specs.check import Problem, check_app
-from launcher.specs.runopts import InvalidRunConfigException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from launcher.specs.app import AppDef, CfgVal
+    from launcher.specs.app import AppDef
+    from launcher.specs.runopts import runopts
 
 
 class InvalidAppException(SchedulerError, ValueError):
@@ -30,14 +30,17 @@ def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | Non
         raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
 
 
-def check_times(cfg: Mapping[str, CfgVal]) -> None:
-    """Raises InvalidRunConfigException for a timeout or a grace out of range."""
-    timeout_s = cfg.get("timeout_s")
-    if isinstance(timeout_s, int) and timeout_s < 1:
-        raise InvalidRunConfigException("timeout_s must be 1 or more (seconds)", "timeout_s", cfg)
-    grace_s = cfg.get("grace_s")
-    if isinstance(grace_s, (int, float)) and grace_s < 0:
-        raise InvalidRunConfigException("grace_s must be 0 or more (seconds)", "grace_s", cfg)
+def add_times(opts: runopts, grace_s: float) -> None:
+    """The options `timeout_s` and `grace_s`, of all schedulers that can keep them."""
+    opts.add(
+        "timeout_s",
+        int,
+        "seconds after which the whole app is stopped and has failed; no limit if not given",
+        minimum=1,
+    )
+    opts.add(
+        "grace_s", float, "seconds from TERM to KILL when the app is stopped", default=grace_s, minimum=0
+    )
 
 
 _SET_FOR_ALL = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH")

@@ -13,16 +13,19 @@ _LEAST_PART = 3
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that takes the fewest slips to come to `name`, None when none is near.
 
-    One slip in two letters is near, two in five, three in eight. So is a name that `name` begins or that begins it, or that has it as a
-    part: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
+    One slip in two letters is near, two in five, three in eight. So is a name that `name` begins or that
+    begins it, or that has it as a part: `echo` in `utils.echo`. Letter case and `-` for `_` are no slips.
     """
     word = _plain(name)
+    letters = set(word)
     found: list[tuple[bool, int, int, str]] = []
     for position, candidate in enumerate(known):
         plain = _plain(candidate)
         allowed = (max(len(word), len(plain)) + 1) // 3
         gap = abs(len(word) - len(plain))
-        if gap <= allowed and (slips := distance(word, plain)) <= allowed:
+        # Most names are told apart by their length or letters; a file may have thousands of unknown ones.
+        is_near = gap <= allowed and len(letters - set(plain)) <= allowed
+        if is_near and (slips := distance(word, plain)) <= allowed:
             found.append((False, slips, position, candidate))
         elif _is_part(word, plain):
             found.append((True, gap, position, candidate))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 
 if TYPE_CHECKING:
     from launcher.specs.app import CfgVal
@@ -15,14 +16,45 @@ _BOOLEANS = {
 }
 
 
+class OptionFault(NamedTuple):
+    """Attributes:
+    code: of a diagnostic.
+    wanted: what the value should be.
+    """
+
+    code: str
+    wanted: str
+
+
 @dataclass
 class runopt:
-    """One option: default, type (`str`, `int`, `float`, `bool`, `list[str]`, `dict[str, str]`) and help."""
+    """One option: default, type (`str`, `int`, `float`, `bool`, `list[str]`, `dict[str, str]`) and help.
+
+    Attributes:
+        choices: the texts that are allowed; all where there are none.
+        minimum: of a number.
+        pattern: what a text must match as a whole, a regular expression.
+        wants: the pattern in words: "a size such as 100m".
+    """
 
     default: CfgVal
     opt_type: Any
     is_required: bool
     help: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    pattern: str = ""
+    wants: str = ""
+
+    def fault(self, value: CfgVal) -> OptionFault | None:
+        """What is wrong with a value of the right type; None when nothing is."""
+        if self.choices and value not in self.choices:
+            return OptionFault("unknown-variant", f"one of {', '.join(self.choices)}")
+        if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
+            return OptionFault("out-of-range", f"{self.minimum:g} or more")
+        if self.pattern and isinstance(value, str) and not re.fullmatch(self.pattern, value):
+            return OptionFault("invalid-value", self.wants)
+        return None
 
     @property
     def is_type_list_of_str(self) -> bool:

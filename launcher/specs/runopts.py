@@ -56,9 +56,19 @@ class runopts:
         return isinstance(origin, type) and isinstance(obj, origin)
 
     def add(
-        self, cfg_key: str, type_: Any, help: str, default: CfgVal = None, required: bool = False
+        self,
+        cfg_key: str,
+        type_: Any,
+        help: str,
+        default: CfgVal = None,
+        required: bool = False,
+        *,
+        choices: tuple[str, ...] = (),
+        minimum: float | None = None,
+        pattern: str = "",
+        wants: str = "",
     ) -> None:
-        """Add an option, or replace the one of that name.
+        """Add an option, or replace the one of that name. What its values must be: see `runopt`.
 
         Raises ValueError for a required option with a default, TypeError for a default of another type.
         """
@@ -68,7 +78,7 @@ class runopts:
             raise TypeError(
                 f"option `{cfg_key}` is of type {get_type_name(type_)}, its default is {default!r}"
             )
-        self._opts[cfg_key] = runopt(default, type_, required, help)
+        self._opts[cfg_key] = runopt(default, type_, required, help, choices, minimum, pattern, wants)
 
     def get(self, name: str) -> runopt | None:
         """The option of that name; None when there is none."""
@@ -81,7 +91,8 @@ class runopts:
     def resolve(self, cfg: Mapping[str, Any]) -> dict[str, CfgVal]:
         """A copy of `cfg` with the defaults filled in. None means "the default".
 
-        Raises InvalidRunConfigException for an unknown option, a missing required one, a wrong type.
+        Raises InvalidRunConfigException for an unknown option, a missing required one, a wrong type, and a
+        value that the option does not take.
         """
         for key in cfg:
             self._known(key, cfg)
@@ -97,8 +108,23 @@ class runopts:
             return opt.default
         if not self.is_type(value, opt.opt_type):
             raise self._wrong_type(key, opt, value, cfg)
+        self._check(key, opt, value)
         # One value, one digest: 10 and 10.0 are the same number of seconds.
         return float(value) if opt.opt_type is float and isinstance(value, int) else value
+
+    def check_values(self, cfg: Mapping[str, Any]) -> None:
+        """Raises InvalidRunConfigException for a value that its option does not take; types pass."""
+        for key, opt in self:
+            if cfg.get(key) is not None:
+                self._check(key, opt, cfg[key])
+
+    @staticmethod
+    def _check(key: str, opt: runopt, value: CfgVal) -> None:
+        fault = opt.fault(value)
+        if fault is not None:
+            hint = did_you_mean(str(value), opt.choices) if opt.choices else opt.help
+            text = f"{key} must be {fault.wanted}, got {value!r}"
+            raise InvalidRunConfigException(text, key, {key: value}, hint=hint)
 
     def cfg_from_str(self, cfg_str: str | None) -> dict[str, CfgVal]:
         """Read "key=value,key=value" by the options' types. No defaults are filled in.

@@ -67,6 +67,17 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "targets/option-of-the-other-scheduler.launcher.yaml",
         "targets/unknown-scheduler.launcher.yaml",
     ),
+    "what a scheduler takes and refuses": (
+        "schedulers/component-makes-no-image.launcher.yaml",
+        "schedulers/docker-amounts-and-mounts.launcher.yaml",
+        "schedulers/docker-fixed-port-of-two-replicas.launcher.yaml",
+        "schedulers/docker-image-with-a-blank.launcher.yaml",
+        "schedulers/docker-options-out-of-range.launcher.yaml",
+        "schedulers/docker-without-image.launcher.yaml",
+        "schedulers/local-secret-path.launcher.yaml",
+        "schedulers/local-timeout-below-one.launcher.yaml",
+        "schedulers/only-in-a-target.launcher.yaml",
+    ),
     "which components there are, their arguments, and what they make of them": (
         "components/argument-missing.launcher.yaml",
         "components/arguments.launcher.yaml",

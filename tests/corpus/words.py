@@ -45,7 +45,7 @@ def name_of(path: Path) -> str:
 
 def compiled(path: Path, *, placeholders: bool = True) -> Compiled:
     """A file as `launcher validate` compiles it."""
-    environment = Environment(schedulers=SCHEDULERS, cwd=str(FOLDER), environ={})
+    environment = Environment(schedulers=SCHEDULERS, rules=SCHEDULERS.problems, cwd=str(FOLDER), environ={})
     return compile_files([name_of(path)], environment=environment, placeholders=placeholders)
 
 
@@ -53,7 +53,7 @@ def jobs_of(path: Path, source: Source) -> Sequence[Launch]:
     """The jobs of a text that must be right, as if it were the file at `path`."""
     home = Homes(str(FOLDER), is_asked=False, schedulers=SCHEDULERS).of(str(path.parent))
     inputs = Inputs({}, {}, placeholders=True)
-    work = Work(str(path), inputs, None, SCHEDULERS, home, Folders(False))
+    work = Work(str(path), inputs, None, SCHEDULERS, home, Folders(False), SCHEDULERS.problems)
     result = compile_document(parse(source), work)
     assert not [each for each in result.problems if each.severity == "error"], result.problems
     return result.launches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.schedulers.checks import add_times
 from launcher.schedulers.docker.names import NETWORK
 from launcher.specs.runopts import runopts
 
@@ -32,6 +33,8 @@ def _of_containers(opts: runopts) -> None:
         f"network of the containers: `{NETWORK}` is made when it is missing and resolves their names;"
         " or one that exists, or host, or none",
         default=NETWORK,
+        pattern=r"[A-Za-z0-9][A-Za-z0-9_.:-]*",
+        wants="the name of a network",
     )
     opts.add(
         "ports",
@@ -39,13 +42,22 @@ def _of_containers(opts: runopts) -> None:
         "how port_map is published on 127.0.0.1: ephemeral (the engine picks the port), fixed (the same"
         " number; one replica only) or none",
         default="ephemeral",
+        choices=PORT_POLICIES,
     )
-    opts.add("user", str, "user that runs the commands, as name or uid[:gid]; the image's if not given")
+    opts.add(
+        "user",
+        str,
+        "user that runs the commands, as name or uid[:gid]; the image's if not given",
+        pattern=r"[^\s\0]+",
+        wants="a name or uid, with :group or :gid if need be",
+    )
     opts.add(
         "workdir",
         str,
         "folder in the container that commands run in, and that the files of a workspace go into; the"
         " image's if not given",
+        pattern=r"/[^\0]*",
+        wants="an absolute path in the container",
     )
     opts.add(
         "override_entrypoint",
@@ -57,15 +69,31 @@ def _of_containers(opts: runopts) -> None:
 
 
 def _of_images(opts: runopts) -> None:
-    opts.add("image_pull", str, "when images are pulled: missing, always or never", default="missing")
-    opts.add("image_repo", str, "repository that images built from a workspace are named after and pushed to")
+    opts.add(
+        "image_pull",
+        str,
+        "when images are pulled: missing, always or never",
+        default="missing",
+        choices=PULL_POLICIES,
+    )
+    opts.add(
+        "image_repo",
+        str,
+        "repository that images built from a workspace are named after and pushed to",
+        pattern=r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*",
+        wants="a repository such as ghcr.io/team/app, without a tag",
+    )
     opts.add("quiet", bool, "say nothing of pulling, building and pushing", default=False)
 
 
 def _of_logs_and_time(opts: runopts) -> None:
-    opts.add("log_max_size", str, "size of a replica's log file before a new one is begun", default="100m")
-    opts.add("log_max_files", int, "log files kept per replica; older output is gone", default=5)
     opts.add(
-        "timeout_s", int, "seconds after which the whole app is stopped and has failed; no limit if not given"
+        "log_max_size",
+        str,
+        "size of a replica's log file before a new one is begun",
+        default="100m",
+        pattern=r"[1-9][0-9]*[bkmgBKMG]?",
+        wants="a size such as 100m or 1g",
     )
-    opts.add("grace_s", float, "seconds from TERM to KILL when the app is stopped", default=DEFAULT_GRACE_S)
+    opts.add("log_max_files", int, "log files kept per replica; older output is gone", default=5, minimum=1)
+    add_times(opts, DEFAULT_GRACE_S)

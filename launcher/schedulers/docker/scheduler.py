@@ -14,7 +14,7 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.bound import BoundWorkspace
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.staged import Finished
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
+    from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
@@ -92,6 +93,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
         """Containers need no resource."""
+
+    def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
+        from launcher.schedulers.docker.request.rules import problems
+
+        return problems(app, cfg)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.docker.request.derive import build_request

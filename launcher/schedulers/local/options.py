@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.schedulers.checks import add_times
 from launcher.schedulers.local.popen import DEFAULT_GRACE_S
 from launcher.specs.runopts import runopts
 
@@ -23,8 +24,5 @@ def options(backend: str) -> runopts:
     )
     if backend != "local_dir":
         opts.add("cwd", str, "folder the replicas run in; the current one unless a job file says")
-    opts.add(
-        "timeout_s", int, "seconds after which the whole app is stopped and has failed; no limit if not given"
-    )
-    opts.add("grace_s", float, "seconds from TERM to KILL when the app is stopped", default=DEFAULT_GRACE_S)
+    add_times(opts, DEFAULT_GRACE_S)
     return opts

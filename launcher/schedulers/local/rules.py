@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.schedulers.checks import check_runnable, check_times, overridden
+from launcher.schedulers.checks import check_runnable, overridden
+from launcher.schedulers.local.options import options
 from launcher.specs.check import Problem
 from launcher.specs.secret import Secret
 
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
-    check_runnable(app, _secret_paths)
-    check_times(cfg)
+    options("local_cwd").check_values(cfg)
+    check_runnable(app, problems)
 
 
-def _secret_paths(app: AppDef) -> list[Problem]:
+def problems(app: AppDef) -> list[Problem]:
     """PATH is composed when replicas are spawned, and shown when an executable is not found in it."""
     return [
         Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")

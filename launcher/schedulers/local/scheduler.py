@@ -15,7 +15,7 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.local.appview import AppView
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.staged import Finished
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
+    from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
@@ -84,6 +85,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
         """Local processes need no resource."""
+
+    def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
+        from launcher.schedulers.local.rules import problems
+
+        return problems(app)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
         from launcher.specs.dryrun import AppDryRunInfo

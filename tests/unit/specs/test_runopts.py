@@ -251,3 +251,22 @@ def test_sections_without_options_are_left_out():
     made = runopts()
     made.add("a", type_=str, help="x")
     assert "required arguments" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("rule", "right", "wrong", "wanted"),
+    [
+        ({"choices": ("fixed", "none")}, "none", "nine", "one of fixed, none"),
+        ({"pattern": "[0-9]+m", "wants": "a size such as 10m"}, "10m", "10m!", "a size such as 10m"),
+        ({"minimum": 1}, 1, 0, "1 or more"),
+    ],
+)
+def test_an_option_says_what_its_values_must_be(rule, right, wrong, wanted):
+    opts = runopts()
+    opts.add("x", type(right), "help", **rule)
+    opts.check_values({"x": right})
+    assert opts.resolve({"x": right}) == {"x": right}
+    for refusing in (opts.resolve, opts.check_values):
+        with pytest.raises(InvalidRunConfigException, match=wanted) as error:
+            refusing({"x": wrong})
+        assert error.value.cfg_key == "x"

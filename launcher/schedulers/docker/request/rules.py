@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-from launcher.schedulers.checks import check_runnable, check_times, overridden
+from launcher.schedulers.checks import check_runnable, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
-from launcher.schedulers.docker.options import PORT_POLICIES, PULL_POLICIES
+from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.request.resources import LEAST_CPU, LEAST_MEMORY_MB
 from launcher.specs.check import Problem
 from launcher.specs.macros import SYMBOLIC_APP_ID
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException
-from launcher.specs.text import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,63 +19,42 @@ if TYPE_CHECKING:
 
     from launcher.specs.app import AppDef, CfgVal, Role
 
-_SIZE = re.compile(r"[1-9][0-9]*[bkmg]?", re.IGNORECASE)
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
-_REPOSITORY = re.compile(r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
-    check_options(cfg)
-    check_runnable(app, lambda app: [*_problems(app), *_fixed_ports(app, cfg)])
+    options().check_values(cfg)
+    for problem in _of_env(cfg.get("env")):
+        raise InvalidRunConfigException(f"env: {problem.message}", "env", {"env": problem.path[-1]})
+    check_runnable(app, lambda app: [*problems(app, cfg)])
 
 
-def check_options(cfg: Mapping[str, CfgVal]) -> None:
-    check_times(cfg)
-    _one_of("image_pull", PULL_POLICIES, cfg)
-    _one_of("ports", PORT_POLICIES, cfg)
-    _matches("log_max_size", _SIZE, "a size such as 100m or 1g", cfg)
-    _matches("image_repo", _REPOSITORY, "a repository such as ghcr.io/team/app, without a tag", cfg)
-    _matches("workdir", re.compile(r"/[^\0]*"), "an absolute path in the container", cfg)
-    _matches("user", re.compile(r"[^\s\0]+"), "a name or uid, with :group or :gid if need be", cfg)
-    _matches("network", re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*"), "the name of a network", cfg)
-    files = cfg.get("log_max_files")
-    if isinstance(files, int) and files < 1:
-        raise InvalidRunConfigException("log_max_files must be 1 or more", "log_max_files", cfg)
-    _check_env(cfg.get("env"))
+def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    """What of an app and its options cannot run in containers. Options begin their path with `cfg`."""
+    yield from _of_env(cfg.get("env"))
+    for role in app.roles:
+        yield from _of_role(role)
+    yield from _fixed_ports(app, cfg)
 
 
-def _check_env(env: CfgVal) -> None:
+def _of_env(env: CfgVal) -> Iterator[Problem]:
     for name, value in env.items() if isinstance(env, dict) else ():
         if not name or "=" in name or "\0" in name + value:
-            text = f"env: {name!r} cannot be an environment variable"
-            raise InvalidRunConfigException(text, "env", {"env": name})
+            message = f"{name!r} cannot be an environment variable"
+            yield Problem(("cfg", "env", name), "unusable-name", message)
 
 
-def _one_of(name: str, known: tuple[str, ...], cfg: Mapping[str, CfgVal]) -> None:
-    value = cfg.get(name)
-    if value is not None and value not in known:
-        text = f"{name} is one of {', '.join(known)}, got {value!r}"
-        raise InvalidRunConfigException(text, name, {name: value}, hint=did_you_mean(str(value), known))
-
-
-def _matches(name: str, pattern: re.Pattern[str], want: str, cfg: Mapping[str, CfgVal]) -> None:
-    value = cfg.get(name)
-    if value is not None and not pattern.fullmatch(str(value)):
-        raise InvalidRunConfigException(f"{name}: want {want}, got {value!r}", name, {name: value})
-
-
-def _problems(app: AppDef) -> Iterator[Problem]:
-    for role in app.roles:
-        at = ("roles", role.name)
-        if not role.image.strip():
-            yield Problem((*at, "image"), "missing-field", "it names no image, and local_docker runs images")
-        elif any(c.isspace() for c in role.image):
-            yield Problem((*at, "image"), "unusable-text", f"`{role.image}` cannot name an image")
-        yield from _resource_problems(role)
-        for index, mount in enumerate(role.mounts):
-            for message in _mount_problems(mount):
-                yield Problem((*at, "mounts", index), "unusable-path", message)
+def _of_role(role: Role) -> Iterator[Problem]:
+    at = ("roles", role.name)
+    if not role.image.strip():
+        yield Problem((*at, "image"), "missing-field", "it names no image, and local_docker runs images")
+    elif any(c.isspace() for c in role.image):
+        yield Problem((*at, "image"), "unusable-text", f"`{role.image}` cannot name an image")
+    yield from _resource_problems(role)
+    for index, mount in enumerate(role.mounts):
+        for message in _mount_problems(mount):
+            yield Problem((*at, "mounts", index), "unusable-path", message)
 
 
 def _resource_problems(role: Role) -> Iterator[Problem]:
@@ -114,12 +92,12 @@ def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     for role in app.roles:
         if role.port_map and role.num_replicas > 1:
             message = f"ports: fixed is for one replica, and there are {role.num_replicas}: use ephemeral"
-            yield Problem(("roles", role.name, "port_map"), "out-of-range", message)
+            yield Problem(("roles", role.name, "port_map"), "constraint", message)
         for name, port in role.port_map.items():
             first = user_of.setdefault(port, role.name)
             if first != role.name:
                 message = f"ports: fixed, and role `{first}` has port {port} already: use ephemeral"
-                yield Problem(("roles", role.name, "port_map", name), "out-of-range", message)
+                yield Problem(("roles", role.name, "port_map", name), "constraint", message)
 
 
 def shares_host_name(network: str) -> bool:

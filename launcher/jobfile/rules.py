@@ -1,0 +1,73 @@
+"""What the scheduler of a job refuses of its roles: told with the line, before anything is planned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from launcher.jobfile.build import code_of
+from launcher.jobfile.collector import Collector
+from launcher.jobfile.document import Path
+from launcher.jobfile.model import JobFile
+from launcher.jobfile.names import place_name
+from launcher.specs import AppDef, check_app
+from launcher.specs.binding import bind
+from launcher.specs.check import Problem
+from launcher.specs.macros import MacroError
+
+Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Iterable[Problem]]
+"""(scheduler, app with this machine's paths, its options, whether it has a workspace) → what is refused."""
+
+
+def check_rules(
+    job: JobFile,
+    app: AppDef,
+    cfg: Mapping[str, Any],
+    rules: Rules | None,
+    folder: str,
+    problems: Collector,
+) -> None:
+    """Note what the scheduler refuses, beside what every one of them does.
+
+    Args:
+        folder: of the job file.
+    """
+    if rules is None or problems.is_assumed(("scheduler",)):
+        return
+    try:
+        bound = bind(app, directory=folder, home=os.path.expanduser("~"))
+    except MacroError:
+        return  # a text that has no spelling in this folder; whoever submits it says so
+    refused = [*rules(job.scheduler, bound, cfg, job.workspace is not None)]
+    known = {found.path for found in check_app(app)} if refused else set()
+    for found in refused:
+        if found.path in known:
+            continue
+        if job.component is not None and found.path[0] == "roles":
+            where = ".".join(map(str, found.path))
+            message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
+            problems.add(("component",), "invalid-value", message + found.message)
+        elif not _is_open(found, problems):
+            _note(found, problems)
+
+
+def _is_open(found: Problem, problems: Collector) -> bool:
+    """Whether a placeholder takes part in it. What fields do not agree on concerns the whole role."""
+    part = found.path[:2] if found.code == "constraint" else found.path
+    return problems.holds_assumed(part) or problems.holds_broken(found.path)
+
+
+def _note(found: Problem, problems: Collector) -> None:
+    path: Path = found.path
+    at_key = found.code in ("missing-field", "unusable-name")
+    message = found.message
+    if found.code == "missing-field":
+        message = f"{place_name(path[:-1])} has no `{path[-1]}`: {message}"
+    problems.add(
+        path,
+        code_of(found),
+        message,
+        at="key" if at_key else "value",
+        label=f"add `{path[-1]}`" if found.code == "missing-field" else "",
+    )
