@@ -51,7 +51,9 @@ class RunOptions(Mapping[str, "Callable[[], runopts]"]):
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
             # The image that is built; its Dockerfile may name another one to go on than the role's.
-            app = replace(app, roles=[replace(role, image=role.image or "workspace") for role in app.roles])
+            app = replace(
+                app, roles=[replace(role, image=role.image or "workspace:built") for role in app.roles]
+            )
         return scheduler.app_problems(app, cfg)
 
     def _scheduler(self, name: str) -> Scheduler[Any]:

@@ -17,16 +17,40 @@ def is_saved_plan(path: str) -> bool:
 
 
 def read_json(path: str) -> Any:
-    """Raises LauncherError when it cannot be read or is no JSON."""
+    """Raises JobFileError, with a diagnostic, when it cannot be read or is no JSON."""
     import json
 
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except OSError as error:
-        raise LauncherError(f"cannot read {path}: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     except ValueError as error:
-        raise LauncherError(f"{path} is not a saved plan: {error}") from error
+        raise _not_json(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> LauncherError:
+    from launcher.jobfile import job_file_error
+    from launcher.jobfile.source import unreadable
+
+    return job_file_error([unreadable(path, path, error)])
+
+
+def _not_json(path: str, error: ValueError) -> LauncherError:
+    import json
+
+    from launcher.jobfile import Diagnostic, Span, job_file_error
+
+    span, text = None, ""
+    if isinstance(error, json.JSONDecodeError):
+        line, column = error.lineno, error.colno
+        text = error.doc.split("\n")[line - 1]
+        span = Span(line=line, column=column, end_line=line, end_column=column + 1)
+    message = f"the file is no saved plan: it is not JSON ({getattr(error, 'msg', error)})"
+    hint = "`launcher plan --out` writes one; a job file ends in .launcher.yaml or .launcher.toml"
+    return job_file_error(
+        [Diagnostic(file=path, span=span, code="invalid-value", message=message, hint=hint, source_line=text)]
+    )
 
 
 def write_text(path: str, text: str) -> None:
@@ -45,14 +69,14 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_plan(path: str) -> Plan:
-    """Raises PlanFileError when it is no usable plan, LauncherError when it cannot be read."""
+    """Raises PlanFileError when it is no usable plan, JobFileError when it cannot be read."""
     from launcher.plan.codec import loads
 
     try:
         with open(path, "rb") as file:
             return loads(file.read(), name=path)
     except OSError as error:
-        raise LauncherError(f"cannot read {path}: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
 
 
 def document(plan: Plan) -> str:

@@ -83,10 +83,15 @@ def _check_plan(path: str) -> list[Diagnostic]:
     from jsonschema import Draft202012Validator
 
     from launcher.cli.saved import read_json
+    from launcher.errors import JobFileError
     from launcher.jobfile import Diagnostic
     from launcher.plan.codec import plan_schema
 
-    errors = Draft202012Validator(plan_schema()).iter_errors(read_json(path))
+    try:
+        plan = read_json(path)
+    except JobFileError as error:
+        return [*error.diagnostics]
+    errors = Draft202012Validator(plan_schema()).iter_errors(plan)
     return [
         Diagnostic(file=path, span=None, code="invalid-value", message=f"{error.json_path}: {error.message}")
         for error in sorted(errors, key=lambda error: error.json_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
 from launcher.components.finder import get_component, get_components
@@ -35,19 +35,32 @@ def _of_component(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
         message = f"component `{component.name}` stands here by another name, and nobody looks it up by that"
         yield Fault(path, "unknown-variant", message, (component.name,))
         return
-    known = argument_names(component)
+    found = argument_names(component)
+    if found is None:
+        return
+    known = (*found.named, *([found.rest] if found.rest else []))
     for key in table:
-        if known is not None and key not in known:
+        if key not in known:
             message = f"component `{name}` has no argument `{key}`"
             yield Fault((*path, key), "unknown-field", message, known)
 
 
-def argument_names(component: Component) -> tuple[str, ...] | None:
+class ArgumentNames(NamedTuple):
+    """Attributes:
+    named: in their order.
+    rest: the name of `*args`.
+    """
+
+    named: tuple[str, ...]
+    rest: str | None
+
+
+def argument_names(component: Component) -> ArgumentNames | None:
     """The arguments as the source has them; None where a decorator may have changed them."""
     function = read_component_file(component.path).functions[component.fn_name]
     if function.decorator_list:
         return None
     declared = function.args
     named = [*declared.posonlyargs, *declared.args, *declared.kwonlyargs]
-    rest = [declared.vararg] if declared.vararg else []
-    return tuple(argument.arg for argument in (*named, *rest))
+    rest = declared.vararg.arg if declared.vararg else None
+    return ArgumentNames(tuple(argument.arg for argument in named), rest)

@@ -1,7 +1,8 @@
-"""Warnings about a job file without errors: it works, and may not mean what it should."""
+"""Warnings about a job file: it works, and may not mean what it should."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from launcher.jobfile.collector import Collector
 from launcher.jobfile.model import JobFile
 from launcher.specs import find_macros
 from launcher.specs.sensitive import is_sensitive
+from launcher.specs.text import split_command
 
 
 def advise_variables(specs: Iterable[str], value: Any, problems: Collector) -> None:
@@ -32,9 +34,14 @@ def names_in(value: Any) -> Iterator[str]:
             yield from names_in(part)
 
 
-def advise(job: JobFile | None, problems: Collector) -> None:
-    """Note images without a pinned tag, and secrets that are written out."""
+def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
+    """Note images without a pinned tag, secrets that are written out, and commands in the place of programs.
+
+    Args:
+        folder: of the job file.
+    """
     for name, role in job.roles.items() if job is not None else ():
+        _advise_entrypoint(name, role.entrypoint, folder, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
             path = ("roles", name, "image")
@@ -55,3 +62,12 @@ def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, probl
             problems.add(
                 (*path, variable), "secret-literal", message, at="key", hint=hint, severity="warning"
             )
+
+
+def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
+    split = split_command(text) if any(char.isspace() for char in text) else ""
+    if not split or "$<" in text or "${" in text or os.path.exists(os.path.join(folder, text)):
+        return
+    message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
+    path = ("roles", role, "entrypoint")
+    problems.add(path, "command-line", message, hint=f"write {split}", severity="warning")

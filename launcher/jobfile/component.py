@@ -12,6 +12,7 @@ from launcher.components.component import (
     ComponentNotFoundException,
     ComponentValidationException,
 )
+from launcher.components.defaults import argument_names
 from launcher.components.finder import get_component
 from launcher.components.signature import ComponentSignatureException, Parameters
 from launcher.components.types import type_name
@@ -23,6 +24,7 @@ from launcher.jobfile.model import JobFile
 from launcher.jobfile.names import listing, suggest
 from launcher.specs import AppDef, check_app
 from launcher.specs.difference import first_difference, plain
+from launcher.specs.yamltext import to_flow
 
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
@@ -52,6 +54,21 @@ def _conflict(other: str, why: str, problems: Collector) -> None:
     message = f"a job with a component has no `{other}`: {why}"
     label = "keep one of them"
     problems.add((other,), "conflicting-fields", message, at="key", label=label, related=(first,))
+
+
+def arguments_by_name(name: object, values: object) -> str:
+    """A hint for `args` that are no mapping, with an argument of the component where it can be looked up."""
+    example = "NAME: value"
+    if isinstance(name, str) and ":" not in name:
+        try:
+            names, rest = argument_names(get_component(name)) or ((), None)
+        except LauncherError:
+            names, rest = (), None
+        if isinstance(values, list) and rest:
+            example = f"{rest}: {to_flow([str(value) for value in values])}"
+        elif names:
+            example = f"{names[0]}: …"
+    return f"arguments of a component stand by name: `args: {{{example}}}`"
 
 
 def build_component(job: JobFile, name: str, folder: str, problems: Collector) -> AppDef:

@@ -13,6 +13,7 @@ from launcher.jobfile.span import Span as Span
 Severity = Literal["error", "warning"]
 
 CODES: Mapping[str, str] = {
+    "command-line": "a program with its arguments stands where the program alone belongs",
     "conflicting-fields": "two fields say the same thing in different ways; keep one of them",
     "constraint": "fields that are right one by one do not fit together",
     "dirty-tree": "a git reference while files differ from the commit",
@@ -37,7 +38,7 @@ CODES: Mapping[str, str] = {
     "unknown-target": "the file declares no such target",
     "unknown-variable": "a variable was given a value and no file declares it",
     "unknown-variant": "none of the values that are allowed here",
-    "unpinned-image": "the image tag `latest` names another image tomorrow",
+    "unpinned-image": "the image tag `latest`, or none, names another image tomorrow",
     "unreadable": "the file or directory cannot be read",
     "unset-variable": "a variable has neither a value nor a default",
     "unused-variable": "a variable is declared and never used",
@@ -46,7 +47,7 @@ CODES: Mapping[str, str] = {
 }
 """Every code there is, each with one sentence; `launcher explain` has more."""
 
-WARNINGS = frozenset({"secret-literal", "unpinned-image", "unused-variable"})
+WARNINGS = frozenset({"command-line", "secret-literal", "unpinned-image", "unused-variable"})
 """The codes that do not stop anything, unless `--strict` is given. All others are errors."""
 
 

@@ -30,6 +30,9 @@ from launcher.jobfile.variants import Variant, Variants, chosen_target
 from launcher.jobfile.wording import report
 from launcher.specs import JobKey, Launch
 
+_HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference"})
+"""Errors with which nobody knows what else refers to a variable."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileResult:
@@ -89,9 +92,11 @@ def compile_document(document: Document, work: Work) -> FileResult:
             found += news(_said_of(outcome, document), found)
     found = [each for each in found if each.code == "yaml-syntax" or not _begins_at(each, unread)]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
-    if not has_errors:
-        advise_variables(chosen.specs, document.value, problems := Collector(document))
-        found += problems.found
+    if not any(each.code in _HIDES_USES for each in found):
+        inside = document.extent(("vars",))
+        if not any(_stands_in(each, inside, document) for each in found):
+            advise_variables(chosen.specs, document.value, problems := Collector(document))
+            found += problems.found
     return FileResult(
         launches=() if has_errors else tuple(chosen.launches),
         problems=tuple(found),
@@ -185,9 +190,9 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         if launch is not None:
             outcome.launches.append(launch)
             outcome.traces[launch.key] = Trace.of(problems, variant, work.home.config, launch)
-    if not outcome.has_errors and outcome.collector is not None:
+    if outcome.collector is not None:
         outcome.collector.found.clear()
-        advise(outcome.job, outcome.collector)
+        advise(outcome.job, work.directory, outcome.collector)
         outcome.take(outcome.collector.found)
     return outcome
 

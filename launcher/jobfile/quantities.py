@@ -87,11 +87,22 @@ def seconds(value: Any) -> int:
 def _parse_duration(text: str) -> int:
     match = _DURATION.match(text.strip())
     if not match or not text.strip():
+        meant = _meant(text)
         number = re.match(r"\d+", text.strip())
-        label = f'such as "{number[0] if number else 90}s" or "1h30m"'
+        label = f'write "{meant}"' if meant else f'such as "{number[0] if number else 90}s" or "1h30m"'
         raise problem("invalid-value", f"`{text}` is no duration", label, "units: d h m s, largest first")
     days, hours, minutes, rest = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def _meant(text: str) -> str:
+    """ "2 hours" → "2h", "1 hr, 30 min" → "1h30m"; "" for what cannot be read so."""
+    units = r"d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?"
+    part = rf"(\d{{1,9}})\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
+    if not re.fullmatch(f"(?:{part})+", text.strip().lower()):
+        return ""
+    written = "".join(f"{amount}{unit[0]}" for amount, unit in re.findall(part, text.strip().lower()))
+    return written if _DURATION.match(written) else ""
 
 
 def mount_of(text: str) -> Mount:

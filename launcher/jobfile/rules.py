@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.jobfile.build import code_of
 from launcher.jobfile.collector import Collector
+from launcher.jobfile.diagnostics import WARNINGS, Severity
 from launcher.jobfile.document import Path
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.names import place_name
@@ -18,6 +19,9 @@ from launcher.specs.macros import MacroError
 
 Rules = Callable[[str, AppDef, Mapping[str, Any], bool], Iterable[Problem]]
 """(scheduler, app with this machine's paths, its options, whether it has a workspace) → what is refused."""
+
+
+_LABELS = {"missing-field": "add `{}`", "unpinned-image": "name a version"}
 
 
 def check_rules(
@@ -45,6 +49,8 @@ def check_rules(
         if found.path in known:
             continue
         if job.component is not None and found.path[0] == "roles":
+            if found.code in WARNINGS:
+                continue  # whoever wrote the component chose it
             where = ".".join(map(str, found.path))
             message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
             problems.add(("component",), "invalid-value", message + found.message)
@@ -60,6 +66,7 @@ def _is_open(found: Problem, problems: Collector) -> bool:
 
 def _note(found: Problem, problems: Collector) -> None:
     path: Path = found.path
+    severity: Severity = "warning" if found.code in WARNINGS else "error"
     at_key = found.code in ("missing-field", "unusable-name")
     message = found.message
     if found.code == "missing-field":
@@ -69,5 +76,6 @@ def _note(found: Problem, problems: Collector) -> None:
         code_of(found),
         message,
         at="key" if at_key else "value",
-        label=f"add `{path[-1]}`" if found.code == "missing-field" else "",
+        label=_LABELS.get(found.code, "").format(path[-1]),
+        severity=severity,
     )

@@ -105,7 +105,7 @@ def read_source(file: str, path: str) -> Source | Diagnostic:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        return _unreadable(file, path, error)
+        return unreadable(file, path, error)
     except ValueError:
         return _whole_file(file, "no-such-file", "there is no such file: the path holds a NUL character")
     return source_of(file, data)
@@ -134,7 +134,8 @@ def _not_utf8(file: str, data: bytes, error: UnicodeDecodeError) -> Diagnostic:
     return good.diagnostic(at, at + 1, "encoding", message, hint="save the file as UTF-8")
 
 
-def _unreadable(file: str, path: str, error: OSError) -> Diagnostic:
+def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
+    """Why `path`, shown to the user as `file`, could not be opened."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         near = _neighbour(path)
         hint = f"did you mean `{os.path.join(os.path.dirname(file), near)}`?" if near else ""

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.jobfile.collector import Collector
+from launcher.jobfile.component import arguments_by_name
 from launcher.jobfile.document import Path
 from launcher.jobfile.names import got, place_name, show
 from launcher.jobfile.wording_fields import wrongly_indented
+from launcher.specs.text import command
 
 WANTED: Mapping[str, str] = {
     "string_type": "text",
@@ -54,6 +56,10 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
         return "", "roles stand by name: `trainer: {entrypoint: …}`"
     if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("env",):
         return "", "variables stand by name: `NAME: value`"
+    if kind == "dict_type" and path == ("args",) and "component" in (problems.document.value or {}):
+        return "", arguments_by_name((problems.document.value or {})["component"], value)
+    if kind == "string_type" and path[-1:] == ("entrypoint",) and isinstance(value, list):
+        return "", _command_remedy(value)
     if kind.startswith(("model", "dict")) and path:
         return wrongly_indented(path, problems)
     return "", ""
@@ -71,3 +77,10 @@ def _list_remedy(text: str) -> tuple[str, str]:
         return "write []", ""
     shown = ", ".join(show(word) for word in words[:6])
     return f"write [{shown}{', …' if len(words) > 6 else ''}]", ""
+
+
+def _command_remedy(words: list[Any]) -> str:
+    """A command in one list, as other tools have it."""
+    if not words or not all(isinstance(word, str) for word in words):
+        return ""
+    return f"the program alone stands here: {command(words)}"

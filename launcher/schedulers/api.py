@@ -114,7 +114,8 @@ class Scheduler(ABC, Generic[T]):
         """What this scheduler would refuse of an app that has the right shape, each with its place.
 
         For whoever can point at the place: `launcher validate` asks it of job files. Asks no engine. Paths
-        begin with `roles` or, for a run option, with `cfg`.
+        begin with `roles` or, for a run option, with `cfg`. The code `unpinned-image` warns, and refuses
+        nothing.
         """
         return ()
 

@@ -6,7 +6,7 @@ from launcher.specs.nearest import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 _DELIMITERS = ",;"
@@ -19,6 +19,28 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     if near:
         return f"did you mean `{near}`?"
     return f"there are: {', '.join(names)}" if names else None
+
+
+def command(words: Sequence[str]) -> str:
+    """How a job file writes a command: "`entrypoint: sh`, `args: ['-c', ls]`"."""
+    from launcher.specs.yamltext import to_flow
+
+    args = f", `args: {to_flow(words[1:])}`" if words[1:] else ""
+    return f"`entrypoint: {to_flow(words[0])}`{args}"
+
+
+def split_command(text: str) -> str:
+    """Several words in the place of one program, as a job file writes them; "" where there is one word.
+
+    A text that the shell could not split is split at its blanks.
+    """
+    import shlex
+
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    return command(words) if len(words) > 1 else ""
 
 
 def to_dict(text: str) -> dict[str, str]:

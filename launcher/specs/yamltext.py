@@ -22,6 +22,11 @@ def to_yaml(value: object, *, sort: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
+def to_flow(value: str | Sequence[str]) -> str:
+    """A text, or a list of texts, on one line."""
+    return _text(value) if isinstance(value, str) else f"[{', '.join(map(_text, value))}]"
+
+
 def _block(value: object, sort: bool) -> list[str]:
     if isinstance(value, Mapping) and value:
         out: list[str] = []

@@ -68,6 +68,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "targets/unknown-scheduler.launcher.yaml",
     ),
     "what a scheduler takes and refuses": (
+        "commands/image-without-tag.launcher.yaml",
         "schedulers/component-makes-no-image.launcher.yaml",
         "schedulers/docker-amounts-and-mounts.launcher.yaml",
         "schedulers/docker-fixed-port-of-two-replicas.launcher.yaml",
@@ -197,6 +198,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "types/replicas-float.launcher.yaml",
     ),
     "what only `--strict` minds": (
+        "commands/entrypoint-of-several-words.launcher.yaml",
         "secrets/literal.launcher.yaml",
         "secrets/unpinned-image.launcher.yaml",
         "variables/unused.launcher.yaml",

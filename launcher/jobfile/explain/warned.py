@@ -8,9 +8,16 @@ _IMAGE = "version: 1\nname: train\nroles:\n  main:\n    image: pytorch/pytorch:%
 
 EXPLANATIONS = (
     in_yaml(
+        "command-line",
+        "`entrypoint` is the program to run, one word or path; no shell splits it. Its arguments are a list "
+        "of their own, `args`. Of several words nothing would start, for no program has that name.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: python train.py}}\n",
+        "version: 1\nname: train\nroles: {main: {entrypoint: python, args: [train.py]}}\n",
+    ),
+    in_yaml(
         "unpinned-image",
-        "The tag `latest` names another image tomorrow, and a digest of the file cannot tell: the job would "
-        "count as unchanged. Name a version, or the image's digest.",
+        "The tag `latest`, which no tag means too, names another image tomorrow, and a digest of the file "
+        "cannot tell: the job would count as unchanged. Name a version, or the image's digest.",
         _IMAGE % "latest",
         _IMAGE % "2.5.1-cpu",
     ),

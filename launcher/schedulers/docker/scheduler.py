@@ -95,9 +95,9 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         """Containers need no resource."""
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
-        from launcher.schedulers.docker.request.rules import problems
+        from launcher.schedulers.docker.request.rules import problems, unpinned
 
-        return problems(app, cfg)
+        return [*problems(app, cfg), *unpinned(app)]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.docker.request.derive import build_request

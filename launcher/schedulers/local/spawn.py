@@ -155,7 +155,17 @@ def find_executable(argv: list[str], path: str, cwd: str) -> str:
     if found:
         raise SpawnError(f"not executable: {found[0]}", argv)
     where = "" if "/" in name else f" in PATH ({path})"
-    raise SpawnError(f"no such executable: {name}{where}", argv)
+    raise SpawnError(f"no such executable: {name}{where}{_remedy(name)}", argv)
+
+
+def _remedy(name: str) -> str:
+    """For a whole command in the place of the program."""
+    if not any(char.isspace() for char in name):
+        return ""
+    from launcher.specs.text import split_command
+
+    split = split_command(name)
+    return f"; the entrypoint is one program, its arguments are `args`: {split}" if split else ""
 
 
 def _why(error: OSError | ValueError) -> str:

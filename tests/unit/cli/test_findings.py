@@ -239,3 +239,27 @@ def test_what_looks_like_a_secret_is_in_no_format(scenario, format):
 
 def test_text_is_empty_where_nothing_is_wrong():
     assert [findings([], format) for format in ("text", "github")] == ["", ""]
+
+
+# Saved plans beside job files
+
+
+def test_a_broken_saved_plan_hides_no_other_file(scenario):
+    scenario.write("job.launcher.yaml", WRONG)
+    scenario.write("broken.json", "{nope\n")
+    files = ("job.launcher.yaml", "broken.json", "none.json")
+    done = scenario.launcher("validate", *files, "--format", "json", code=6)
+    found = json.loads(done.out)["diagnostics"]
+    assert [(entry["file"], entry["code"]) for entry in found] == [
+        ("job.launcher.yaml", "unknown-field"),
+        ("broken.json", "invalid-value"),
+        ("none.json", "no-such-file"),
+    ]
+    assert found[1]["span"]["line"] == 1
+    said = scenario.launcher("validate", *files, code=6).out
+    assert all(f"--> {name}" in said for name in files)
+
+
+def test_a_saved_plan_that_is_not_there_is_6_to_apply(scenario):
+    scenario.write("plan.json", "{}")
+    assert "did you mean `plan.json`?" in scenario.launcher("apply", "plam.json", code=6).err

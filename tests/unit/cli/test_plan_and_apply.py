@@ -86,7 +86,7 @@ def test_validate_checks_saved_plans_by_their_schema(scenario):
     path.write_text(json.dumps({**document, "jobs": "none", "extra": 1}))
     assert "$.jobs" in scenario.launcher("validate", "plan.json", code=6).out
     path.write_text("{")
-    assert "plan.json" in scenario.launcher("validate", "plan.json", code=1).err
+    assert "plan.json:1:2" in scenario.launcher("validate", "plan.json", code=6).out
 
 
 def test_the_approved_digest_is_an_approval(scenario):
@@ -159,8 +159,16 @@ def test_a_job_that_does_not_start_is_named_with_its_command(scenario):
     assert "./nowhere" in done.err
 
 
+def test_a_command_in_the_place_of_its_program_is_shown_split(scenario):
+    text = "version: 1\nname: j\nroles: {main: {entrypoint: python3 train.py --lr 1}}\n"
+    done = scenario.apply(scenario.write("j.launcher.yaml", text), code=1)
+    split = "`entrypoint: python3`, `args: [train.py, '--lr', '1']`"
+    assert "warning[command-line]" in done.err
+    assert f"its arguments are `args`: {split}" in done.err
+
+
 def test_a_missing_or_broken_saved_plan_is_an_error(scenario):
-    assert "cannot read nope.json" in scenario.launcher("apply", "nope.json", code=1).err
+    assert "--> nope.json" in scenario.launcher("apply", "nope.json", code=6).err
     scenario.write("x.json", "{}")
     assert "x.json" in scenario.launcher("apply", "x.json", code=1).err
 

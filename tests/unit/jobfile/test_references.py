@@ -98,7 +98,11 @@ def test_a_reference_in_the_wrong_place_says_where_it_may_stand(
 
 def test_no_reference_in_name_and_version(tmp_path: Path) -> None:
     text = "version: $<var.v>\nname: $<var.v>\n" + VARS + "roles: {a: {entrypoint: x}}\n"
-    assert places(compile_text(tmp_path, text)) == ["1:10 wrong-type", "2:7 reference-phase"]
+    assert places(compile_text(tmp_path, text)) == [
+        "1:10 wrong-type",
+        "2:7 reference-phase",
+        "3:36 unused-variable",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile.diagnostics import CODES
-from tests.unit.jobfile.words import HEAD, compile_text, labels, lines, places
+from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, lines, places
 
 
 def role(fields: str) -> str:
@@ -125,7 +125,7 @@ def role(fields: str) -> str:
         (
             role("max_retries: 1") + "timeout: 2 hours\n",
             "`2 hours` is no duration",
-            'such as "2s" or "1h30m"',
+            'write "2h"',
         ),
         (
             role("max_retries: 1") + "timeout: 0\n",
@@ -257,3 +257,27 @@ def test_every_code_in_use_is_documented() -> None:
     used -= {"utf-8", "utf-8-sig", "duplicate-destination", "duplicate-role"}
     used -= {"unusable-name", "unusable-path", "unusable-text"}  # names of `specs.check`, translated
     assert used == CODES.keys() - {"constraint", "encoding", "unreadable"}
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (HEAD + "roles: {main: {entrypoint: [sh, -c]}}\n", "`entrypoint: sh`, `args: ['-c']`"),
+        (HEAD + "component: utils.sh\nargs: [date]\n", "`args: {args: [date]}`"),
+        (HEAD + "component: utils.echo\nargs: hello\n", "`args: {msg: …}`"),
+        (HEAD + "component: ./none.py:train\nargs: [1]\n", "`args: {NAME: value}`"),
+    ],
+)
+def test_what_other_tools_write_otherwise_is_shown_as_it_is_written_here(
+    tmp_path: Path, text: str, remedy: str
+) -> None:
+    assert remedy in compile_text(tmp_path, text).errors[-1].hint
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("90 secs", "90s"), ("1 hour, 30 min", "1h30m"), ("1 day and 2 hours", "1d2h"), ("30m 1h", "")],
+)
+def test_a_duration_in_words_is_shown_in_units(tmp_path: Path, written: str, meant: str) -> None:
+    (error,) = compile_text(tmp_path, HEAD + ROLES + f"timeout: {written}\n").errors
+    assert (error.label == f'write "{meant}"') == bool(meant)

@@ -38,6 +38,15 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     yield from _fixed_ports(app, cfg)
 
 
+def unpinned(app: AppDef) -> Iterator[Problem]:
+    """Images without tag and digest: Docker takes `latest` for them. Nothing is refused for it."""
+    for role in app.roles:
+        name = role.image.rpartition("/")[2]
+        if name.strip() and not set(" :@") & set(name):
+            message = f"the image of role `{role.name}` has no tag, which is `latest`: another one tomorrow"
+            yield Problem(("roles", role.name, "image"), "unpinned-image", message)
+
+
 def _of_env(env: CfgVal) -> Iterator[Problem]:
     for name, value in env.items() if isinstance(env, dict) else ():
         if not name or "=" in name or "\0" in name + value:
