@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, Model
+from launcher.jobfile.schema_components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema_overlay import BY_HAND, filled_in, overlays
 from launcher.jobfile.schema_words import MOUNT_TEXT, NOT_EMPTY, REFERENCE, described, dressed
 
@@ -42,7 +43,10 @@ def job_schema() -> Schema:
     models |= overlays(job, models)
     models["RoleSpec"] = filled_in(models["RoleSpec"])
     job["required"].remove("roles")
-    job["anyOf"] = [{"required": ["roles"]}, {"required": ["component"]}]
+    job["allOf"] = [either_roles_or_component()]
+    for name, model, rule in arguments(_or_reference):
+        models[name] = model
+        job["allOf"].append(rule)
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
@@ -103,6 +107,8 @@ def _without_null(made: Schema) -> Schema:
 def _value(key: str, made: Schema) -> Schema:
     if key == "args" and made.get("type") == "object":
         return {"type": "object", "additionalProperties": True}  # a component's; each has its own
+    if key == "component":
+        return component_name()
     if key in ("args", "env", "metadata"):
         return _as_written(key, made)
     if key == "entrypoint":

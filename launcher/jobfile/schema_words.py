@@ -72,6 +72,16 @@ _JOB_SNIPPET = {
     "description": "A job with one role.",
     "body": {"version": 1, "name": "${1:my-job}", "roles": {"main": _ROLE}},
 }
+_COMPONENT_SNIPPET = {
+    "label": "job of a component",
+    "description": "A job whose roles a component makes.",
+    "body": {
+        "version": 1,
+        "name": "${1:my-job}",
+        "component": "${2:utils.echo}",
+        "args": {"${3:msg}": "${4:hello}"},
+    },
+}
 _ROLES_SNIPPET = {
     "label": "role",
     "description": "One kind of replica.",
@@ -122,16 +132,18 @@ def wants(pattern: str) -> str:
 def dressed(job: Schema) -> Schema:
     """The schema of job files with names, texts of choices and patterns, and snippets. Edits `job`."""
     for name, model in job["$defs"].items():
+        if name.endswith(".args"):
+            continue  # a component's, which has its title
         plain = name.removesuffix("Overlay")
         model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
     for part in subschemas(job):
-        if "enum" in part:
+        if "enum" in part and "enumDescriptions" not in part:
             part["enumDescriptions"] = [_CHOICES[value] for value in part["enum"]]
             part["markdownEnumDescriptions"] = list(part["enumDescriptions"])
         message = wants(part.get("pattern", ""))
         if message:
             part.setdefault("patternErrorMessage", message)
-    job["defaultSnippets"] = [_JOB_SNIPPET]
+    job["defaultSnippets"] = [_JOB_SNIPPET, _COMPONENT_SNIPPET]
     job["properties"]["roles"]["defaultSnippets"] = [_ROLES_SNIPPET]
     role = job["$defs"]["RoleSpec"]
     role["defaultSnippets"] = [_ROLE_SNIPPET]

@@ -80,13 +80,10 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/only-in-a-target.launcher.yaml",
     ),
     "which components there are, their arguments, and what they make of them": (
-        "components/argument-missing.launcher.yaml",
         "components/arguments.launcher.yaml",
         "components/it-fails.launcher.yaml",
         "components/it-makes-what-cannot-run.launcher.yaml",
         "components/no-such-file.launcher.yaml",
-        "components/number-in-a-text.launcher.yaml",
-        "components/text-in-a-number.launcher.yaml",
         "components/unknown-function.launcher.yaml",
         "components/unknown.launcher.yaml",
         "components/without-types.launcher.yaml",
@@ -142,8 +139,6 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "variables/wrong-variant-where-used.launcher.yaml",
     ),
     "what two fields say together": (
-        "components/component-and-defaults.launcher.yaml",
-        "components/component-and-roles.launcher.yaml",
         "fields/two-timeouts.launcher.yaml",
         "mounts/same-destination.launcher.yaml",
         "ranges/min-over-default-num.launcher.yaml",

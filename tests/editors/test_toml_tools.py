@@ -91,6 +91,25 @@ def test_what_is_wrong_is_found_at_its_place(tool, wrong, project):
     assert f"wrong.launcher.toml:{WRONG[wrong]}" in told
 
 
+OF_COMPONENTS = {
+    'component = "utils.echo"\n[args]\nmesg = "x"\n': "5:1",
+    'component = "utils.echo"\n[args]\nnum_replicas = "two"\n': "5:16",
+    'component = "utils.echo"\n[roles.main]\nentrypoint = "x"\n': "4:",
+    '[args]\nmsg = "x"\n[roles.main]\nentrypoint = "x"\n': "3:1",
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("wrong", OF_COMPONENTS, ids=lambda text: text.replace("\n", " "))
+def test_what_does_not_go_with_a_component_is_found_at_its_place(tool, wrong, project):
+    path = project / "examples" / "x" / "component.launcher.toml"
+    path.write_text(MODELINE + 'version = 1\nname = "a"\n' + wrong)
+    code, told = tool(path)
+    assert code == 1
+    line, _, column = OF_COMPONENTS[wrong].partition(":")
+    assert f"component.launcher.toml:{int(line) + 1}:{column}" in told
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_references_are_left_alone(tool, project):
     path = project / "examples" / "x" / "right.launcher.toml"

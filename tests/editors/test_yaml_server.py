@@ -95,6 +95,28 @@ def test_the_server_and_launcher_mark_the_same_texts(server: Server, tmp_path: P
         assert lines == ours, wrong
 
 
+COMPONENT = HEAD + "component: utils.echo\n"
+OF_COMPONENTS = {
+    COMPONENT + "args: {mesg: x}\n": ["mesg"],
+    COMPONENT + "args: {num_replicas: [1]}\n": ["[1]"],
+    COMPONENT + "roles: {main: {entrypoint: env}}\n": ["roles"],
+    COMPONENT + "defaults: {role: {image: x}}\n": ["defaults"],
+    HEAD + "args: {msg: x}\nroles: {main: {entrypoint: env}}\n": ["args"],
+    COMPONENT + "args: {msg: x, num_replicas: $<var.n>}\n": [],
+    HEAD + "component: mine.own\nargs: {mesg: x}\n": [],
+}
+
+
+def test_what_does_not_go_with_a_component_is_marked(server: Server) -> None:
+    found = {text: [finding.marked for finding in server.findings(text)] for text in OF_COMPONENTS}
+    assert found == OF_COMPONENTS
+
+
+def test_components_and_their_arguments_are_offered(server: Server) -> None:
+    assert {"utils.echo", "dist.ddp"} <= server.complete(HEAD + "component: |").keys()
+    assert {"msg", "num_replicas"} <= server.complete(COMPONENT + "args:\n  |").keys()
+
+
 def test_a_text_with_references_is_left_alone(server: Server) -> None:
     text = ROLE + "    num_replicas: $<var.n>\n    retry_policy: $<var.p>\n    args: [$<app_id>, $HOME]\n"
     text += "enabled: $<var.e>\ntimeout: $<var.t>\nvars: {n: {type: int}}\n"
@@ -147,6 +169,7 @@ def test_the_values_of_a_choice_are_offered_with_their_meaning(
     ("text", "label"),
     [
         (MODELINE + "|", "job"),
+        (MODELINE + "|", "job of a component"),
         (HEAD + "roles:\n  |", "role"),
         (HEAD + "roles:\n  main:\n    |", "role"),
         (ROLE + "    mounts:\n      - |", "bind mount"),

@@ -22,7 +22,7 @@ PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "job-v1.schema.jso
 
 OBEYED = {"$schema", "$id", "$ref", "$defs", "type", "properties", "required", "additionalProperties"}
 OBEYED |= {"patternProperties", "enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum"}
-OBEYED |= {"items", "oneOf", "anyOf"}
+OBEYED |= {"items", "oneOf", "anyOf", "allOf", "if", "then", "else"}
 WORDS = {"title", "description", "markdownDescription", "default", "patternErrorMessage"}
 WORDS |= {"enumDescriptions", "markdownEnumDescriptions", "defaultSnippets"}
 
@@ -137,7 +137,7 @@ def test_every_snippet_is_valid_where_it_is_offered() -> None:
             body = [filled(snippet["body"])] if snippet.get("type") == "array" else filled(snippet["body"])
             assert Draft202012Validator({**part, "$defs": schema["$defs"]}).is_valid(body), snippet
             count += 1
-    assert count == 6
+    assert count == 7
 
 
 def role(fields: str) -> str:
@@ -244,3 +244,37 @@ def test_models_and_schema_give_one_verdict(tmp_path: Path, texts: list[str], ve
         value = parse_yaml(Source("f", "yaml", text)).value
         assert validator.is_valid(value) is verdict, text
         assert (not compile_text(tmp_path, text).errors) is verdict, text
+
+
+def job_of(text: str) -> Any:
+    return parse_yaml(Source("f", "yaml", HEAD + text)).value
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("component: utils.echo\nargs: {msg: hi, num_replicas: $<var.n>}\n", []),
+        ("component: utils.sh\nargs: {args: [date], h: null, env: {A: b}}\n", []),
+        ("component: mine.own\nargs: {anything: [1, {a: b}]}\n", []),
+        ("component: ./train.py:train\n", []),
+        ("component: utils.echo\nargs: {mesg: x}\n", ["args"]),
+        ("component: utils.echo\nargs: {num_replicas: two}\n", ["args.num_replicas"]),
+        ("component: utils.sh\nargs: {args: [1]}\n", ["args.args.0"]),
+        ("component: utils.touch\nargs: {image: x}\n", ["args"]),
+        ("component: utils.touch\n", [""]),
+        ("component: utils.echo\nroles: {main: {entrypoint: env}}\n", [""]),
+        ("component: utils.echo\ndefaults: {role: {image: x}}\n", [""]),
+        ("args: {msg: x}\nroles: {main: {entrypoint: env}}\n", [""]),
+        ("", [""]),
+    ],
+)
+def test_a_job_has_roles_or_a_component_and_its_arguments(text: str, places: list[str]) -> None:
+    # This judge has a forbidden field at the mapping that holds it; editors have it at its key.
+    found = Draft202012Validator(job_schema()).iter_errors(job_of(text))
+    assert [".".join(map(str, error.absolute_path)) for error in found] == places
+
+
+def test_our_components_are_offered_by_name_with_what_they_do() -> None:
+    ours = job_schema()["properties"]["component"]["anyOf"][0]
+    assert {"utils.echo", "dist.ddp", "metrics.tensorboard"} <= set(ours["enum"])
+    assert ours["enumDescriptions"][ours["enum"].index("utils.echo")]
