@@ -43,7 +43,8 @@ def check_rules(
         bound = bind(app, directory=folder, home=os.path.expanduser("~"))
     except MacroError:
         return  # a text that has no spelling in this folder; whoever submits it says so
-    refused = [*rules(job.scheduler, bound, cfg, job.workspace is not None)]
+    has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
+    refused = [*rules(job.scheduler, bound, cfg, has_workspace)]
     known = {found.path for found in check_app(app)} if refused else set()
     for found in refused:
         if found.path in known:

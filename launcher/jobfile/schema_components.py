@@ -18,7 +18,9 @@ from launcher.jobfile.schema_words import NOT_EMPTY, described
 Schema = dict[str, Any]
 
 _EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, bool: True, list: ["text"], dict: {"NAME": "v"}}
-_NAMES = {int: "integer", float: "number", bool: "boolean", str: "string"}
+_NAMES = {int: "integer", float: "number", bool: "boolean"}
+_TEXT: Schema = {"type": ["string", "number", "boolean"]}  # taken as it is written
+_TEXT_OR_SECRET: Schema = {"anyOf": [_TEXT, {"$ref": "#/$defs/SecretRef"}]}
 
 
 def builtins() -> list[Component]:
@@ -89,8 +91,11 @@ def _shape(tp: Any, or_reference: Callable[[Schema], Schema]) -> Schema:
     kind, parts = get_origin(tp) or tp, get_args(tp)
     if kind is list:
         return {"type": "array", "items": _shape(parts[0], or_reference) if parts else {}}
+    if kind is str:
+        return dict(_TEXT)
     if kind is dict:
         inner = _shape(parts[1], or_reference) if len(parts) == 2 else {}
+        inner = dict(_TEXT_OR_SECRET) if inner == _TEXT else inner
         return {"type": "object", "additionalProperties": inner or True}
     return or_reference({"type": _NAMES[kind]}) if kind in _NAMES else {}
 

@@ -80,6 +80,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/only-in-a-target.launcher.yaml",
     ),
     "which components there are, their arguments, and what they make of them": (
+        "components/another-each-time.launcher.yaml",
         "components/arguments.launcher.yaml",
         "components/it-fails.launcher.yaml",
         "components/it-makes-what-cannot-run.launcher.yaml",
@@ -195,6 +196,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "what only `--strict` minds": (
         "commands/entrypoint-of-several-words.launcher.yaml",
         "secrets/literal.launcher.yaml",
+        "secrets/option.launcher.yaml",
         "secrets/unpinned-image.launcher.yaml",
         "variables/unused.launcher.yaml",
     ),

@@ -61,9 +61,9 @@ def test_a_component_that_fails_gives_5(scenario):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["utils.ecko"], 1, "did you mean `utils.echo`?"),
-        (["nowhere.py:f"], 1, "there is no file nowhere.py"),
-        (["broken.py"], 1, "name the function in it as well: broken.py:FUNCTION"),
+        (["utils.ecko"], 64, "did you mean `utils.echo`?"),
+        (["nowhere.py:f"], 64, "there is no file nowhere.py"),
+        (["broken.py"], 64, "name the function in it as well: broken.py:FUNCTION"),
         (["utils.echo", "--mgs", "x"], 64, "component `utils.echo`: there is no argument `--mgs`"),
         (["utils.echo", "--num_replicas", "many"], 64, "`num_replicas`: want a number (int), got `many`"),
         (["utils.echo", "--msg=a", "--msg=b"], 64, "--msg is given twice"),
@@ -218,8 +218,8 @@ def test_convert_takes_the_options_of_run(scenario):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["-s", "local_cvd", "utils.echo"], 1, "did you mean `local_cwd`?"),
-        (["--cfg", "grace=3", "utils.echo"], 1, "did you mean `grace_s`?"),
+        (["-s", "local_cvd", "utils.echo"], 64, "did you mean `local_cwd`?"),
+        (["--cfg", "grace=3", "utils.echo"], 64, "did you mean `grace_s`?"),
         (["--workspace", "nowhere", "utils.echo"], 1, "the workspace `nowhere` does not exist"),
         (["--workspace", "{a: b}", "utils.echo"], 64, "a single folder"),
         (["c.py:f"], 1, "roles.a_b.args[0] changes"),

@@ -104,7 +104,7 @@ def test_an_error_of_an_earlier_try_is_not_one_of_a_success(scenario: Scenario) 
 def test_outcomes_name_the_root_cause(scenario: Scenario) -> None:
     failing(scenario, error("ValueError: \x1b[31mno data"))
     line = scenario.launcher("wait", "job", code=5).out
-    assert line.endswith("FAILED: main/0: ValueError: \\x1b[31mno data\n")
+    assert line.endswith("FAILED: main/0 exited with 3; main/0: ValueError: \\x1b[31mno data\n")
     path = scenario.job(f"echo '{error('boom')}' > $TORCHELASTIC_ERROR_FILE; exit 1", name="other")
     assert "main/0: boom" in scenario.run_to_end(path, code=5).out
     assert "FAILED: main/0: boom" in scenario.launcher("run", path, code=5).err

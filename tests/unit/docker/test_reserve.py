@@ -226,7 +226,7 @@ def test_a_name_that_a_container_of_somebody_else_has_is_said_to_be_theirs(
     app = case.app("true")
     name = f"{attempt_of(case, app).app_id}{end}"
     own.engine.create(name, {"Image": SHELL_IMAGE, "Labels": own.labels()})
-    with pytest.raises(SchedulerError, match=f"not launcher's holds the name {name}$") as caught:
+    with pytest.raises(SchedulerError, match=f"not launcher's holds the name {name}(\n|$)") as caught:
         submit(case, case.scheduler, app)  # type: ignore[arg-type]
     assert caught.value.hint == f"remove or rename it: docker rm {name}"
 

@@ -259,7 +259,7 @@ def job_of(text: str) -> Any:
         ("component: ./train.py:train\n", []),
         ("component: utils.echo\nargs: {mesg: x}\n", ["args"]),
         ("component: utils.echo\nargs: {num_replicas: two}\n", ["args.num_replicas"]),
-        ("component: utils.sh\nargs: {args: [1]}\n", ["args.args.0"]),
+        ("component: utils.sh\nargs: {args: [[a]]}\n", ["args.args.0"]),
         ("component: utils.touch\nargs: {image: x}\n", ["args"]),
         ("component: utils.touch\n", [""]),
         ("component: utils.echo\nroles: {main: {entrypoint: env}}\n", [""]),
