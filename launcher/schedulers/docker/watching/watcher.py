@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import time
-from queue import Empty, SimpleQueue
 from threading import Thread
 
 from launcher.schedulers.docker import network
@@ -20,10 +19,9 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.records import journal, record
-from launcher.schedulers.docker.records.journal import Exit, Journal
+from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.records.record import Lock
-from launcher.schedulers.docker.state.replicas import is_reservation, roster, where
-from launcher.schedulers.docker.state.restarts import not_restarted
+from launcher.schedulers.docker.state.replicas import where
 from launcher.schedulers.docker.state.status import view
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import LOCK_FD
@@ -38,6 +36,8 @@ from launcher.schedulers.docker.watching.decide import (
     decide,
     unended,
 )
+from launcher.schedulers.docker.watching.news import News
+from launcher.schedulers.docker.watching.sight import Sight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,15 +46,12 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.events import Event, EventStream
     from launcher.schedulers.docker.state.status import AppView
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0
 _LONGEST_PAUSE_S = 30.0
 _LATE_S = 0.5
-_DEADLY = ("2", "3", "9", "15")
-_BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
 
 
 class Watcher:
@@ -68,29 +65,23 @@ class Watcher:
         self._attached: bool = orders["attached"]
         self._resumed: bool = orders["resumed"]
         self._heard = heard
-        self._news: SimpleQueue[Event | Exception | str] = SimpleQueue()
-        self._known: dict[str, Container] = {}  # as inspected, until something happens to it
-        self._oom: set[str] = set()  # a busy engine tells of it in an event alone
-        self._by_hand: set[str] = set()  # stopped by nobody of us, and not seen to have ended yet
-        self._dead: set[str] = set()  # heard to have ended
+        self._news = News(self._app_dir)
+        self._sight = Sight(engine, self._app_dir, self._app_id, self._news)
         self._restarts = True
         self._stopping: journal.Stop | None = None  # also what could not be written into the journal
         self._aim: object = None  # of the last thing that was done
-        self._orphaned = False  # whoever attached the app to itself has ended, or
-        self._closed = False  # has let go of it
-        self._roster: list[tuple[str, int]] = []
 
     def run(self) -> None:
         if not self._resumed and not self._submission():
             return
         if self._attached:
-            Thread(target=self._listen, daemon=True).start()
+            Thread(target=self._news.listen, args=(self._heard,), daemon=True).start()
         pause, since, connected = 0.1, time.monotonic(), False
         while time.monotonic() - since < GIVE_UP_S:
             try:
                 with self._engine.events(f"{APP_ID}={self._app_id}") as events:
                     since, connected = time.monotonic(), True
-                    Thread(target=self._relay, args=(events,), daemon=True).start()
+                    Thread(target=self._news.relay, args=(events,), daemon=True).start()
                     self._follow()
                 return
             except EngineUnreachable:
@@ -99,10 +90,8 @@ class Watcher:
                     # One that answers only to break off again is not asked ten times a second.
                     held_s, since, connected = time.monotonic() - since, time.monotonic(), False
                     pause = 0.1 if held_s > _LONGEST_PAUSE_S else pause
-                self._by_hand.clear()  # an engine that ends stops everything: that is nobody's hand
-                self._dead.clear()
-                self._known.clear()
-                self._news = SimpleQueue() if not self._attached else self._news
+                self._news.reconnect()
+                self._sight.forget()
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
 
@@ -121,7 +110,7 @@ class Watcher:
                 self._take_back(force=True)
                 return False
             elif word == "close":
-                self._closed = True
+                self._news.closed = True
         if going or not self._lock.is_valid:
             return self._lock.is_valid  # the rest is started as soon as we look
         return not self._take_back(force=False)
@@ -134,30 +123,16 @@ class Watcher:
             time.sleep(_LATE_S)  # the lock is ours meanwhile: nobody makes the same app anew
         return not self._lock.is_valid or stop.take_back(self._engine, self._app_id, force=force)
 
-    def _listen(self) -> None:
-        for word in self._heard:
-            self._closed = self._closed or word == "close"
-        self._news.put("parent")
-
     # -- while it runs -------------------------------------------------------------------------------------
-
-    def _relay(self, events: EventStream) -> None:
-        """Hand on what the engine tells; the last thing is that it tells no more."""
-        news = self._news
-        try:
-            for event in events:
-                if not event.action.startswith(("exec_", "health_status", "top", "attach")):
-                    news.put(event)
-        except Exception as error:
-            news.put(error)
 
     def _follow(self) -> None:
         while self._lock.is_valid:
-            found = self._look()
-            told = self._note(found, self._told())
-            seen = view(found, told, roster=self._roster)
-            if self._orphaned and told.stop is None and seen is not None and not seen.ended:
-                message = "its Runner was closed" if self._closed else "its parent process ended"
+            found, told = self._sight.look(), self._told()
+            if self._sight.note(found, told):
+                told = self._told()
+            seen = view(found, told, roster=self._sight.roster)
+            if self._news.orphaned and told.stop is None and seen is not None and not seen.ended:
+                message = "its Runner was closed" if self._news.closed else "its parent process ended"
                 action: Action = Stop(unended(found), "parent", message)
             else:
                 action = self._decide(seen, found, told)
@@ -178,62 +153,13 @@ class Watcher:
         if isinstance(action, (Start, Restart)):
             self._give_up(f"{_label(action.containers[0])} could not be started: it never began to run")
         else:
-            self._wait(time.time() + _LONGEST_PAUSE_S)
+            self._news.wait(time.time() + _LONGEST_PAUSE_S)
 
     def _told(self) -> Journal:
         told = record.journal(self._app_dir) or Journal()
         told.stop = told.stop or self._stopping
         told.adopted = told.adopted or not self._restarts
         return told
-
-    def _look(self) -> list[Container]:
-        listed = [each for each in stop.own(self._engine, self._app_id) if not is_reservation(each)]
-        if listed and not self._roster:
-            self._roster = roster(Labels(listed[0].labels))
-        # The list lags behind the events of a moment ago, inspect does not.
-        ask = [each.id for each in listed if each.id not in self._known]
-        self._known.update((each.id, each) for each in self._engine.inspect_all(ask))
-        return [self._known.get(each.id, each) for each in listed]
-
-    def _note(self, found: list[Container], told: Journal) -> Journal:
-        """Write down what ended, in case it is removed before the rest has, and whose doing that was."""
-        before = told.last_at
-        for each in found:
-            if not each.ended or not each.inspected or not_restarted(each, told):
-                continue
-            if each.exit_code in _BY_SIGNAL and each.id not in told.told:
-                self._hear_its_end(each.id)
-            if each.id in self._by_hand and not told.stopped_by_hand(each.id, each.started_at):
-                record.append(self._app_dir, "hand", id=each.id, started_at=each.started_at)
-            self._by_hand.discard(each.id)
-            role, k = where(each)
-            ended = exit_of(each, oom=each.oom or each.id in self._oom)
-            if told.exits.get((role, k)) != ended:
-                self._note_exit(role, k, ended)
-        found_now = self._told()
-        return told if found_now.last_at in (None, before) else found_now
-
-    def _hear_its_end(self, container: str) -> None:
-        """The engine may show an end before it tells of it, and tells first who sent the signal."""
-        deadline = time.monotonic() + _LATE_S
-        while container not in self._dead:
-            try:
-                self._take(self._news.get(timeout=max(0.0, deadline - time.monotonic())))
-            except Empty:  # it ended before we listened
-                self._dead.add(container)
-
-    def _note_exit(self, role: str, k: int, ended: Exit) -> None:
-        record.append(
-            self._app_dir,
-            "exit",
-            role=role,
-            k=k,
-            code=ended.code,
-            oom=ended.oom,
-            started_at=ended.started_at,
-            ended_at=ended.ended_at,
-            restarts=ended.restarts,
-        )
 
     def _decide(self, seen: AppView | None, found: list[Container], told: Journal) -> Action:
         labels = Labels(found[0].labels if found else {})
@@ -256,7 +182,7 @@ class Watcher:
         elif isinstance(action, Start):
             self._start(action.containers)
         elif not isinstance(action, (End, Leave)):
-            self._wait(action.deadline)
+            self._news.wait(action.deadline)
 
     def _stop(self, action: Stop, found: list[Container]) -> None:
         message = action.message
@@ -267,7 +193,7 @@ class Watcher:
         grace = _grace(found) if asked is None else asked
         self._stopping = self._stopping or journal.Stop(why=action.why, message=message, at=time.time())
         stop.stop(self._engine, self._app_dir, found, action.why, message, grace)
-        self._known.clear()
+        self._sight.forget()
 
     def _restart(self, action: Restart) -> None:
         """Journal first: whoever comes after us when we are killed here goes on with it."""
@@ -289,7 +215,7 @@ class Watcher:
         self._start(todo)
 
     def _start(self, todo: Sequence[Container]) -> None:
-        self._known.clear()
+        self._sight.forget()
         told = record.journal(self._app_dir)
         if told is not None and told.cancelled_by is not None:
             return
@@ -315,38 +241,6 @@ class Watcher:
         found = stop.own(self._engine, self._app_id)
         self._stop(Stop(unended(found), "start", message), found)
 
-    # -- waiting -------------------------------------------------------------------------------------------
-
-    def _wait(self, deadline: float | None) -> None:
-        """For the next thing to happen, or until `deadline`; asleep meanwhile."""
-        try:
-            self._take(self._news.get(timeout=None if deadline is None else max(0.0, deadline - time.time())))
-            while True:
-                self._take(self._news.get_nowait())
-        except Empty:
-            return
-
-    def _take(self, news: Event | Exception | str) -> None:
-        if isinstance(news, Exception):
-            raise news
-        if isinstance(news, str):
-            self._orphaned = True
-            return
-        self._known.pop(news.container_id, None)
-        deadly = news.action == "kill" and news.attributes.get("signal") in _DEADLY
-        if deadly or news.action == "stop":
-            told = record.journal(self._app_dir)
-            if told is None or news.container_id not in told.told:
-                self._by_hand.add(news.container_id)
-        elif news.action == "die":
-            self._dead.add(news.container_id)
-        elif news.action == "oom":
-            self._oom.add(news.container_id)
-        elif news.action == "start":
-            self._oom.discard(news.container_id)
-            self._dead.discard(news.container_id)
-            self._by_hand.discard(news.container_id)
-
 
 def _grace(containers: Sequence[Container]) -> float:
     return Labels(containers[0].labels).grace_s if containers else 0.0
@@ -355,16 +249,6 @@ def _grace(containers: Sequence[Container]) -> float:
 def _label(container: Container) -> str:
     role, k = where(container)
     return f"{role}/{k}"
-
-
-def exit_of(container: Container, *, oom: bool) -> Exit:
-    return Exit(
-        code=container.exit_code or 0,
-        oom=oom,
-        started_at=container.started_at,
-        ended_at=container.ended_at,
-        restarts=container.restarts,
-    )
 
 
 def main() -> None:

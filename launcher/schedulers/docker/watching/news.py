@@ -1,0 +1,105 @@
+"""What a watcher hears while it is asleep: the engine's events about its app, and its client."""
+
+from __future__ import annotations
+
+import time
+from queue import Empty, SimpleQueue
+
+from launcher.schedulers.docker.records import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from launcher.schedulers.docker.client.events import Event, EventStream
+
+_LATE_S = 0.5  # by how much an engine may tell of an end later than show it
+_DEADLY = ("2", "3", "9", "15")
+BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
+
+
+class News:
+    """Told by threads, taken by the watcher.
+
+    Attributes:
+        changed: containers that something has happened to since somebody looked at them.
+        oom: that were told to have run out of memory; a busy engine tells of it in an event alone.
+        by_hand: stopped by nobody of us, and not seen to have ended yet.
+        orphaned: whoever attached the app to itself has ended, or
+        closed: has let go of it.
+    """
+
+    def __init__(self, app_dir: str) -> None:
+        self.changed: set[str] = set()
+        self.oom: set[str] = set()
+        self.by_hand: set[str] = set()
+        self.orphaned = False
+        self.closed = False
+        self._app_dir = app_dir
+        self._dead: set[str] = set()
+        self._queue: SimpleQueue[Event | Exception | None] = SimpleQueue()
+
+    def relay(self, events: EventStream) -> None:
+        """Hand on what the engine tells; the last thing is that it tells no more."""
+        queue = self._queue
+        try:
+            for event in events:
+                if not event.action.startswith(("exec_", "health_status", "top", "attach")):
+                    queue.put(event)
+        except Exception as error:
+            queue.put(error)
+
+    def listen(self, words: Iterator[str]) -> None:
+        """Hear the client until it ends, which is news as well."""
+        for word in words:
+            self.closed = self.closed or word == "close"
+        self.orphaned = True
+        self._queue.put(None)
+
+    def reconnect(self) -> None:
+        """Forget what an engine told that has gone: what it stops as it ends, nobody's hand has stopped."""
+        self.by_hand.clear()
+        self._dead.clear()
+        self._queue = SimpleQueue()  # what still comes of the last connection goes nowhere
+
+    def wait(self, deadline: float | None) -> None:
+        """For the next thing to happen, or until `deadline` (epoch seconds); asleep meanwhile.
+
+        Raises what broke the connection.
+        """
+        timeout_s = None if deadline is None else max(0.0, deadline - time.time())
+        try:
+            self._take(self._queue.get(timeout=timeout_s))
+            while True:
+                self._take(self._queue.get_nowait())
+        except Empty:
+            return
+
+    def wait_for_end(self, container: str) -> None:
+        """The engine may show an end before it tells of it, and tells first who sent the signal."""
+        deadline = time.monotonic() + _LATE_S
+        while container not in self._dead:
+            try:
+                self._take(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
+            except Empty:  # it ended before we listened
+                self._dead.add(container)
+
+    def _take(self, news: Event | Exception | None) -> None:
+        if news is None:
+            return
+        if isinstance(news, Exception):
+            raise news
+        container = news.container_id
+        self.changed.add(container)
+        deadly = news.action == "kill" and news.attributes.get("signal") in _DEADLY
+        if deadly or news.action == "stop":
+            told = record.journal(self._app_dir)
+            if told is None or container not in told.told:
+                self.by_hand.add(container)
+        elif news.action == "die":
+            self._dead.add(container)
+        elif news.action == "oom":
+            self.oom.add(container)
+        elif news.action == "start":
+            for heard in (self.oom, self._dead, self.by_hand):
+                heard.discard(container)
