@@ -9,13 +9,15 @@ from launcher.schedulers.docker.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.events import Event, EventStream
 
 _LATE_S = 0.5  # by how much an engine may tell of an end later than show it
 _DEADLY = ("2", "3", "9", "15")
-BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
+_BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
+_KILLED = 137
 
 
 class News:
@@ -37,6 +39,7 @@ class News:
         self.closed = False
         self._app_dir = app_dir
         self._dead: set[str] = set()
+        self._heard_out: set[str] = set()
         self._queue: SimpleQueue[Event | Exception | None] = SimpleQueue()
 
     def relay(self, events: EventStream) -> None:
@@ -60,6 +63,7 @@ class News:
         """Forget what an engine told that has gone: what it stops as it ends, nobody's hand has stopped."""
         self.by_hand.clear()
         self._dead.clear()
+        self._heard_out.clear()
         self._queue = SimpleQueue()  # what still comes of the last connection goes nowhere
 
     def wait(self, deadline: float | None) -> None:
@@ -75,14 +79,22 @@ class News:
         except Empty:
             return
 
-    def wait_for_end(self, container: str) -> None:
-        """The engine may show an end before it tells of it, and tells first who sent the signal."""
-        deadline = time.monotonic() + _LATE_S
-        while container not in self._dead:
+    def hear_out(self, ended: Container) -> None:
+        """Wait for what the engine may tell later than show: who sent the signal, or want of memory."""
+        if ended.exit_code not in _BY_SIGNAL or ended.id in self._heard_out:
+            return
+        self._heard_out.add(ended.id)
+        now = time.time()
+        self._hear(now + _LATE_S, lambda: ended.id in self._dead)
+        if ended.exit_code == _KILLED and not ended.oom and ended.id not in self.by_hand:
+            self._hear(min(now, ended.ended_at or now) + _LATE_S, lambda: ended.id in self.oom)
+
+    def _hear(self, deadline: float, enough: Callable[[], bool]) -> None:
+        while not enough():
             try:
-                self._take(self._queue.get(timeout=max(0.0, deadline - time.monotonic())))
-            except Empty:  # it ended before we listened
-                self._dead.add(container)
+                self._take(self._queue.get(timeout=max(0.0, deadline - time.time())))
+            except Empty:
+                return
 
     def _take(self, news: Event | Exception | None) -> None:
         if news is None:
@@ -101,5 +113,5 @@ class News:
         elif news.action == "oom":
             self.oom.add(container)
         elif news.action == "start":
-            for heard in (self.oom, self._dead, self.by_hand):
+            for heard in (self.oom, self.by_hand, self._dead, self._heard_out):
                 heard.discard(container)

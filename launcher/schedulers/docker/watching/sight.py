@@ -10,7 +10,7 @@ from launcher.schedulers.docker.records.journal import Exit, Journal
 from launcher.schedulers.docker.state.replicas import is_reservation, roster, where
 from launcher.schedulers.docker.state.restarts import not_restarted
 from launcher.schedulers.docker.watching import stop
-from launcher.schedulers.docker.watching.news import BY_SIGNAL, News
+from launcher.schedulers.docker.watching.news import News
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Sight:
 
     def _note_end(self, ended: Container, told: Journal) -> bool:
         grown, news = False, self._news
-        if ended.exit_code in BY_SIGNAL and ended.id not in told.told:
-            news.wait_for_end(ended.id)
+        if ended.id not in told.told:
+            news.hear_out(ended)
         if ended.id in news.by_hand and not told.stopped_by_hand(ended.id, ended.started_at):
             grown = record.append(self._app_dir, "hand", id=ended.id, started_at=ended.started_at)
         news.by_hand.discard(ended.id)
