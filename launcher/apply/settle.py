@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.apply.engines import Engines
-from launcher.specs.attempt import PENDING_STATES
+from launcher.specs.attempt import ENDED_STATES, PENDING_STATES
 from launcher.state.ledger import Ledger
 
 TYPE_CHECKING = False
@@ -52,6 +52,12 @@ def _settle_one(ledger: Ledger, engines: Engines, entry: Entry) -> list[Attempt]
 
 
 def catch_up(ledger: Ledger, attempt: Attempt, entry: Entry | None) -> None:
-    """Record a live attempt whose start the ledger (`entry`) missed: whoever started it was killed before."""
-    if entry is None or (attempt.state == "running" and entry.state in PENDING_STATES):
+    """Record what the ledger (`entry`) has missed of an attempt.
+
+    Whoever started it may have been killed before that could be written, and it may have ended just now.
+    """
+    was = entry.state if entry is not None else None
+    started = attempt.state == "running" and was in PENDING_STATES
+    ended = attempt.state in ENDED_STATES and attempt.state != was
+    if was is None or started or ended:
         ledger.record(attempt)

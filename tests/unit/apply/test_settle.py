@@ -1,0 +1,36 @@
+"""What the ledger has missed of an attempt is made good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.apply.settle import catch_up
+from launcher.state.ledger import Ledger
+from tests.unit.state.attempts import attempt
+
+
+@pytest.mark.parametrize(
+    ("was", "seen", "then"),
+    [
+        ("", "running", "running"),
+        ("", "failed", "failed"),
+        ("created", "running", "running"),
+        ("created", "succeeded", "succeeded"),
+        ("running", "succeeded", "succeeded"),
+        ("lost", "succeeded", "succeeded"),
+        ("failed", "succeeded", "failed"),
+        ("failed", "running", "failed"),
+        ("running", "created", "running"),
+    ],
+)
+def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, then: str) -> None:
+    made = attempt()
+    with Ledger.open() as ledger:
+        if was:
+            ledger.record(replace(made, state=was))  # type: ignore[arg-type]
+        catch_up(ledger, replace(made, state=seen), ledger.entry(made.app_id))  # type: ignore[arg-type]
+        entry = ledger.entry(made.app_id)
+        assert entry is not None
+        assert entry.state == then
