@@ -129,6 +129,10 @@ class Daemon:
         repo, _, version = name.rpartition(":")
         self.ask("POST", f"/images/{quote(image)}/tag", repo=repo, tag=version)
 
+    def remove_image(self, name: str) -> None:
+        """By force: a busy engine may count a container of it that was removed, for ever."""
+        self.remove([Thing("image", name, name, "", {})])
+
     def remove(self, things: Iterable[Thing]) -> None:
         """Remove by force, containers first (they hold the rest). What is gone or in use is let be."""
         order = ("container", "network", "volume", "image")

@@ -76,7 +76,7 @@ def place(token: str, tmp_path: Path) -> Iterator[Place]:
         for digest in reversed([*made.digests, made.workspace.digest]):
             for image in own.engine.images(f"{LABEL}={digest}"):
                 for tag in image.tags or (image.id,):
-                    own.engine.remove_image(tag)
+                    Daemon().remove_image(tag)
 
 
 def app(*images: str) -> AppDef:
@@ -190,9 +190,9 @@ def test_another_base_under_the_same_name_is_built_on(place: Place) -> None:
         assert place.own.engine.image(first.id) is None, "the one before is gone"
     finally:
         for name in place.own.engine.images(f"{LABEL}={place.workspace.digest}"):
-            place.own.engine.remove_image(name.id)
-        place.own.engine.remove_image(base)
-        place.own.engine.remove_image(other)
+            Daemon().remove_image(name.id)
+        Daemon().remove_image(base)
+        Daemon().remove_image(other)
 
 
 @pytest.mark.parametrize("names", [("Dockerfile",), ("Dockerfile", "Dockerfile.launcher")])
@@ -236,7 +236,7 @@ def test_all_roles_get_it_each_distinct_image_once(place: Place) -> None:
         roles = workspace_app(app(SHELL_IMAGE, other, SHELL_IMAGE), {}, place.workspace).roles
         assert roles[0].image == roles[2].image != roles[1].image
     finally:
-        place.own.engine.remove_image(other)
+        Daemon().remove_image(other)
 
 
 def test_an_image_that_a_dockerfile_does_not_use_is_noted_and_no_part_of_the_name(place: Place) -> None:

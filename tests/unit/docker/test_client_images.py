@@ -21,6 +21,7 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.engine import split_tag
 from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, ImageNotFound
 from launcher.schedulers.docker.client.progress import Transfer, transfer
+from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.unit.docker.engine_things import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
@@ -31,7 +32,7 @@ def own(own: Bench) -> Iterator[Bench]:
     yield own
     own.clear()
     for image in own.engine.images(own.label):
-        own.engine.remove_image(image.tags[0] if image.tags else image.id)
+        Daemon().remove_image(image.tags[0] if image.tags else image.id)
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_a_registry_that_does_not_answer_is_said_so(own: Bench):
         with pytest.raises(EngineError, match="connection refused"):
             own.engine.push(f"127.0.0.1:1/{own.token}:1")
     finally:
-        own.engine.remove_image(f"127.0.0.1:1/{own.token}:1")
+        Daemon().remove_image(f"127.0.0.1:1/{own.token}:1")
 
 
 def test_an_image_that_is_not_here_cannot_be_pushed(own: Bench):

@@ -46,7 +46,7 @@ class Pulls:
         """The registry has this version, the engine none."""
         self.here(version)
         self.engine.push(self.image)
-        self.engine.remove_image(self.image)
+        Daemon().remove_image(self.image)
 
     def run(self, policy: str) -> str:
         """The version that an app ran in."""
@@ -74,7 +74,7 @@ def pulls(case: DockerCase, token: str, tmp_path: Path) -> Iterator[Pulls]:
         own.clear()
         for image in own.engine.images(own.label):
             for tag in image.tags or (image.id,):
-                own.engine.remove_image(tag)
+                Daemon().remove_image(tag)
 
 
 def test_what_is_missing_is_pulled_once(pulls: Pulls) -> None:
@@ -151,7 +151,7 @@ def test_the_base_of_a_workspace_is_pulled_once_for_an_attempt(pulls: Pulls, tmp
     built = staged.build_workspace(app, cfg, bind_workspace(tmp_path / "src"), app_id=attempt.app_id)
     staged.abort(reservation)
     assert [kind for _, kind, _ in pulls.told if kind == "pulled"] == ["pulled"]
-    pulls.engine.remove_image(built.roles[0].image)
+    Daemon().remove_image(built.roles[0].image)
 
 
 def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(
@@ -178,7 +178,7 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
         assert stock.have_one(pulls.engine, built, "always", pulls.told.append) is not None  # type: ignore[arg-type]
         assert pulls.told == []
     finally:
-        pulls.engine.remove_image(built)
+        Daemon().remove_image(built)
 
 
 def test_an_image_that_somebody_based_on_a_workspace_is_pulled_as_any_other(
@@ -195,4 +195,4 @@ def test_an_image_that_somebody_based_on_a_workspace_is_pulled_as_any_other(
     try:
         assert pulls.run("always") == "new"
     finally:
-        pulls.engine.remove_image(built)
+        Daemon().remove_image(built)

@@ -12,6 +12,7 @@ from launcher.runner import Runner
 from launcher.specs import AppDef, InvalidRunConfigException, Role
 from launcher.workspace import WorkspaceError
 from launcher.workspace.docker_workspace import DockerWorkspaceMixin
+from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.registry import registry, tags
 from tests.unit.runner.engine import MemoryScheduler
@@ -27,7 +28,7 @@ def runner(token: str) -> Iterator[Runner]:
         engine: Any = opened._scheduler("mine")
         yield opened
         for name in {role.image for app in engine.apps.values() for role in app.roles} - {SHELL_IMAGE}:
-            engine._docker_engine.remove_image(name)
+            Daemon().remove_image(name)
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_images_go_to_the_repository_that_is_asked_for(runner: Runner, folder: P
             engine.push_images(found)
             assert tags(address, repo.partition("/")[2]) == [tag]
         finally:
-            engine._docker_engine.remove_image(f"{repo}:{tag}")
+            Daemon().remove_image(f"{repo}:{tag}")
 
 
 def test_without_a_repository_nothing_can_be_pushed() -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.images.build import FOLDER
+from launcher.schedulers.docker.images.build import BASES, FOLDER
 from launcher.specs import Role
 from launcher.workspace import (
     DirWorkspaceMixin,
@@ -99,17 +99,17 @@ class TmpDirPlace(Place):
 
 class DockerPlace(Place):
     """Images. Each holds the files of the image below it as well, which are none of the workspace's:
-    only in FOLDER may there be more."""
+    only in FOLDER may there be more. The one below is this test's alone, so that what is built on it is, too.
+    It names no working folder."""
 
-    image = SHELL_IMAGE  # it names no working folder
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, token: str) -> None:
         super().__init__(folder)
         self.engine = connect()
         self.daemon = Daemon()
         self.images: set[str] = set()
+        self.image = f"launcher-test/{token}:1"
+        self.base = self._base(token)
         self.below = set(self._export(self.image))
-        self.before = self._names()
 
     def mixin(self) -> WorkspaceMixin[Any]:
         return DockerWorkspaceMixin(docker_client=self.engine)
@@ -126,15 +126,23 @@ class DockerPlace(Place):
         return {path.removeprefix(top): file for path, file in there.items() if path.startswith(top)}
 
     def left(self) -> list[str]:
-        return [*super().left(), *sorted(self._names() - self.before)]
+        built = self.engine.images(f"{BASES}={self.base}")
+        return [*super().left(), *sorted(name for image in built for name in image.tags)]
 
     def clear(self) -> None:
-        for image in self.images - {self.image}:
-            self.engine.remove_image(image)
+        for image in (*(self.images - {self.image}), self.image):
+            self.daemon.remove_image(image)
         self.engine.close()
 
-    def _names(self) -> set[str]:
-        return {image.name for image in self.daemon.images() if "launcher-workspace:" in image.name}
+    def _base(self, token: str) -> str:
+        """The id of an image that only this test has."""
+        made = self.daemon.ask("POST", "/containers/create", {"Image": SHELL_IMAGE, "Cmd": ["true"]})["Id"]
+        try:
+            name, _, tag = self.image.partition(":")
+            options = {"container": made, "repo": name, "tag": tag, "changes": f"LABEL launcher-test={token}"}
+            return str(self.daemon.ask("POST", "/commit", {}, **options)["Id"])
+        finally:
+            self.daemon.ask("DELETE", f"/containers/{made}", force="1", v="1")
 
     def _export(self, image: str) -> dict[str, File]:
         made = self.daemon.ask("POST", "/containers/create", {"Image": image, "Cmd": ["true"]})["Id"]
@@ -163,8 +171,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     folder = tmp_path / "made"
     folder.mkdir()
     if request.param == "docker":
-        request.getfixturevalue("token")
-        found: Place = DockerPlace(folder)
+        found: Place = DockerPlace(folder, request.getfixturevalue("token"))
     else:
         found = {"directory": DirPlace, "temporary": TmpDirPlace}[request.param](folder)
     monkeypatch.setattr("tempfile.tempdir", str(folder))
