@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +34,8 @@ class Containers:
             with ThreadPoolExecutor(THREADS) as pool:
                 things = [thing for thing in own if thing.kind == kind]
                 list(pool.map(lambda thing: self.daemon.remove([thing]), things))
+        # Else the apps of earlier rows would be listed with those of later ones, as lost.
+        shutil.rmtree(os.path.join(os.environ["LAUNCHER_HOME"], "docker"), ignore_errors=True)
 
 
 class Ends:
