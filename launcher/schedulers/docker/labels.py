@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PREFIX = "launcher."
 APP_ID = PREFIX + "app-id"
-SESSION = PREFIX + "session"
 JOB = PREFIX + "job"
 PART = PREFIX + "part"
 ROLE = PREFIX + "role"

@@ -33,7 +33,6 @@ class Container:
         error: why the engine could not start it, "" when it did or was not asked to.
         ports: published ports, container port → (host address, host port).
         tty: its log has no frames: one stream, stdout.
-        log_driver: what keeps its log; "" when not inspected.
         network: the name of its network, as it was created.
     """
 
@@ -54,7 +53,6 @@ class Container:
     error: str = ""
     hostname: str = ""
     tty: bool = False
-    log_driver: str = ""
     network: str = ""
 
     @property
@@ -119,7 +117,6 @@ def from_inspect(told: Mapping[str, Any]) -> Container:
         error=state.get("Error") or "",
         hostname=config.get("Hostname") or "",
         tty=bool(config.get("Tty")),
-        log_driver=(host.get("LogConfig") or {}).get("Type") or "",
         network=host.get("NetworkMode") or "",
     )
 
