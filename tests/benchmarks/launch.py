@@ -1,4 +1,7 @@
-"""P3: a local app of N replicas of `true`, from schedule until all have ended and that is known."""
+"""P3: a local app of N replicas of `true`, from schedule until all have ended and that is known.
+
+P3b: whole processes that follow the logs of such an app, against `apply --wait`, which does not.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from pathlib import Path
 
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.peers import peer
-from tests.benchmarks.world import world
+from tests.benchmarks.world import launcher, took, world
 
 TARGETS = {1: "ours <= 50 ms", 100: "<= 1.5", 1000: "<= 1.5"}
+FOLLOWED = (100, 1000, 2000)
 
 
 def rows(settings: Settings) -> Iterator[Row]:
@@ -24,9 +28,35 @@ def rows(settings: Settings) -> Iterator[Row]:
                 ours=lambda count=count: _ours(count),  # type: ignore[misc]
                 peers=_parallel(settings, count) | _torchx(settings, count),
                 target=target,
-                rounds=max(5, settings.rounds if replicas < 1000 else 5),
+                rounds=_rounds(settings, replicas),
             )
         yield row
+    for replicas in FOLLOWED if settings.scale >= 0.1 else FOLLOWED[:1]:  # whole processes: slow to try out
+        with world():
+            count = settings.size(replicas)
+            yield from _following(count, _rounds(settings, replicas))
+
+
+def _following(replicas: int, rounds: int) -> Iterator[Row]:
+    """Measure `run` and `apply --logs` against `apply --wait` of the same job."""
+    with open("many.launcher.yaml", "w") as file:
+        file.write(
+            f"version: 1\nname: many\nroles: {{main: {{entrypoint: 'true', num_replicas: {replicas}}}}}\n"
+        )
+    apply = ["apply", "many.launcher.yaml", "--yes", "--rerun", "many", "--wait"]
+    for argv in (["run", "many.launcher.yaml"], [*apply, "--logs"]):
+        yield compare(
+            f"launcher {argv[0]}{' --logs' if '--logs' in argv else ''} of {replicas} replicas of `true`",
+            floor=lambda: took(launcher(*apply)),
+            ours=lambda argv=argv: took(launcher(*argv)),  # type: ignore[misc]
+            target="<= 1.5",
+            rounds=rounds,
+            note="the floor is `apply --wait`",
+        )
+
+
+def _rounds(settings: Settings, replicas: int) -> int:
+    return settings.rounds if replicas < 1000 else min(settings.rounds, 5)
 
 
 def _popen_loop(folder: Path, replicas: int) -> float:

@@ -28,6 +28,7 @@ class FileWatch:
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
         self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
+        self._watched: set[str] = set()  # the same folders
         self._signatures: dict[str, tuple[int, int, int] | None] = {}
         for path in paths:
             self.add(path)
@@ -35,10 +36,11 @@ class FileWatch:
     def add(self, path: str) -> None:
         """Watch one more file. Raises FileNotFoundError when its folder is not there."""
         folder = os.path.dirname(path) or "."
-        if self._fd >= 0 and folder not in self._folders.values():
+        if self._fd >= 0 and folder not in self._watched:
             number = kernel.libc("inotify_add_watch", self._fd, os.fsencode(folder), CHANGES)
             if number >= 0:
                 self._folders[number] = folder
+                self._watched.add(folder)
             else:
                 os.stat(folder)
                 self.close()  # out of watches: look from time to time instead

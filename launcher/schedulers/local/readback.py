@@ -6,7 +6,7 @@ import os
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
-from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local import attemptfile, rundir
 from launcher.schedulers.local import logs as files
 
 TYPE_CHECKING = False
@@ -103,12 +103,11 @@ def stream_name(stream: object) -> str:
 
 def _folder(app_dir: str, role: str, k: int) -> str:
     name = os.path.basename(app_dir)
-    if not os.path.isdir(app_dir):
-        raise SchedulerError(f"there is no app `{name}`", hint="`launcher list` shows what there is")
-    request = attemptfile.read_request(app_dir)
-    if request is None:
+    dirs = _log_dirs(app_dir)
+    if dirs is None:
+        if not os.path.isdir(app_dir):
+            raise SchedulerError(f"there is no app `{name}`", hint="`launcher list` shows what there is")
         raise SchedulerError(f"{name} was not created yet: it has no logs")
-    dirs: dict[str, list[str]] = request["role_log_dirs"]
     if role not in dirs:
         from launcher.specs.text import did_you_mean
 
@@ -117,3 +116,31 @@ def _folder(app_dir: str, role: str, k: int) -> str:
         replicas = f"0 to {len(dirs[role]) - 1}" if len(dirs[role]) > 1 else "0"
         raise SchedulerError(f"role `{role}` of {name} has no replica {k}", hint=f"there are: {replicas}")
     return dirs[role][k]
+
+
+_MOST_APPS = 64
+_known_dirs: dict[str, tuple[tuple[int, int, int], dict[str, list[str]]]] = {}
+
+
+def _log_dirs(app_dir: str) -> dict[str, list[str]] | None:
+    """Role → log folder of each replica; None before the app was created.
+
+    A request tells of every replica of its app, and each of them asks for its own folder: the answer is
+    remembered as long as the file is the same.
+    """
+    try:
+        found = os.stat(rundir.request(app_dir))
+    except OSError:
+        return None
+    version = (found.st_ino, found.st_size, found.st_mtime_ns)
+    known = _known_dirs.get(app_dir)
+    if known is not None and known[0] == version:
+        return known[1]
+    request = attemptfile.read_request(app_dir)
+    if request is None:
+        return None
+    if len(_known_dirs) >= _MOST_APPS:
+        _known_dirs.clear()
+    dirs: dict[str, list[str]] = request["role_log_dirs"]
+    _known_dirs[app_dir] = (version, dirs)
+    return dirs

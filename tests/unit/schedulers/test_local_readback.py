@@ -1,0 +1,76 @@
+"""Which folders hold the logs of the replicas of an app."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.local import attemptfile, readback
+
+_hooked: list[bool] = []
+_opened: list[str] = []
+
+
+def _note(event: str, args: tuple[object, ...]) -> None:
+    if event == "open":
+        _opened.append(str(args[0]))
+
+
+@pytest.fixture
+def opened() -> list[str]:
+    """The paths of the files that the test opens."""
+    if not _hooked:
+        sys.addaudithook(_note)
+        _hooked.append(True)
+    _opened.clear()
+    return _opened
+
+
+def app_of(folder: Path, replicas: int) -> str:
+    """An app folder whose role `main` has so many replicas, each with one line of output."""
+    folder.mkdir()
+    dirs = [str(folder / "logs" / str(k)) for k in range(replicas)]
+    for k, each in enumerate(dirs):
+        os.makedirs(each)
+        Path(each, "stdout.log").write_text(f"replica {k}\n")
+    attemptfile.write_request(str(folder), {"role_log_dirs": {"main": dirs}})
+    return str(folder)
+
+
+def test_the_request_is_read_once_however_many_replicas_are_read(tmp_path: Path, opened: list[str]) -> None:
+    app_dir = app_of(tmp_path / "app", 50)
+    opened.clear()
+    sources = [readback.Source(app_dir, "main", k) for k in range(50)]
+    text = b"".join(data for _, _, data in readback.chunks(sources, "stdout"))
+    assert text.count(b"\n") == 50
+    assert [path for path in opened if path.endswith("request.json")] == [f"{app_dir}/request.json"]
+
+
+def test_an_app_that_was_submitted_anew_is_read_anew(tmp_path: Path) -> None:
+    app_dir = app_of(tmp_path / "app", 1)
+    assert readback.Source(app_dir, "main", 0).folder.endswith("/logs/0")
+    attemptfile.write_request(app_dir, {"role_log_dirs": {"other": ["/elsewhere"]}})
+    assert readback.Source(app_dir, "other", 0).folder == "/elsewhere"
+
+
+def test_many_apps_are_not_remembered_for_ever(tmp_path: Path) -> None:
+    for number in range(readback._MOST_APPS + 5):
+        readback.Source(app_of(tmp_path / str(number), 1), "main", 0)
+    assert len(readback._known_dirs) <= readback._MOST_APPS
+
+
+def test_what_is_not_there_is_an_error_that_says_what_is(tmp_path: Path) -> None:
+    app_dir = app_of(tmp_path / "app", 2)
+    (tmp_path / "begun").mkdir()
+    for where, role, k, said in (
+        (app_dir, "mian", 0, "has no role `mian`"),
+        (app_dir, "main", 2, "has no replica 2"),
+        (str(tmp_path / "gone"), "main", 0, "there is no app `gone`"),
+        (str(tmp_path / "begun"), "main", 0, "was not created yet"),
+    ):
+        with pytest.raises(SchedulerError, match=said):
+            readback.Source(where, role, k)
