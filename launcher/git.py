@@ -2,6 +2,9 @@
 
 Finding the root looks at folders and starts no process, so that a thousand job files cost next to nothing;
 git itself is asked when the origin or the commit is wanted.
+
+A checkout is data, its `.git` folder included: git runs with whatever would start a program that the checkout
+names switched off (hooks, file system monitors, filters, remotes that fetch missing objects).
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _TIMEOUT_S = 60.0  # a work tree on a slow disk takes its time; one that takes longer hangs
+_SAFE = ("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
+_SAFE_ENV = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+_OF_CHECKOUT = ("local", "worktree", "submodule")  # scopes of git-config(1)
 _NOT_OURS = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -71,10 +77,15 @@ class Repository:
         return f"{head.oid}-dirty" if head.oid and head.is_dirty else head.oid
 
     def head(self) -> Head:
-        """The commit and branch checked out. Asks git anew at every call: a work tree changes."""
+        """The commit and branch checked out. Asks git anew at every call: a work tree changes.
+
+        Of a submodule the commit counts, not its files: its own configuration may name programs. Filters
+        count as the user's and the system's configuration have them, not as the repository's has them.
+        """
         found = {"oid": "", "head": ""}
         dirty = False
-        for line in self._git("status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines():
+        args = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty")
+        for line in self._git(*self._own_filters(), *args).splitlines():
             mark, _, rest = line.partition(" branch.")
             name, _, value = rest.partition(" ")
             if mark == "#":
@@ -93,13 +104,22 @@ class Repository:
         found = self._git("check-ignore", "-z", "--stdin", input=text, ok=(0, 1))  # 1: none of them
         return frozenset(path for path in found.split("\0") if path)
 
+    def _own_filters(self) -> list[str]:
+        """Options that put the filters of the repository's own configuration out of force.
+
+        `git status` runs a filter on each file whose times are not those of the index.
+        """
+        listing = self._git("config", "-z", "--show-scope", "--get-regexp", r"^filter\.", ok=(0, 1))
+        return _without_filters(listing)
+
     def _git(self, *args: str, input: str | None = None, ok: Collection[int] = (0,)) -> str:
         from launcher import command
 
         # A git hook that runs us names *its* repository in the environment. No optional locks: a plan
         # writes nothing, the index included.
-        env = {**dict.fromkeys(_NOT_OURS), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-        return command.run(["git", "-C", self.root, *args], input=input, timeout_s=_TIMEOUT_S, env=env, ok=ok)
+        env = {**dict.fromkeys(_NOT_OURS), **_SAFE_ENV, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        argv = ["git", *_SAFE, "-C", self.root, *args]
+        return command.run(argv, input=input, timeout_s=_TIMEOUT_S, env=env, ok=ok)
 
 
 _KNOWN: dict[str, tuple[_Stamp, Repository]] = {}
@@ -140,6 +160,31 @@ def _stamp(folder: str) -> _Stamp | None:
         if stat.S_ISREG(found.st_mode):
             return found.st_ino, found.st_size, found.st_mtime_ns
     return None
+
+
+def _without_filters(listing: str) -> list[str]:
+    """`-c` options for what `git config -z --show-scope` lists: each filter of the checkout's own
+    configuration as the configuration outside the checkout has it, else none.
+
+    Raises CommandError for a name that `-c` cannot spell.
+    """
+    parts = listing.split("\0")
+    own: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for scope, entry in zip(parts[::2], parts[1::2], strict=False):
+        key, _, value = entry.partition("\n")
+        (own if scope in _OF_CHECKOUT else others)[key] = value
+    if any("=" in key for key in own):
+        from launcher.errors import CommandError
+
+        raise CommandError(
+            "the repository configures a filter whose name holds `=`", hint="rename the filter"
+        )
+    programs = [key for key in own if key.endswith((".clean", ".smudge", ".process"))]
+    required = dict.fromkeys(f"{key.rpartition('.')[0]}.required" for key in own)
+    values = {**dict.fromkeys(programs, ""), **dict.fromkeys(required, "false")}
+    values.update({key: others[key] for key in values if key in others})
+    return [word for key, value in values.items() for word in ("-c", f"{key}={value}")]
 
 
 def _installed() -> bool:

@@ -239,3 +239,64 @@ def test_tracked_files_are_never_ignored(work_tree: Path):
 
 def test_nothing_asked_is_nothing_ignored(work_tree: Path):
     assert found(work_tree).ignored([]) == frozenset()
+
+
+# A checkout is data
+
+
+def hostile(work_tree: Path, canary: Path) -> None:
+    """Everything in a repository that makes git start a program, each of which would write to `canary`."""
+    program = work_tree.parent / "program"
+    program.write_text(f"#!/bin/sh\necho \"$0 $*\" >>'{canary}'\ncat\n")
+    program.chmod(0o755)
+    hooks = work_tree / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-index-change", "post-checkout", "fsmonitor-watchman", "reference-transaction"):
+        shutil.copy(program, hooks / name)
+    (work_tree / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    (work_tree / "text").write_text("text")
+    git(work_tree, "add", ".")
+    git(work_tree, "commit", "-q", "-m", "attributes")
+    for key in (
+        *("core.fsmonitor", "core.sshCommand", "core.alternateRefsCommand", "core.pager", "core.editor"),
+        *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv"),
+        *(
+            "diff.evil.command",
+            "diff.external",
+            "gpg.program",
+            "credential.helper",
+            "uploadpack.packObjectsHook",
+        ),
+    ):
+        git(work_tree, "config", key, str(program))
+    git(work_tree, "config", "filter.evil.required", "true")
+    os.utime(work_tree / "text", ns=(1, 1))  # git has to look into the file
+    canary.unlink(missing_ok=True)
+
+
+def test_nothing_that_a_checkout_names_is_run(work_tree: Path, tmp_path: Path):
+    canary = tmp_path / "canary"
+    hostile(work_tree, canary)
+    git(work_tree, "remote", "add", "origin", f"ext::touch {canary}")
+    repo = found(work_tree)
+    assert repo.head().oid
+    assert not repo.head().is_dirty
+    repo.commit()
+    assert repo.origin
+    repo.ignored(["text"])
+    assert not canary.exists(), canary.read_text()
+
+
+def test_a_filter_of_the_user_is_used_also_where_the_checkout_has_one_by_its_name(
+    work_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "config").write_text('[filter "up"]\n clean = tr a-z A-Z\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    (work_tree / ".gitattributes").write_text("*.up filter=up\n")
+    (work_tree / "a.up").write_text("text")
+    git(work_tree, "add", ".")
+    git(work_tree, "commit", "-q", "-m", "filtered")
+    git(work_tree, "config", "filter.up.clean", f"touch {tmp_path}/canary")
+    os.utime(work_tree / "a.up", ns=(1, 1))
+    assert not found(work_tree).head().is_dirty
+    assert not (tmp_path / "canary").exists()
