@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 
 from launcher import paths
-from launcher.errors import StateError
+from launcher.errors import DamagedError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _BUSY_S = 30.0  # how long a writer waits for the writers before it
 _NETWORK = frozenset(
@@ -26,6 +27,7 @@ def connect(
     *,
     readonly: bool,
     durable: bool = True,
+    fill: Callable[[sqlite3.Connection], None] | None = None,
 ) -> sqlite3.Connection:
     """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
@@ -38,12 +40,17 @@ def connect(
         upgrades: SQL statements from each earlier version to the one after it.
         durable: every write is on disk when it returns. Without, a power cut may take back the last ones,
             though never a part of one.
+        fill: writes the rows of a new database, in the transaction that makes its tables. Read-only, of the
+            empty one in memory that stands for a file that does not exist.
 
-    Raises StateError when the file cannot be used: unwritable, full, damaged, on a network file system, or
-    written by a newer version.
+    Raises DamagedError for a file that is no sound database, StateError when it cannot be used otherwise:
+    unwritable, full, on a network file system, or written by a newer version.
     """
     try:
-        connection = _for_reading(path, schema) if readonly else _for_writing(path, schema, version, durable)
+        if readonly:
+            connection = _for_reading(path, schema, fill)
+        else:
+            connection = _for_writing(path, schema, version, durable, fill)
         connection = _upgraded(connection, path, version, upgrades or {}, readonly=readonly)
         found = _version(connection)
     except sqlite3.Error as error:
@@ -68,7 +75,7 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
     if "full" in said or "disk I/O" in said:
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if "not a database" in said or "malformed" in said:
-        return StateError(
+        return DamagedError(
             f"{path} is damaged: {said}",
             hint="bring it back from a backup; or move it away, and launcher forgets the outcomes so far",
         )
@@ -77,23 +84,80 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
     )
 
 
-def _for_writing(path: str, schema: str, version: int, durable: bool) -> sqlite3.Connection:
-    folder = paths.ensure(os.path.dirname(path))
-    _refuse_network(folder)
+def in_memory(schema: str, fill: Callable[[sqlite3.Connection], None] | None = None) -> sqlite3.Connection:
+    """A database that is no file, and that its user may only read."""
+    connection = _open(":memory:")
+    connection.executescript(schema)
+    if fill is not None:
+        fill(connection)
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+def set_aside(path: str) -> None:
+    """Move a damaged database out of the way, to `path`.damaged; a sound one stays.
+
+    One process at a time. The -wal and -shm files go first: beside the next database of that name, SQLite
+    would replay them into it. A process that has the old file open goes on with it and, since SQLite sees
+    that the file was moved, leaves the new one's files alone when it ends.
+    """
+    lock = _lock_folder(path)
     try:
-        # SQLite gives a new file the umask's mode, and its -wal and -shm files the mode of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if os.path.exists(path) and not _is_sound(path):
+            for suffix in ("-wal", "-shm"):
+                if os.path.exists(path + suffix):
+                    os.unlink(path + suffix)
+            os.replace(path, path + ".damaged")
     except OSError as error:
         raise paths.unusable(error, path) from error
+    finally:
+        os.close(lock)
+
+
+def _is_sound(path: str) -> bool:
+    connection = _open(path)
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.OperationalError as error:
+        return "locked" in str(error)  # in use, so another process can read it
+    except sqlite3.DatabaseError:
+        return False
+    finally:
+        connection.close()
+
+
+def _for_writing(
+    path: str,
+    schema: str,
+    version: int,
+    durable: bool,
+    fill: Callable[[sqlite3.Connection], None] | None,
+) -> sqlite3.Connection:
+    folder = paths.ensure(os.path.dirname(path))
+    _refuse_network(folder)
+    _refuse_unwritable(path)
     connection = _open(path)
     try:
         connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         if _version(connection) == 0:
-            _create(connection, folder, schema, version)
+            _create(connection, path, schema, version, fill)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _refuse_unwritable(path: str) -> None:
+    """Raise StateError, with the system's reason, where SQLite would only say "unable to open".
+
+    Asks by path and opens nothing: closing any descriptor of a database drops every POSIX lock that this
+    process holds on it, and other processes then delete the WAL of a connection that is still open.
+    Source: sqlite.org/howtocorrupt.html, 2.2.
+    """
+    target = path if os.path.exists(path) else os.path.dirname(path)
+    code = errno.EISDIR if os.path.isdir(path) else 0 if os.access(target, os.W_OK) else errno.EACCES
+    if code:
+        raise paths.unusable(OSError(code, os.strerror(code)), path)
 
 
 def _upgraded(
@@ -108,7 +172,9 @@ def _upgraded(
         connection.close()
         connection = copy
     try:
-        connection.execute("BEGIN IMMEDIATE")  # whoever comes second finds it done
+        connection.execute("BEGIN IMMEDIATE")  # a second process finds it done
+        if not readonly and _version(connection) < version:
+            _back_up(path, _version(connection))
         for old in range(_version(connection), version):
             if old not in upgrades:
                 raise StateError(f"{path} is of schema {old}, which this version cannot bring up to date")
@@ -122,25 +188,61 @@ def _upgraded(
     return connection
 
 
-def _create(connection: sqlite3.Connection, folder: str, schema: str, version: int) -> None:
-    """Make the tables, one process at a time: entering WAL mode does not wait for others as writing does."""
-    import fcntl
-
-    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def _back_up(path: str, version: int) -> None:
+    """Copy the database to `path`.v<version>.bak, through SQLite: a copy of the file would miss the WAL."""
+    backup = f"{path}.v{version}.bak"
+    source, target = _open(path), _open(backup + ".new")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.chmod(backup + ".new", 0o600)
+        source.backup(target)
+    finally:
+        source.close()
+        target.close()
+    os.replace(backup + ".new", backup)
+
+
+def _create(
+    connection: sqlite3.Connection,
+    path: str,
+    schema: str,
+    version: int,
+    fill: Callable[[sqlite3.Connection], None] | None,
+) -> None:
+    """Make the tables, one process at a time: entering WAL mode does not wait for others as writing does."""
+    lock = _lock_folder(path)
+    try:
         if _version(connection) == 0:
+            os.chmod(path, 0o600)  # made with the umask's mode; SQLite gives this one's to -wal and -shm
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(f"BEGIN IMMEDIATE; {schema}; PRAGMA user_version={version}; COMMIT")
+            connection.executescript(f"BEGIN IMMEDIATE; {schema}")
+            if fill is not None:
+                fill(connection)
+            connection.execute(f"PRAGMA user_version={version}")
+            connection.execute("COMMIT")
     finally:
         os.close(lock)
 
 
-def _for_reading(path: str, schema: str) -> sqlite3.Connection:
+def _lock_folder(path: str) -> int:
+    """A descriptor that holds the lock of the folder that `path` is in."""
+    import fcntl
+
+    lock = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _for_reading(
+    path: str, schema: str, fill: Callable[[sqlite3.Connection], None] | None
+) -> sqlite3.Connection:
     try:
         os.stat(path)
     except FileNotFoundError:
-        return _empty(schema)
+        return in_memory(schema, fill)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}") from error
     uri = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + "?mode=ro"
@@ -153,9 +255,9 @@ def _for_reading(path: str, schema: str) -> sqlite3.Connection:
             raise
         _refuse_unread_log(path)
         connection = _probed(uri + "&immutable=1")
-    if _version(connection) == 0:  # somebody is just making it
+    if _version(connection) == 0:  # another process is just making it
         connection.close()
-        return _empty(schema)
+        return in_memory(schema, fill)
     connection.execute("PRAGMA query_only=1")
     return connection
 
@@ -173,12 +275,6 @@ def _probed(uri: str) -> sqlite3.Connection:
 
 def _is_full(path: str) -> bool:
     return os.statvfs(os.path.dirname(path)).f_bavail == 0
-
-
-def _empty(schema: str) -> sqlite3.Connection:
-    connection = _open(":memory:")
-    connection.executescript(f"{schema}; PRAGMA query_only=1")
-    return connection
 
 
 def _refuse_unread_log(path: str) -> None:

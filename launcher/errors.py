@@ -10,6 +10,7 @@
     ├── StaleError               4   the world is not what the plan was made for
     ├── LockTimeoutError         7   another apply held the lock for too long
     ├── StateError               1   LAUNCHER_HOME cannot be read or written
+    │   └── DamagedError         1   a file of it is no sound database
     ├── SecretError              1   a secret cannot be read; names it, never its value
     ├── CommandError             1   an external command failed
     └── SchedulerError           1   an engine refused or failed
@@ -93,6 +94,10 @@ class LockTimeoutError(LauncherError):
 
 class StateError(LauncherError):
     """LAUNCHER_HOME cannot be used: unwritable, full, or written by a newer version."""
+
+
+class DamagedError(StateError):
+    """A file in LAUNCHER_HOME is no sound database."""
 
 
 class SecretError(LauncherError):

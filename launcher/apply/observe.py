@@ -24,18 +24,32 @@ def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers
     names = dict.fromkeys([*schedulers, *unsettled])
     settled = {attempt.app_id for attempt in latest.values() if attempt.state in ENDED_STATES}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
-    held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(ledger, attempt))]
     elsewhere = [
         attempt
         for entry in ledger.live()
         if JobKey(*entry.key) not in wanted and (attempt := ledger.by_app_id(entry.app_id))
     ]
+    unseen = {attempt.app_id: attempt for attempt in (*latest.values(), *elsewhere) if attempt.is_live}
+    for attempt in seen:
+        unseen.pop(attempt.app_id, None)
+    seen += _looked_up(engines, (attempt for attempt in unseen.values() if attempt.scheduler in names))
+    held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(ledger, attempt))]
     return merge(
         ledger=[*latest.values(), *elsewhere],
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
         counts=ledger.counts(_documents([*latest.values(), *held], wanted)),
     )
+
+
+def _looked_up(engines: Engines, unseen: Iterable[Attempt]) -> list[Attempt]:
+    """What the engines say of attempts that are live on record and that their lists left out.
+
+    A list can miss an app (an index that lost a row, a container made between two calls), and an attempt
+    that neither this look finds is lost.
+    """
+    found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in unseen)
+    return [attempt for attempt in found if attempt is not None]
 
 
 def _is_over(ledger: Ledger, attempt: Attempt) -> bool:

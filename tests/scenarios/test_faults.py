@@ -281,3 +281,65 @@ def test_when_the_ledger_cannot_take_the_start_the_result_says_that_it_runs_and_
     gate.open()
     scenario.wait("job")
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+
+
+RERUN_LOST = "lifecycle: {on_lost: rerun}\n"
+
+
+@pytest.mark.parametrize("what", ["deleted", "damaged"])
+def test_a_running_job_is_not_started_again_when_the_index_is_gone(scenario, what):
+    gate = scenario.gate()
+    job = scenario.job(gate.script, top=RERUN_LOST)
+    scenario.apply(job)
+    gate.entered()
+    index = scenario.home / "local" / "index.db"
+    for path in index.parent.glob("index.db*"):
+        path.unlink()
+    if what == "damaged":
+        index.write_bytes(b"no database" * 1000)
+    assert scenario.actions(job) == {"job": "keep"}
+    assert "job-1-" in scenario.launcher("list").out
+    scenario.apply(job)
+    assert len(scenario.attempts("job")) == 1
+    gate.open()
+    scenario.run_to_end(job)
+    assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
+
+
+def test_an_attempt_that_index_and_ledger_have_lost_is_found_by_its_folder(scenario):
+    gate = scenario.gate()
+    job = scenario.job(gate.script, top=RERUN_LOST)
+    scenario.apply(job)
+    gate.entered()
+    (app_id,) = (attempt.app_id for attempt in scenario.attempts("job"))
+    for database in ("ledger.db", "local/index.db"):
+        rows = sqlite3.connect(scenario.home / database)
+        rows.execute(f"DELETE FROM {'attempts' if database == 'ledger.db' else 'apps'}")
+        rows.commit()
+        rows.close()
+    scenario.apply(job)
+    gate.open()
+    scenario.run_to_end(job)
+    assert [(attempt.app_id, attempt.state) for attempt in scenario.attempts("job")] == [
+        (app_id, "succeeded")
+    ]
+
+
+def test_an_attempt_whose_row_alone_is_lost_is_not_called_lost(scenario):
+    """Its number is no help: the folders of the attempts before it are gone."""
+    gate = scenario.gate()
+    job = scenario.job(f"[ -e warm ] || exit 0; {gate.script}", top=RERUN_LOST)
+    scenario.run_to_end(job)
+    scenario.launcher("gc", "--older-than", "0")
+    scenario.write("warm", "")
+    scenario.apply(job, "--rerun", "job")
+    gate.entered()
+    rows = sqlite3.connect(scenario.home / "local" / "index.db")
+    rows.execute("DELETE FROM apps")
+    rows.commit()
+    rows.close()
+    assert scenario.actions(job) == {"job": "keep"}
+    scenario.apply(job)
+    gate.open()
+    scenario.run_to_end(job)
+    assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded", "succeeded"]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.index import Row
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
 
@@ -92,22 +91,4 @@ def attempt_of(record: Record, view: AppView) -> Attempt:
         owner=view.owner,
         message=view.message,
         exit_code=view.exit_code,
-    )
-
-
-def blank_attempt(row: Row, view: AppView) -> Attempt:
-    """An attempt whose folder was made and whose record was not written: it has no document."""
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.launch import JobKey
-
-    return Attempt(
-        key=JobKey(row.project or "", row.target or "", row.job or ""),
-        number=row.number or 0,
-        app_id=row.app_id,
-        scheduler=row.scheduler,
-        digest="",
-        document={},
-        created_at=row.created_at,
-        state=view.state,
-        owner=view.owner,
     )

@@ -1,7 +1,8 @@
 """The index of local apps: one SQLite row each, so that listing stays flat in their number.
 
-The app's folder is the truth; a row says that there is (or was about to be) one, and keeps how the app
-ended so that nobody has to open the folder again. Only clients write here, never a supervisor.
+The app's folder is the authority; a row says that there is (or was about to be) one, and how the app ended,
+so that no reader has to open the folder again. An index that is missing or damaged is made again from the
+folders. Only clients write here, never a supervisor.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import os
 import sqlite3
 
 from launcher import database
+from launcher.errors import DamagedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
+    from typing import TypeVar
 
     from launcher.specs.launch import JobKey
+
+    _T = TypeVar("_T")
 
 VERSION = 1
 _BATCH = 300  # keys a query: SQLite of old refuses more than 999 parameters
@@ -42,6 +47,13 @@ _COLUMNS = (
     "app_id, scheduler, session, name, project, target, job, number, created_at,"
     " live, state, ended_at, message, exit_code"
 )
+
+_KEY = ("scheduler", "session", "name", "project", "target", "job", "number")
+_ADD = f"""
+INSERT INTO apps (app_id, {", ".join(_KEY)}, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (app_id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _KEY)}
+WHERE apps.job IS NULL AND excluded.job IS NOT NULL
+"""
 
 
 class Row:
@@ -100,20 +112,64 @@ class Row:
 class Index:
     """The index in `folder` (LAUNCHER_HOME/local). Use as a context manager, or close it."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
-        self._path = path
-        self._db = connection
+    def __init__(self, folder: str, *, readonly: bool) -> None:
+        self._folder = folder
+        self._path = os.path.join(folder, "index.db")
+        self._readonly = readonly
+        try:
+            self._db = self._connect()
+        except DamagedError as error:
+            self._db = self._remade(error)
 
     @classmethod
     def open(cls, folder: str, *, readonly: bool = False) -> Index:
-        """Raises StateError when the index cannot be used: unwritable, damaged, or of a newer version.
+        """Raises StateError when the index cannot be used: unwritable, or of a newer version.
 
         Args:
-            readonly: write nothing at all. What does not exist yet reads as empty.
+            readonly: write nothing at all. What does not exist yet is read from the folders of apps.
         """
-        path = os.path.join(folder, "index.db")
+        return cls(folder, readonly=readonly)
+
+    def _connect(self) -> sqlite3.Connection:
         # Not durable: what a power cut takes from here, the apps' folders still say, and it ends all apps.
-        return cls(path, database.connect(path, _SCHEMA, VERSION, readonly=readonly, durable=False))
+        return database.connect(
+            self._path, _SCHEMA, VERSION, readonly=self._readonly, durable=False, fill=self._fill
+        )
+
+    def _fill(self, connection: sqlite3.Connection, app_ids: list[str] | None = None) -> None:
+        from launcher.schedulers.local import rebuild
+
+        connection.executemany(
+            f"INSERT OR IGNORE INTO apps ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
+            rebuild.rows(self._folder, app_ids),
+        )
+
+    def _remade(self, error: DamagedError) -> sqlite3.Connection:
+        """A connection to an index with the rows of all folders, in place of the damaged one."""
+        import logging
+
+        logger = logging.getLogger("launcher")
+        logger.addHandler(logging.NullHandler())  # for programs that log; a command has nothing to say of it
+        logger.warning("%s; made again from the folders of the apps", error)
+        if self._readonly:
+            return database.in_memory(_SCHEMA, self._fill)
+        database.set_aside(self._path)
+        return self._connect()
+
+    def _do(self, act: Callable[[sqlite3.Connection], _T]) -> _T:
+        """`act` on the connection; once more on a new index where this one turns out to be damaged."""
+        try:
+            return self._try(act)
+        except DamagedError as error:
+            self._db.close()
+            self._db = self._remade(error)
+            return self._try(act)
+
+    def _try(self, act: Callable[[sqlite3.Connection], _T]) -> _T:
+        try:
+            return act(self._db)
+        except sqlite3.Error as error:
+            raise database.explain(error, self._path) from error
 
     def close(self) -> None:
         self._db.close()
@@ -129,11 +185,9 @@ class Index:
     # Reading
 
     def _rows(self, where: str, values: Iterable[object] = ()) -> list[Row]:
-        try:
-            found = self._db.execute(f"SELECT {_COLUMNS} FROM apps {where}", tuple(values))
-            return [Row(*values) for values in found]
-        except sqlite3.Error as error:
-            raise database.explain(error, self._path) from error
+        given = tuple(values)
+        found = self._do(lambda db: db.execute(f"SELECT {_COLUMNS} FROM apps {where}", given).fetchall())
+        return [Row(*columns) for columns in found]
 
     def find(self, app_id: str) -> Row | None:
         rows = self._rows("WHERE app_id = ?", (app_id,))
@@ -150,6 +204,10 @@ class Index:
     def live(self) -> list[Row]:
         """Rows of apps whose end was not written here yet."""
         return self._rows("WHERE live ORDER BY created_at")
+
+    def count(self) -> int:
+        (found,) = self._do(lambda db: db.execute("SELECT count(*) FROM apps").fetchone())
+        return int(found)
 
     def of_jobs(self, keys: Iterable[JobKey]) -> list[Row]:
         """The rows of the jobs, of each job the latest attempt first."""
@@ -177,12 +235,10 @@ class Index:
         key: JobKey | None = None,
         number: int | None = None,
     ) -> None:
-        """Make a live row unless there is one."""
+        """Make a live row unless there is one; a row made from a folder without a record gets its job."""
         project, target, job = key or (None, None, None)
         self._write(
-            "INSERT OR IGNORE INTO apps"
-            " (app_id, scheduler, session, name, project, target, job, number, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _ADD,
             (app_id, scheduler, session, name, project, target, job, number, created_at),
         )
 
@@ -205,19 +261,29 @@ class Index:
         One transaction: whoever reserves writes row, folder, row in this order, so that either the folder
         is seen here or the second row is written after our removal.
         """
-        db = self._db
-        try:
+
+        def act(db: sqlite3.Connection) -> bool:
             db.execute("BEGIN IMMEDIATE")
-            gone = not os.path.isdir(app_dir)
-            if gone:
-                db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise database.explain(error, self._path) from error
-        return gone
+            try:
+                gone = not os.path.isdir(app_dir)
+                if gone:
+                    db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
+            finally:
+                db.execute("COMMIT")
+            return gone
+
+        return self._do(act)
+
+    def add_missing(self) -> None:
+        """Make the rows of folders that have none: a row can be lost with an index that was deleted."""
+        from launcher.schedulers.local import rebuild
+
+        known = {
+            app_id for (app_id,) in self._do(lambda db: db.execute("SELECT app_id FROM apps").fetchall())
+        }
+        missing = [app_id for app_id in rebuild.folders(self._folder) if app_id not in known]
+        if missing:
+            self._do(lambda db: self._fill(db, missing))
 
     def _write(self, sql: str, values: tuple[object, ...]) -> bool:
-        try:
-            return self._db.execute(sql, values).rowcount > 0
-        except sqlite3.Error as error:
-            raise database.explain(error, self._path) from error
+        return self._do(lambda db: db.execute(sql, values).rowcount > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.errors import StateError
-from launcher.schedulers.local import rundir
+from launcher.schedulers.local import rebuild, rundir
 from launcher.schedulers.local.index import Index
 
 TYPE_CHECKING = False
@@ -23,12 +23,13 @@ ENDED = frozenset({"succeeded", "failed", "cancelled", "lost"})
 def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
     """Every live attempt of a job and the latest one of each of `keys`, without those in `settled`.
 
-    Writes nothing.
+    An attempt of `keys` whose row was lost is found by the name of its folder. Writes nothing.
     """
     known = set(settled)
     with Index.open(state_dir, readonly=True) as index:
         live = [row for row in index.live() if row.job is not None]
         of_jobs = index.of_jobs(keys)
+    of_jobs = [*_without_rows(state_dir, keys, of_jobs, known), *of_jobs]
     found: dict[str, Attempt] = {}
     for row in live:
         attempt = None if row.app_id in known else _attempt(state_dir, row)
@@ -37,6 +38,31 @@ def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] =
     for app_id, attempt in _latest(state_dir, of_jobs, known, found).items():
         found[app_id] = attempt
     return list(found.values())
+
+
+def _without_rows(
+    state_dir: str, keys: Collection[JobKey], rows: list[Row], settled: Collection[str]
+) -> list[Row]:
+    """Rows for the attempts that follow the latest known one of each job and have a folder, highest first.
+
+    App ids are deterministic: this looks at one path for each job, however many apps there are.
+    """
+    from launcher.schedulers.local import rebuild
+    from launcher.schedulers.local.index import Row
+    from launcher.specs.jobkey import attempt_id
+
+    known: dict[tuple[str, str], int] = {}  # (job, hash of project and target) → the highest number
+    for app_id in (*settled, *(row.app_id for row in rows)):
+        job, text, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
+        if text.isdecimal():
+            known[job, scope] = max(int(text), known.get((job, scope), 0))
+    out: list[Row] = []
+    for key in keys:
+        number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
+        while os.path.isdir(rundir.app_dir(state_dir, app_id := attempt_id(key, number))):
+            out += [Row(*values) for values in rebuild.rows(state_dir, [app_id])]
+            number += 1
+    return [row for row in reversed(out) if row.job is not None]
 
 
 def _latest(
@@ -67,7 +93,25 @@ def _attempt(state_dir: str, row: Row) -> Attempt | None:
     if view is None:
         return None
     record = attemptfile.read(app_dir)
-    return attemptfile.attempt_of(record, view) if record else attemptfile.blank_attempt(row, view)
+    return attemptfile.attempt_of(record, view) if record else _blank_attempt(row, view)
+
+
+def _blank_attempt(row: Row, view: AppView) -> Attempt:
+    """An attempt whose folder was made and whose record was not written: it has no document."""
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.launch import JobKey
+
+    return Attempt(
+        key=JobKey(row.project or "", row.target or "", row.job or ""),
+        number=row.number or 0,
+        app_id=row.app_id,
+        scheduler=row.scheduler,
+        digest="",
+        document={},
+        created_at=row.created_at,
+        state=view.state,
+        owner=view.owner,
+    )
 
 
 def present_rows(state_dir: str, limit: int | None = None, scheduler: str | None = None) -> list[Row]:
@@ -100,7 +144,12 @@ def reap(state_dir: str) -> list[Attempt]:
         return []
     rundir.sweep(apps_dir)
     with Index.open(state_dir, readonly=True) as index:
+        complete = index.count() >= len(rebuild.folders(state_dir))
         live = index.live()
+    if not complete:
+        with Index.open(state_dir) as index:
+            index.add_missing()
+            live = index.live()
     return [attempt for row in live if (attempt := _settle(state_dir, row)) is not None]
 
 

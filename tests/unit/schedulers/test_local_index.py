@@ -12,8 +12,9 @@ import pytest
 
 from launcher import paths
 from launcher.errors import StateError
+from launcher.schedulers.local import attemptfile, observe, rundir
 from launcher.schedulers.local.index import Index
-from launcher.specs.launch import JobKey
+from launcher.specs.launch import JobKey, attempt_id
 
 KEY = JobKey("p", "default", "train")
 
@@ -116,12 +117,76 @@ def test_an_index_of_a_newer_version_is_refused(index: Index, readonly: bool) ->
         Index.open(paths.local(), readonly=readonly)
 
 
-def test_a_file_that_is_no_database_is_refused(launcher_home: Path) -> None:
-    (launcher_home / "local").mkdir(parents=True)
-    (launcher_home / "local" / "index.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(StateError) as error:
-        Index.open(paths.local())
-    assert error.value.hint is not None
+DAMAGE = {
+    "no database": lambda path: path.write_bytes(b"no database at all" * 100),
+    "cut short": lambda path: os.truncate(path, path.stat().st_size - 5000),
+    "flipped bytes": lambda path: flip(path, 4096, 24576),
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: os.truncate(path, 0),
+}
+
+
+def flip(path: Path, start: int, end: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[start:end] = bytes(byte ^ 0x5A for byte in data[start:end])
+    path.write_bytes(data)
+
+
+def make_folder(app_id: str, key: JobKey | None, number: int | None) -> None:
+    folder = Path(rundir.app_dir(paths.local(), app_id))
+    folder.mkdir(parents=True)
+    record = {"app_id": app_id, "scheduler": "local_cwd", "key": key, "number": number, "name": "n"}
+    attemptfile.write(str(folder), {**record, "created_at": float(number or 1)})
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_became_unreadable_is_made_again_from_the_folders(
+    launcher_home: Path, damage: str, readonly: bool
+) -> None:
+    ids = [attempt_id(KEY, 1), attempt_id(KEY, 2), "loose"]
+    with Index.open(paths.local()) as index:
+        for number, app_id in enumerate(ids, start=1):
+            make_folder(app_id, None if app_id == "loose" else KEY, number)
+            add(index, app_id, key=None if app_id == "loose" else KEY, number=number)
+    DAMAGE[damage](launcher_home / "local" / "index.db")
+    with Index.open(paths.local(), readonly=readonly) as index:
+        assert {row.app_id for row in index.newest()} == {*ids}
+        assert [row.number for row in index.of_jobs([KEY])] == [2, 1]
+        assert {row.session for row in index.newest()} == {KEY.session, "launcher"}
+    if not readonly:
+        assert sqlite3.connect(launcher_home / "local" / "index.db").execute(
+            "PRAGMA integrity_check"
+        ).fetchone() == ("ok",)
+
+
+def test_damage_that_shows_while_the_index_is_open_is_mended(index: Index, launcher_home: Path) -> None:
+    for number in (1, 2):
+        make_folder(attempt_id(KEY, number), KEY, number)
+        add(index, attempt_id(KEY, number), key=KEY, number=number)
+    index._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with Index.open(paths.local()) as another:
+        flip(launcher_home / "local" / "index.db", 4096, 24576)
+        assert [row.number for row in another.of_jobs([KEY])] == [2, 1]
+    assert (launcher_home / "local" / "index.db.damaged").exists()
+
+
+def test_a_row_of_a_folder_without_a_record_takes_its_job_when_the_owner_adds_it(index: Index) -> None:
+    folder = Path(rundir.app_dir(paths.local(), "train-1-x"))
+    folder.mkdir(parents=True)
+    index.add_missing()
+    assert [row.job for row in index.newest()] == [None]
+    add(index, "train-1-x", key=KEY, number=1)
+    assert [(row.job, row.number) for row in index.of_jobs([KEY])] == [("train", 1)]
+
+
+def test_an_attempt_whose_row_was_lost_is_observed_by_the_name_of_its_folder(index: Index) -> None:
+    for number in (7, 8, 9):
+        make_folder(attempt_id(KEY, number), KEY, number)
+    add(index, attempt_id(KEY, 7), key=KEY, number=7)
+    settled = [attempt_id(KEY, 7)]
+    assert [row.number for row in observe._without_rows(paths.local(), [KEY], [], settled)] == [9, 8]
+    assert observe._without_rows(paths.local(), [KEY], [], ["other", "a-b-c"]) == []
 
 
 def test_a_folder_that_cannot_be_made_is_refused(launcher_home: Path) -> None:

@@ -1,0 +1,101 @@
+"""A SQLite file below LAUNCHER_HOME that several processes and connections use at once."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher import database
+from launcher.state import rows
+from launcher.state.ledger import Ledger
+from tests.unit.state.attempts import attempt, key
+
+SCHEMA = "CREATE TABLE things (name TEXT PRIMARY KEY)"
+
+WRITER = """
+import sys
+from launcher import database
+connection = database.connect(sys.argv[1], "", 1, readonly=False)
+connection.execute("INSERT INTO things VALUES (?)", (sys.argv[2],))
+connection.close()
+"""
+
+
+def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+    return database.connect(str(path), SCHEMA, 1, readonly=readonly)
+
+
+def write_from_another_process(path: Path, name: str) -> None:
+    subprocess.run([sys.executable, "-c", WRITER, str(path), name], check=True, timeout=60)
+
+
+@pytest.fixture
+def path(launcher_home: Path) -> Path:
+    return launcher_home / "things.db"
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_opening_it_again_drops_no_lock_of_this_process(path: Path, readonly: bool) -> None:
+    """Without its lock, the next process that closes the file deletes the WAL, as the last user does."""
+    first = connect(path)
+    first.execute("INSERT INTO things VALUES ('mine')")
+    connect(path, readonly=readonly).close()
+    write_from_another_process(path, "theirs")
+    assert Path(f"{path}-wal").exists()
+    first.execute("INSERT INTO things VALUES ('mine too')")
+    first.close()
+    last = connect(path)
+    assert {name for (name,) in last.execute("SELECT name FROM things")} == {"mine", "theirs", "mine too"}
+    assert last.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    last.close()
+
+
+def test_eight_processes_that_make_it_at_once_lose_nothing(path: Path) -> None:
+    code = WRITER.replace('""', repr(SCHEMA))
+    writers = [subprocess.Popen([sys.executable, "-c", code, path, f"w{n}"]) for n in range(8)]
+    assert [writer.wait(60) for writer in writers] == [0] * 8
+    connection = connect(path)
+    assert connection.execute("SELECT count(*) FROM things").fetchone() == (8,)
+    connection.close()
+
+
+def test_file_and_wal_are_private_under_any_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        connection = connect(path)
+        connection.execute("INSERT INTO things VALUES ('a')")
+        assert {each.stat().st_mode & 0o777 for each in path.parent.glob("things.db*")} == {0o600}
+        connection.close()
+    finally:
+        os.umask(before)
+
+
+def test_only_a_damaged_file_is_set_aside(path: Path) -> None:
+    connect(path).close()
+    database.set_aside(str(path))
+    assert path.exists()
+    path.write_bytes(b"no database" * 1000)
+    Path(f"{path}-wal").write_bytes(b"of the damaged one")
+    database.set_aside(str(path))
+    assert {each.name for each in path.parent.iterdir()} == {"things.db.damaged"}
+
+
+def test_a_migration_leaves_a_backup_of_the_older_file(launcher_home: Path) -> None:
+    older = rows.SCHEMA.replace(",\n    trigger_digest TEXT NOT NULL DEFAULT ''", "")
+    assert older != rows.SCHEMA
+    database.connect(str(launcher_home / "ledger.db"), older, 1, readonly=False).close()
+    with Ledger.open() as ledger:
+        assert ledger.record(attempt())
+    backup = launcher_home / "ledger.db.v1.bak"
+    assert backup.stat().st_mode & 0o777 == 0o600
+    kept = sqlite3.connect(backup)
+    assert kept.execute("PRAGMA user_version").fetchone() == (1,)
+    assert kept.execute("SELECT count(*) FROM attempts").fetchone() == (0,)
+    kept.close()
+    with Ledger.open(readonly=True) as ledger:
+        assert len(ledger.attempts(key())) == 1
