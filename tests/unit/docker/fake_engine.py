@@ -11,7 +11,9 @@ from pathlib import Path
 
 from launcher.schedulers.docker.client.engine import Engine, connect
 
-PING = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
+PING = (
+    b"HTTP/1.1 200 OK\r\nServer: Docker/20.10.24 (linux)\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
+)
 Answer = Callable[[str, str], bytes]
 
 
@@ -20,13 +22,20 @@ def reply(status: int, body: str, *headers: str) -> bytes:
     return "\r\n".join([*lines, "", body]).encode()
 
 
+PING = reply(200, "OK", "Api-Version: 1.41", "Server: Docker/20.10.24 (linux)")
+PODMAN_PING = reply(200, "OK", "Api-Version: 1.41", "Server: Libpod/4.3.1 (linux)")
+
+
 class FakeEngine:
     """Answers each request with `answer(method, path)` and hangs up after what is no whole answer.
 
     Attributes:
         asked: every "METHOD path" so far.
         headers: of each of them, names in lower case.
+        ping: the answer to `/_ping`, None for PING.
     """
+
+    ping: bytes | None = None
 
     def __init__(self, path: Path | None, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.asked: list[str] = []
@@ -65,7 +74,8 @@ class FakeEngine:
                 self.headers.append(headers)
                 method, path, _ = line.decode().split()
                 self.asked.append(f"{method} {path}")
-                said = PING if path.endswith("/_ping") else self._answer(method, path)
+                ping = PING if self.ping is None else self.ping
+                said = ping if path.endswith("/_ping") else self._answer(method, path)
                 connection.sendall(said if method != "HEAD" else said.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
                 if b"\r\n\r\n" not in said or b"Broken: 1" in said:
                     return
@@ -82,6 +92,7 @@ class FakeEngine:
 
 @contextlib.contextmanager
 def fake_engine(folder: Path, answer: Answer) -> Iterator[tuple[FakeEngine, Engine]]:
+    folder.mkdir(exist_ok=True)
     path = folder / "e.sock"
     fake = FakeEngine(path, answer)
     client = connect(environ={"DOCKER_HOST": f"unix://{path}"})

@@ -48,7 +48,8 @@ class Engine(EngineView):
         """
         params, doing = {"name": name}, f"create {name}"
         answer = self._writer.post("/containers/create", doing, params=params, json=config, timeout=WORK_S)
-        return str(json.loads(answer.content)["Id"])
+        with self._writer.understanding(doing):
+            return str(json.loads(answer.content)["Id"])
 
     def start(self, container: str) -> None:
         """Start it, for the first time or again. One that runs stays as it is."""
@@ -126,8 +127,11 @@ class Engine(EngineView):
     def _networks(self, name: str) -> list[str]:
         """The ids of all networks of this name, oldest first."""
         params = {"filters": json.dumps({"name": [name]})}  # matches parts of names, too
-        found = self._wire.json("/networks", "list networks", params=params)
-        return [each["Id"] for each in sorted(found, key=_age) if each["Name"] == name]
+
+        def ids(found: list[dict[str, Any]]) -> list[str]:
+            return [each["Id"] for each in sorted(found, key=_age) if each["Name"] == name]
+
+        return self._wire.json("/networks", "list networks", ids, params=params)
 
     def connect(self, network: str, container: str) -> None:
         """Put a container on a network, by the name or id of each; instead of the last one of that name."""
@@ -140,9 +144,10 @@ class Engine(EngineView):
 
     def create_volume(self, name: str, labels: Mapping[str, str]) -> bool:
         """Make a volume; one that exists stays as it is: False when that has other labels."""
-        body = {"Name": name, "Labels": dict(labels)}
-        answer = self._writer.post("/volumes/create", f"create volume {name}", json=body, timeout=WORK_S)
-        return (json.loads(answer.content).get("Labels") or {}) == dict(labels)
+        body, doing = {"Name": name, "Labels": dict(labels)}, f"create volume {name}"
+        answer = self._writer.post("/volumes/create", doing, json=body, timeout=WORK_S)
+        with self._writer.understanding(doing):
+            return (json.loads(answer.content).get("Labels") or {}) == dict(labels)
 
     def remove_volume(self, name: str) -> None:
         """Remove it. One that is gone is fine; Conflict when containers use it."""
@@ -253,7 +258,8 @@ def connect(*, readonly: bool, environ: Mapping[str, str] | None = ...) -> Engin
 def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None) -> EngineView:
     """The engine that DOCKER_HOST, DOCKER_CONTEXT or the docker configuration names, else the usual one.
 
-    Nothing is sent yet. Raises EngineUnreachable when what is named cannot be an engine.
+    Nothing is sent yet. Raises EngineUnreachable when what is named cannot be an engine, EngineError when
+    the way to it needs a package that is not installed.
     """
     from launcher.schedulers.docker.client.contexts import endpoint
 
@@ -261,9 +267,4 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
     where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
     from launcher.schedulers.docker.client.wire import Reader, Writer
 
-    try:
-        return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))
-    except ModuleNotFoundError as error:
-        raise EngineError(
-            f"local_docker needs the Python package `{error.name}`", hint="pip install 'launcher[docker]'"
-        ) from None
+    return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))

@@ -37,6 +37,10 @@ class EngineUnreachable(EngineError):
     """There is no engine, or the connection to it broke."""
 
 
+class ConnectionBroke(EngineUnreachable):
+    """The connection ended before the engine had answered: what it has done is not known."""
+
+
 class EngineGone(EngineUnreachable):
     """A stream ended because the engine went away: what it would have told is not known."""
 
@@ -47,6 +51,14 @@ class EngineDenied(EngineUnreachable):
 
 class EngineVersion(EngineError):
     """The engine and this program have no API version in common."""
+
+
+class EngineUnsupported(EngineError):
+    """An engine of another maker, which launcher was not tested with."""
+
+
+class NonsenseAnswer(EngineError):
+    """The answer is not one that an engine gives."""
 
 
 class NotFound(EngineError):
@@ -101,6 +113,7 @@ _HINTS = (
     ("unauthorized", "log in to the registry first: docker login"),
     ("HTTP request to an HTTPS server", "the engine wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"),
 )
+_RESTARTED = "the engine may have been stopped or restarted: when `docker version` answers, try again"
 # What the engine puts before the cause when a container cannot start, from the outside in.
 _WRAPPINGS = re.compile(
     r"^(?:Error response from daemon: |failed to create (?:shim|task)[^:]*: |failed to create shim task: "
@@ -114,6 +127,14 @@ def refusal(status: int, text: str, doing: str) -> EngineError:
     """The error for an answer of `status` with the engine's `text`; `doing` as in "start trainer-0"."""
     cause = cause_of(text)
     return _class_of(status, text)(f"cannot {doing}: {cause}", hint=_hint(status, text), status=status)
+
+
+def package_missing(name: str, what: str) -> EngineError:
+    """The error for a Python package that is not installed; `what` cannot be done without it."""
+    return EngineError(
+        f"{what}: that needs the Python package `{name}`",
+        hint="pip install 'launcher[docker]', or use a Unix socket",
+    )
 
 
 def cause_of(text: str) -> str:
@@ -165,7 +186,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
         return EngineUnreachable(f"{where} and we cannot agree on TLS: {_innermost(error)}", hint=_TLS)
     is_cut_off = any(type(e).__name__ in _CUT_OFF for e in _chain(error))
     how = "it ended in the middle of an answer" if is_cut_off else _innermost(error)
-    return EngineUnreachable(f"the connection to {where} broke: {how} (cannot {doing})", hint=_START)
+    return ConnectionBroke(f"the connection to {where} broke: {how} (cannot {doing})", hint=_RESTARTED)
 
 
 def _unreached(cause: OSError) -> str:
@@ -174,6 +195,8 @@ def _unreached(cause: OSError) -> str:
 
     if isinstance(cause, gaierror):
         return "no such host" if cause.errno == EAI_NONAME else str(cause.strerror)
+    if cause.errno == errno.EAGAIN:
+        return "too many clients wait for it"
     if cause.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN):
         return str(cause.strerror).lower()
     return ""

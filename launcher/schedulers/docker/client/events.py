@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from launcher.schedulers.docker.client.errors import EngineGone
+from launcher.schedulers.docker.client.errors import EngineGone, NonsenseAnswer
 from launcher.schedulers.docker.client.streams import Stream
 
 TYPE_CHECKING = False
@@ -58,10 +58,24 @@ def event(told: Mapping[str, Any]) -> Event:
 
 
 def objects(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """JSON objects out of bytes that are cut anywhere; a newline ends each, and none has one inside."""
+    """JSON objects out of bytes that are cut anywhere; a newline ends each, and none has one inside.
+
+    Raises NonsenseAnswer for a line that is none.
+    """
     left = b""
     for piece in pieces:
         *lines, left = (left + piece).split(b"\n")
-        yield from (json.loads(line) for line in lines if line.strip())
+        yield from (_object(line) for line in lines if line.strip())
     if left.strip():
-        yield json.loads(left)
+        yield _object(left)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        said = line[:60].decode("utf-8", "replace").strip()
+        raise NonsenseAnswer(f"the Docker engine sent something that is not a JSON object: {said}")
+    return found

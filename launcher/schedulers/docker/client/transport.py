@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from urllib.parse import unquote, urlsplit
 
 TYPE_CHECKING = False
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
+_QUEUE_S = 0.02
+
+
 class Local:
     """A socket in this machine's file system."""
 
@@ -26,13 +30,21 @@ class Local:
 
     def dial(self, timeout: float | None) -> socket.socket:
         found = socket.socket(socket.AF_UNIX)
+        deadline = None if timeout is None else time.monotonic() + timeout
         try:
             found.settimeout(timeout)
-            found.connect(self.path)
+            while True:
+                try:
+                    found.connect(self.path)
+                except BlockingIOError:  # its queue of clients is full
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise
+                    time.sleep(_QUEUE_S)
+                else:
+                    return found
         except BaseException:
             found.close()
             raise
-        return found
 
     def complaint(self) -> str:
         return ""

@@ -47,9 +47,12 @@ class EngineView:
         Two engines of one machine can have one id: older ones take it from a key below /etc/docker.
         """
         if not self._id:
-            about = self._wire.json("/info", "ask the engine who it is")
-            folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
-            self._id = f"{about.get('ID') or self.host}/{folder}"
+
+            def identity(about: dict[str, Any]) -> str:
+                folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
+                return f"{about.get('ID') or self.host}/{folder}"
+
+            self._id = self._wire.json("/info", "ask the engine who it is", identity)
         return self._id
 
     def close(self) -> None:
@@ -64,18 +67,20 @@ class EngineView:
         An engine may go on listing one that ended while it was removed, until it is restarted: nothing else
         of that container is left, and no name.
         """
-        entries = self._wire.json(
-            "/containers/json", "list containers", params={"all": "1", **_having(labels)}
-        )
-        return [from_list(entry) for entry in entries if entry["Names"]]
+
+        def each(entries: list[dict[str, Any]]) -> list[Container]:
+            return [from_list(entry) for entry in entries if entry["Names"]]
+
+        params = {"all": "1", **_having(labels)}
+        return self._wire.json("/containers/json", "list containers", each, params=params)
 
     def inspect(self, container: str) -> Container | None:
         """All of one container, by id or name. None when there is none."""
+        path, doing = f"/containers/{quoted(container)}/json", f"inspect {container}"
         try:
-            told = self._wire.json(f"/containers/{quoted(container)}/json", f"inspect {container}")
+            return self._wire.json(path, doing, from_inspect)
         except NotFound:
             return None
-        return from_inspect(told)
 
     def inspect_all(self, ids: Iterable[str]) -> list[Container]:
         """`inspect` of each, a few at a time; those that are gone are left out."""
@@ -104,7 +109,10 @@ class EngineView:
         from email.utils import parsedate_to_datetime
 
         date = self._wire.head("/_ping", "ask the engine for its time").headers.get("Date")
-        return parsedate_to_datetime(date).timestamp() if date else time.time() - 1
+        try:
+            return parsedate_to_datetime(date or "").timestamp()
+        except (ValueError, TypeError):
+            return time.time() - 1
 
     def log_frames(
         self,
@@ -153,7 +161,8 @@ class EngineView:
             header = self._head_archive(container, path)
             if header is None:
                 return None
-            found = path_stat(header, path)
+            with self._wire.understanding(f"look at {path} in {container}"):
+                found = path_stat(header, path)
             if not found.link:
                 return found
             path = found.link
@@ -168,7 +177,7 @@ class EngineView:
             answer = self._wire.head(where, doing, params={"path": path})
         except NotFound:
             return None
-        return str(answer.headers["X-Docker-Container-Path-Stat"])
+        return str(answer.headers.get("X-Docker-Container-Path-Stat"))
 
     def read_file(self, container: str, path: str, most: int) -> bytes | None:
         """The first `most` bytes of a file in the container, links followed; None when there is none."""
@@ -194,7 +203,7 @@ class EngineView:
     def image(self, name: str) -> Image | None:
         """What an image says of itself, by name or id. None when the engine has none of that name."""
         try:
-            return image(self._wire.json(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}"))
+            return self._wire.json(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}", image)
         except NotFound:
             return None
 
@@ -208,8 +217,10 @@ class EngineView:
         return self._labelled("/volumes", labels)
 
     def _labelled(self, path: str, labels: tuple[str, ...]) -> list[Labelled]:
-        found = self._wire.json(path, f"list {path.split('/')[1]}", params=_having(labels))
-        return [labelled(entry) for entry in (found["Volumes"] or () if path == "/volumes" else found)]
+        def each(found: Any) -> list[Labelled]:
+            return [labelled(entry) for entry in (found["Volumes"] or () if path == "/volumes" else found)]
+
+        return self._wire.json(path, f"list {path.split('/')[1]}", each, params=_having(labels))
 
 
 def _having(labels: Iterable[str]) -> dict[str, str]:

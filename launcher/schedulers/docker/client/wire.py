@@ -1,41 +1,58 @@
-"""Requests to one engine. The only importer of the Docker SDK, which a socket of this machine does not need:
-it is there for TCP, TLS and proxies, and for what `docker login` left.
+"""Requests to one engine.
 
+A Unix socket and ssh need the standard library alone; TCP, TLS and proxies need the Docker SDK.
 Every answer that is not a success, and every way for a connection to break, comes out as an EngineError.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import time
 from contextlib import contextmanager
-from importlib.util import find_spec
 from threading import Lock
 
 from launcher.errors import LauncherError
-from launcher.schedulers.docker.client.errors import SHAPES, EngineError, EngineUnreachable, broken, refusal
+from launcher.schedulers.docker.client.errors import (
+    SHAPES,
+    ConnectionBroke,
+    EngineError,
+    EngineUnreachable,
+    EngineUnsupported,
+    NonsenseAnswer,
+    broken,
+    package_missing,
+    refusal,
+)
 from launcher.schedulers.docker.client.plain import Session
 from launcher.schedulers.docker.client.transport import dialer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from typing import Any
+    from typing import Any, TypeVar
 
     from launcher.schedulers.docker.client.contexts import Endpoint
 
-ANSWER_S = 60.0
-CONNECTIONS = 16  # kept open for reuse; more threads than this still work, each on a connection of its own
+    T = TypeVar("T")
 
-_LOGIN = Lock()  # filters of warnings, and what the SDK remembers of credentials, belong to the whole process
-_ANY_SOCKET = "unix:///nothing/is/sent/there"
+ANSWER_S = 60.0
+VERSION_S = 20.0  # an engine names its version without a look at anything: one that does not by then hangs
+CONNECTIONS = 16  # kept open for reuse; more threads than this still work, each on a connection of its own
+PAUSES_S = (0.1, 0.4)  # before the second and the third try of a request that only reads
+_IN_VAIN_S = 10.0  # what failed only after this long is not tried again
+
 _NEWEST = "1.45"  # API version that this program knows
+_READS = frozenset({"GET", "HEAD"})
+_PASSING = frozenset({500, 502, 503, 504})
+_VERSION = re.compile(r"\d+\.\d+\Z")
 
 
 class Reader:
     """Sends GET and HEAD, and has no way to send anything else."""
 
-    methods = frozenset({"GET", "HEAD"})
+    methods = _READS
 
     def __init__(self, endpoint: Endpoint, version: str | None = None) -> None:
         self.host = endpoint.host
@@ -47,13 +64,28 @@ class Reader:
     def head(self, path: str, doing: str, **options: Any) -> Any:
         return self._send("HEAD", path, doing, **options)
 
-    def json(self, path: str, doing: str, **options: Any) -> Any:
-        """The decoded answer of a GET."""
-        return decoded(self.get(path, doing, **options), self.host)
+    def json(
+        self, path: str, doing: str, read: Callable[[Any], T] = lambda found: found, **options: Any
+    ) -> T:
+        """What `read` makes of the decoded answer of a GET.
+
+        Raises NonsenseAnswer for one that is not JSON, or that `read` cannot understand.
+        """
+
+        def understand(answer: Any) -> T:
+            with self.understanding(doing):
+                return read(decoded(answer, self.host))
+
+        found: T = self._send("GET", path, doing, understand=understand, **options)
+        return found
 
     def breaking(self, doing: str) -> AbstractContextManager[None]:
         """For reading an answer bit by bit: what a library raises meanwhile comes out as an EngineError."""
         return breaking(self.host, doing)
+
+    def understanding(self, doing: str) -> AbstractContextManager[None]:
+        """For taking an answer apart: one of another shape comes out as NonsenseAnswer."""
+        return understanding(self.host, doing)
 
     def close(self) -> None:
         self._send("CLOSE", "", "")
@@ -62,7 +94,7 @@ class Reader:
 class Writer(Reader):
     """Sends everything."""
 
-    methods = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+    methods = _READS | {"POST", "PUT", "DELETE"}
 
     def post(self, path: str, doing: str, **options: Any) -> Any:
         return self._send("POST", path, doing, **options)
@@ -78,63 +110,76 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
     """A function that sends requests of these methods; the session can only be reached through it."""
     session = _session(endpoint)
     base, host = session.base_url, endpoint.host
-    agreed: list[str] = [version] if version else []
+    agreed: list[str] = []
     asking = Lock()
 
-    def prefix() -> str:
+    def prefix(doing: str) -> str:
         with asking:
             if not agreed:
-                agreed.append(_agree(session, host))
+                newest = repeated(lambda: _newest(session, host, doing))
+                agreed.append(version or newest)
         return f"{base}/v{agreed[0]}"
 
-    def send(method: str, path: str, doing: str, login: str | None = None, **options: Any) -> Any:
+    def send(
+        method: str,
+        path: str,
+        doing: str,
+        login: str | None = None,
+        understand: Callable[[Any], Any] | None = None,
+        **options: Any,
+    ) -> Any:
         if method == "CLOSE":
             return session.close()
         if method not in methods:
             raise ValueError(f"{method} {path}: this connection only reads")
-        with breaking(host, doing):
-            if login is not None:
-                options["headers"] = {**options.get("headers", {}), **_credentials(login, doing)}
-            # Left out, `verify` would not be the session's but what REQUESTS_CA_BUNDLE says.
-            fixed = {"timeout": ANSWER_S, "allow_redirects": False, "verify": session.verify}
-            options = {**fixed, **options}
-            answer = session.request(method, prefix() + path, **options)
-            if 300 <= answer.status_code < 400 and answer.status_code != 304:
-                raise refusal(404, "there is no such name", doing)  # one like `..` leads elsewhere
-            if answer.status_code >= 400:
-                raise refusal(answer.status_code, _explanation(answer), doing)
-        return answer
+        target = prefix(doing) + path
+
+        def once() -> Any:
+            with breaking(host, doing):
+                answer = _answer(session, method, target, doing, login, options)
+            return answer if understand is None else understand(answer)
+
+        return repeated(once) if method in _READS else once()
 
     return send
 
 
-def _credentials(image: str, doing: str) -> dict[str, Any]:
-    """What `docker login` left for the registry of `image`; for all registries when it is ""."""
-    import warnings
+def _answer(
+    session: Any, method: str, target: str, doing: str, login: str | None, options: dict[str, Any]
+) -> Any:
+    if login is not None:
+        from launcher.schedulers.docker.client import credentials
 
-    from docker import APIClient, auth  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    from docker.errors import DockerException  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        options["headers"] = {**options.get("headers", {}), **credentials.headers(login, doing)}
+    # Left out, `verify` would not be the session's but what REQUESTS_CA_BUNDLE says.
+    fixed = {"timeout": ANSWER_S, "allow_redirects": False, "verify": session.verify}
+    answer = session.request(method, target, **{**fixed, **options})
+    if 300 <= answer.status_code < 400 and answer.status_code != 304:
+        raise refusal(404, "there is no such name", doing)  # one like `..` leads elsewhere
+    if answer.status_code >= 400:
+        raise refusal(answer.status_code, _explanation(answer), doing)
+    return answer
 
-    headers: dict[str, Any] = {}
-    try:
-        with _LOGIN, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the SDK warns of, it also raises
-            client = APIClient(_ANY_SOCKET, version=_NEWEST)
-            if image:
-                registry, _ = auth.resolve_repository_name(image)
-                found = auth.get_config_header(client, registry) or auth.encode_header({})
-                headers["X-Registry-Auth"] = found
-            else:
-                client._set_auth_headers(headers)
-    except (DockerException, RuntimeError) as error:  # the latter: a credential store that fails
-        raise EngineError(f"cannot {doing}: {error}", hint="see whether `docker login` works") from None
-    return headers
+
+def repeated(work: Callable[[], T]) -> T:
+    """`work`, which only reads: tried again, twice, when the engine failed in a way that may pass."""
+    for pause_s in PAUSES_S:
+        began = time.monotonic()
+        try:
+            return work()
+        except EngineError as error:
+            if not _may_pass(error) or time.monotonic() - began > _IN_VAIN_S:
+                raise
+        time.sleep(pause_s)
+    return work()
+
+
+def _may_pass(error: EngineError) -> bool:
+    return error.status in _PASSING or isinstance(error, (ConnectionBroke, NonsenseAnswer))
 
 
 def _session(endpoint: Endpoint) -> Any:
     """What sends requests; nothing is sent yet."""
-    if find_spec("docker") is None:
-        raise ModuleNotFoundError("No module named 'docker'", name="docker")
     try:
         found = dialer(endpoint.host)
     except ValueError as error:
@@ -143,7 +188,12 @@ def _session(endpoint: Endpoint) -> Any:
 
 
 def _sdk_session(endpoint: Endpoint) -> Any:
-    import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    try:
+        import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ModuleNotFoundError as error:
+        raise package_missing(
+            error.name or "docker", f"cannot use the Docker engine at {endpoint.host}"
+        ) from None
 
     try:
         tls = endpoint.tls and docker.tls.TLSConfig(**endpoint.tls)
@@ -160,15 +210,55 @@ def _no_host(endpoint: Endpoint, error: Exception) -> EngineUnreachable:
     return EngineUnreachable(f"cannot use the Docker engine at {endpoint.host}: {error}", hint=SHAPES)
 
 
-def _agree(session: Any, host: str) -> str:
-    """The newest API version that both sides know; older ones need an engine that still speaks them."""
-    answer = session.get(f"{session.base_url}/_ping", timeout=ANSWER_S, verify=session.verify)
-    theirs = answer.headers.get("Api-Version", "")
-    if answer.status_code >= 400:
-        raise refusal(answer.status_code, _explanation(answer), "ask for its version")
-    if not theirs:
-        raise EngineUnreachable(f"what answers at {host} is not a Docker engine: it names no API version")
+def _newest(session: Any, host: str, doing: str) -> str:
+    """The newest API version that both sides know; older ones need an engine that still speaks them.
+
+    Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
+    """
+    with breaking(host, doing):
+        answer = session.get(f"{session.base_url}/_ping", timeout=VERSION_S, verify=session.verify)
+        theirs = answer.headers.get("Api-Version", "")
+        if answer.status_code >= 400:
+            raise refusal(answer.status_code, _explanation(answer), "ask for its version")
+        if not _VERSION.match(theirs):
+            raise EngineUnreachable(
+                f"what answers at {host} is not a Docker engine: it names no API version", hint=SHAPES
+            )
+        # Docker's engine says so in each answer. Behind a proxy, or elsewhere, it takes another question.
+        if not answer.headers.get("Server", "").startswith("Docker/"):
+            _check_maker(session, host)
     return str(min(theirs, _NEWEST, key=_numbers))
+
+
+def _check_maker(session: Any, host: str) -> None:
+    """Raises EngineUnsupported when the engine calls itself by another name than Docker's does."""
+    answer = session.get(f"{session.base_url}/version", timeout=VERSION_S, verify=session.verify)
+    if answer.status_code >= 500:
+        raise refusal(answer.status_code, _explanation(answer), "ask for its version")
+    try:
+        told = json.loads(answer.content)
+    except ValueError:
+        return  # too old to say, or no engine: what it answers next tells
+    engine = other_engine(told)
+    if engine:
+        raise EngineUnsupported(
+            f"the engine at {host} is {engine}, and launcher supports Docker's engine only",
+            hint="set DOCKER_HOST to a Docker engine, or choose `scheduler: local_cwd`",
+        )
+
+
+def other_engine(told: object) -> str:
+    """Name and version of an engine that is not Docker's, by its answer to /version; "" for Docker's.
+
+    Docker's engine lists a component `Engine`, Podman's a component `Podman Engine`.
+    Source: https://docs.docker.com/reference/api/engine/version/v1.41/#tag/System/operation/SystemVersion
+    """
+    components = told.get("Components") if isinstance(told, dict) else None
+    named = [each for each in components or () if isinstance(each, dict) and each.get("Name")]
+    if not named or any(each["Name"] == "Engine" for each in named):
+        return ""
+    engine = next((each for each in named if "engine" in str(each["Name"]).lower()), named[0])
+    return " ".join(filter(None, (str(engine["Name"]), str(engine.get("Version") or ""))))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -185,10 +275,24 @@ def _explanation(answer: Any) -> str:
 
 
 def decoded(answer: Any, host: str) -> Any:
+    """The JSON of an answer. Raises NonsenseAnswer for one that is not JSON."""
     try:
         return json.loads(answer.content)
     except ValueError:
-        raise EngineError(f"the Docker engine at {host} answered something that is not JSON") from None
+        raise NonsenseAnswer(f"the Docker engine at {host} answered something that is not JSON") from None
+
+
+@contextmanager
+def understanding(host: str, doing: str) -> Iterator[None]:
+    """An answer without what every engine tells, or with another shape, comes out as NonsenseAnswer."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise NonsenseAnswer(
+            f"what answers at {host} is not a Docker engine, or of a version that launcher does not know:"
+            f" it cannot be understood (cannot {doing})",
+            hint="see what `docker version` says of it",
+        ) from error
 
 
 @contextmanager

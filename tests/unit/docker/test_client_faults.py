@@ -1,0 +1,219 @@
+"""What a client makes of engines that fail for a moment, hang, answer nonsense, or are not Docker's."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.docker.client import wire
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.errors import (
+    EngineError,
+    EngineUnreachable,
+    EngineUnsupported,
+    NonsenseAnswer,
+    NotFound,
+)
+from launcher.schedulers.docker.client.wire import other_engine
+from tests.unit.docker.fake_engine import PODMAN_PING, FakeEngine, fake_engine, reply
+
+CUT_OFF = b"HTTP/1.1 200 OK\r\nBroken: 1\r\nContent-Length: 100\r\n\r\n["
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "PAUSES_S", (0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [reply(500, "{}"), reply(502, "<html>"), reply(503, "busy"), reply(200, "["), CUT_OFF, b"", b"what?\r\n"],
+    ids=["500", "502", "503", "no JSON", "cut off", "hung up", "no HTTP"],
+)
+def test_a_question_is_asked_again_twice_when_the_engine_fails(tmp_path: Path, fault: bytes) -> None:
+    answers = [reply(200, "[]"), fault, fault]
+    with fake_engine(tmp_path, lambda *_: answers.pop()) as (fake, engine):
+        assert engine.containers() == []
+    assert len(fake.asked) == 1 + 3
+    with fake_engine(tmp_path / "twice", lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
+        engine.containers()
+    assert len(fake.asked) == 1 + 3
+
+
+def test_the_first_question_is_asked_again_too(tmp_path: Path) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
+        fake.ping = reply(503, "starting")
+        with pytest.raises(EngineError, match="starting"):
+            engine.containers()
+        assert fake.asked == ["GET /_ping"] * 3
+        fake.ping = None
+        assert engine.containers() == []
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 501])
+def test_an_answer_that_will_not_change_is_not_asked_for_again(tmp_path: Path, status: int) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(status, "{}")) as (fake, engine), pytest.raises(EngineError):
+        engine.containers()
+    assert len(fake.asked) == 1 + 1
+
+
+@pytest.mark.parametrize("fault", [reply(500, "{}"), reply(503, "busy"), b""], ids=["500", "503", "hung up"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda engine: engine.create("x", {}),
+        lambda engine: engine.start("x"),
+        lambda engine: engine.remove("x"),
+        lambda engine: engine.put_archive("x", "/", b""),
+    ],
+    ids=["POST create", "POST start", "DELETE", "PUT"],
+)
+def test_a_change_is_asked_for_once(tmp_path: Path, change: Callable[[Engine], object], fault: bytes) -> None:
+    with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
+        change(engine)
+    assert len(fake.asked) == 1 + 1
+
+
+NONSENSE = {
+    "containers": lambda engine: engine.containers(),
+    "inspect": lambda engine: engine.inspect("x"),
+    "engine id": lambda engine: engine.engine_id(),
+    "image": lambda engine: engine.image("x"),
+    "volumes": lambda engine: engine.volumes(),
+    "networks": lambda engine: engine.networks(),
+    "ensure network": lambda engine: engine.ensure_network("x", {}),
+    "create": lambda engine: engine.create("x", {}),
+    "create volume": lambda engine: engine.create_volume("x", {}),
+    "file": lambda engine: engine.path_stat("x", "/"),
+    "events": lambda engine: list(engine.events()),
+    "pull": lambda engine: engine.pull("x"),
+}
+
+
+@pytest.mark.parametrize("body", ["7", '"x"', "[3]", '{"Id": []}', "[{}]", '[["Id"]]', "\0\xff"])
+@pytest.mark.parametrize("call", NONSENSE)
+def test_nonsense_raises_nothing_but_an_error_of_ours(tmp_path: Path, call: str, body: str) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(200, body)) as (_, engine), contextlib.suppress(EngineError):
+        NONSENSE[call](engine)
+
+
+def test_nonsense_says_that_it_is_none_of_an_engine(tmp_path: Path) -> None:
+    with (
+        fake_engine(tmp_path, lambda *_: reply(200, '{"message": "welcome"}')) as (_, engine),
+        pytest.raises(NonsenseAnswer, match=r"is not a Docker engine.*\(cannot list containers\)"),
+    ):
+        engine.containers()
+
+
+@pytest.mark.parametrize("version", ["", "x", "../..", "1", "1.41/..", "1.41\x01"])
+def test_an_api_version_that_is_none_is_no_engine(tmp_path: Path, version: str) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
+        fake.ping = reply(200, "OK", f"Api-Version: {version}", "Server: Docker/1 (x)")
+        with pytest.raises(EngineUnreachable, match="it names no API version"):
+            engine.containers()
+
+
+def test_an_engine_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "VERSION_S", 0.2)
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(tmp_path / "e.sock"))
+        mute.listen()
+        engine = connect(environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock"})
+        with pytest.raises(
+            EngineUnreachable, match=r"did not answer in time \(cannot list containers\)"
+        ) as e:
+            engine.containers()
+        engine.close()
+    assert "docker ps" in (e.value.hint or "")
+
+
+def test_a_full_queue_of_clients_is_waited_for(tmp_path: Path) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(200, "[]")) as (fake, engine):
+        with socket.socket(socket.AF_UNIX) as full:
+            path = str(tmp_path / "full.sock")
+            full.bind(path)
+            full.listen(0)
+            with socket.socket(socket.AF_UNIX) as first:
+                first.connect(path)
+                waiting = connect(environ={"DOCKER_HOST": f"unix://{path}"})
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(wire, "VERSION_S", 0.2)
+                    with pytest.raises(EngineUnreachable, match="too many clients wait for it"):
+                        waiting.containers()
+                waiting.close()
+        assert engine.containers() == []
+        assert fake.asked
+
+
+# Engines of others.
+
+PODMAN = """{"Platform": {"Name": "linux/amd64/debian-12"}, "Version": "4.3.1", "ApiVersion": "1.41",
+ "Components": [{"Name": "Podman Engine", "Version": "4.3.1", "Details": {"APIVersion": "4.3.1"}},
+                {"Name": "Conmon", "Version": "conmon version 2.1.6"}]}"""
+DOCKER = (
+    '{"Version": "20.10.24", "Components": [{"Name": "Engine", "Version": "20.10.24"}, {"Name": "runc"}]}'
+)
+
+
+@pytest.mark.parametrize("call", [call for call in NONSENSE if call != "ensure network"])
+def test_podman_is_refused_by_name(tmp_path: Path, call: str) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(200, PODMAN)) as (fake, engine):
+        fake.ping = PODMAN_PING
+        with pytest.raises(
+            EngineUnsupported, match=r"is Podman Engine 4\.3\.1, and launcher supports"
+        ) as caught:
+            NONSENSE[call](engine)
+        assert fake.asked == ["GET /_ping", "GET /version"]
+    assert "set DOCKER_HOST to a Docker engine" in (caught.value.hint or "")
+
+
+def test_a_given_api_version_does_not_let_podman_in(tmp_path: Path) -> None:
+    fake = FakeEngine(tmp_path / "e.sock", lambda *_: reply(200, PODMAN))
+    fake.ping = PODMAN_PING
+    engine = connect(environ={"DOCKER_HOST": f"unix://{tmp_path}/e.sock", "DOCKER_API_VERSION": "1.40"})
+    try:
+        with pytest.raises(EngineUnsupported):
+            engine.containers()
+    finally:
+        engine.close()
+        fake.close()
+
+
+@pytest.mark.parametrize("version", [DOCKER, "[]", "{}", "no JSON", '{"Components": null}'])
+def test_docker_behind_a_proxy_is_let_in(tmp_path: Path, version: str) -> None:
+    def answer(_: str, path: str) -> bytes:
+        return reply(200, version if path == "/version" else "[]")
+
+    with fake_engine(tmp_path, answer) as (fake, engine):
+        fake.ping = reply(200, "OK", "Api-Version: 1.41", "Server: nginx")
+        assert engine.containers() == []
+        assert engine.containers() == []
+    assert fake.asked.count("GET /version") == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ({"Components": [{"Name": "Engine"}, {"Name": "Podman Engine"}]}, ""),
+        (
+            {"Components": [{"Name": "Conmon"}, {"Name": "Podman Engine", "Version": "5.0"}]},
+            "Podman Engine 5.0",
+        ),
+        ({"Components": [{"Name": "nerdctl"}]}, "nerdctl"),
+        ({"Components": [7, {}]}, ""),
+        ([], ""),
+    ],
+)
+def test_an_engine_is_known_by_its_components(told: object, name: str) -> None:
+    assert other_engine(told) == name
+
+
+def test_what_is_missing_is_still_none(tmp_path: Path) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(404, '{"message": "no such container"}')) as (_, engine):
+        assert engine.inspect("x") is None
+        with pytest.raises(NotFound):
+            engine.start("x")
