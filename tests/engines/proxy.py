@@ -1,10 +1,11 @@
-"""A socket before the engine's: it notes every request, refuses those that write, and can break off."""
+"""A socket before the engine's: it notes every request, can refuse it, delay it, and break off."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from types import TracebackType
 from tests.engines.docker import Daemon
 
 Allowed = Callable[[str, str], bool]
+Delay = Callable[[str, str], float]
 _BODY = b'{"message":"this proxy lets nothing be written"}'
 REFUSAL = (
     b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -27,14 +29,21 @@ def everything(_method: str, _path: str) -> bool:
     return True
 
 
+def at_once(_method: str, _path: str) -> float:
+    return 0.0
+
+
 class Proxy:
     """The engine behind another socket. `seen` lists what was asked ("GET /v1.41/info"), refused or not.
+
+    `delay_s` says how long a request waits before the engine gets it, as at an engine that is slow.
 
     Requests are told apart by their heads, so only bodies of requests that are let through may be large.
     """
 
-    def __init__(self, path: Path, allowed: Allowed = reads_only) -> None:
+    def __init__(self, path: Path, allowed: Allowed = reads_only, delay_s: Delay = at_once) -> None:
         self.path = path
+        self.delay_s = delay_s
         self.allowed = allowed
         self._engine = Daemon().socket_path  # now: DOCKER_HOST may soon name this proxy
         self.seen: list[str] = []
@@ -99,6 +108,7 @@ class Proxy:
                 self.refused.append(request)
                 client.sendall(REFUSAL)
                 return
+            time.sleep(self.delay_s(method.decode(), path.decode()))
             engine.sendall(head + b"\r\n\r\n")
             if b"transfer-encoding: chunked" in head.lower():
                 engine.sendall(pending)

@@ -23,12 +23,13 @@ def container(k: int, said: str = "running", **facts: Any) -> Container:
         "launcher.scheduler": "local_docker",
         "launcher.replicas": "2",
         "launcher.retries": json.dumps({"main": facts.pop("retries", [0, "APPLICATION"])}),
-        "launcher.role": "main",
+        "launcher.role": facts.pop("labels_of", "main"),
         "launcher.replica": str(k),
         "launcher.part": facts.pop("part", "replica"),
     }
     times: dict[str, Any] = {} if state in ("created", "removing") else {"started_at": 10.0 + k}
-    ended: dict[str, Any] = {"exit_code": int(code), "ended_at": 20.0 + k} if code else {}
+    ended: dict[str, Any] = {"exit_code": int(code)} if code else {}
+    ended |= {"ended_at": 20.0 + k} if state in ("exited", "dead") else {}
     name = f"app-main-{k}{'.' + mark if mark else ''}"
     return Container(
         id=f"id{k}", name=name, state=state, labels=labels, inspected=True, **times, **ended, **facts

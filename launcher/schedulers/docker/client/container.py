@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
 _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")
 _ENDED = ("exited", "dead")
+_NEVER_RAN = ("created", "removing")
+_PODMAN = {"configured": "created", "initialized": "created", "stopping": "running", "stopped": "running"}
+"""Podman's states in Docker's words. `stopped` is dead before its clean-up, when it becomes `exited`: until
+then its exit code is not final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,7 @@ class Container:
     """What is known of one container.
 
     Attributes:
-        state: created, running, paused, restarting, removing, exited or dead.
+        state: created, running, paused, restarting, removing, exited or dead; any other word counts as live.
         exit_code: of a container that has ended, or of the last run of one that waits for its restart.
         inspected: whether what the list does not tell is known; without, it has the values given here.
         oom: the kernel killed a process of it for want of memory. Of its last run.
@@ -61,12 +65,13 @@ class Container:
 
         The list does not tell it of one that is being removed.
         """
-        return self.state not in ("created", "removing") or self.started_at is not None
+        return self.state not in _NEVER_RAN or self.started_at is not None
 
     @property
     def live(self) -> bool:
-        """Whether it runs, or will run again without being asked to."""
-        return self.state in ("running", "paused", "restarting")
+        """Whether it runs, or will run again without being asked to. So does one in a state not known here:
+        work that is taken for ended runs twice."""
+        return self.state not in (*_NEVER_RAN, *_ENDED)
 
     @property
     def ended(self) -> bool:
@@ -80,7 +85,7 @@ def from_list(entry: Mapping[str, Any]) -> Container:
         name=_own_name(entry.get("Names") or ()),
         image=entry.get("Image", ""),
         image_id=entry.get("ImageID", ""),
-        state=entry.get("State", ""),
+        state=_state(entry.get("State", "")),
         labels=entry.get("Labels") or {},
         exit_code=_exit_code(entry.get("Status", "")),
         created_at=float(entry["Created"]) if "Created" in entry else None,
@@ -96,22 +101,23 @@ def from_list(entry: Mapping[str, Any]) -> Container:
 def from_inspect(told: Mapping[str, Any]) -> Container:
     """The answer of `GET /containers/ID/json`."""
     state, config, host = told["State"], told.get("Config") or {}, told.get("HostConfig") or {}
+    status = _state(state["Status"])
     started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
-    if started and ended and state["Status"] in _ENDED:
+    if started and ended and status in _ENDED:
         started = min(started, ended)  # the engine may note the start of a short run after its end
     return Container(
         id=told["Id"],
         name=told.get("Name", "").lstrip("/"),
         image=config.get("Image", ""),
         image_id=told.get("Image", ""),
-        state=state["Status"],
+        state=status,
         labels=config.get("Labels") or {},
-        exit_code=state.get("ExitCode") if state["Status"] in (*_ENDED, "restarting") else None,
+        exit_code=state.get("ExitCode") if status in (*_ENDED, "restarting") else None,
         created_at=epoch(told.get("Created")),
         ports=_published(told),
         inspected=True,
         started_at=started,
-        ended_at=None if state["Status"] in ("running", "paused") else ended,
+        ended_at=ended if status in (*_ENDED, "restarting", "removing") else None,
         oom=bool(state.get("OOMKilled")),
         restarts=told.get("RestartCount") or 0,
         error=state.get("Error") or "",
@@ -119,6 +125,10 @@ def from_inspect(told: Mapping[str, Any]) -> Container:
         tty=bool(config.get("Tty")),
         network=host.get("NetworkMode") or "",
     )
+
+
+def _state(word: str) -> str:
+    return _PODMAN.get(word, word)
 
 
 def epoch(text: str | None) -> float | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, read_labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import status
+from launcher.schedulers.docker.state.look import own
+from launcher.schedulers.docker.state.members import members
 from launcher.schedulers.docker.state.replicas import roster
 
 TYPE_CHECKING = False
@@ -77,7 +79,7 @@ def find(
     """
     if not is_id(app_id):
         return None
-    containers = engine.containers(f"{APP_ID}={app_id}")
+    containers = own(engine, app_id)
     if inspected:
         containers = engine.inspect_all(each.id for each in containers)
     return _app(engine, app_id, containers, mine=mine, take_over=take_over, named=True)
@@ -91,7 +93,7 @@ def find_all(engine: EngineView, *labels: str, without: Collection[str] = ()) ->
         without: app ids that are left out.
     """
     by_app: dict[str, list[Container]] = {}
-    for container in engine.containers(*(labels or (APP_ID,))):
+    for container in members(engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
     for app_id in record.app_ids():
         by_app.setdefault(app_id, [])

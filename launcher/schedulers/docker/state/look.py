@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.state.members import members
 from launcher.schedulers.docker.state.status import view
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def own(engine: EngineView, app_id: str) -> list[Container]:
     """The containers of an app, as listed."""
-    return engine.containers(f"{APP_ID}={app_id}")
+    return members(engine.containers(f"{APP_ID}={app_id}"))
 
 
 def look(engine: EngineView, app_id: str) -> tuple[AppView | None, list[Container]]:

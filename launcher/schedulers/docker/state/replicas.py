@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"
 STOPPED = ".stopped"
+ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED)
 MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
 """Why a container was stopped → what its name ends in from then on; of any other reason STOPPED."""
 _WAITS = {"paused": "paused", "restarting": "waits to be restarted"}
@@ -74,13 +75,12 @@ def replicas(
 
 def _replica(container: Container, journal: Journal) -> ReplicaView:
     role, k = where(container)
-    stopped = container.id in journal.stopped or container.name.endswith((CANCELLED, TIMED_OUT, STOPPED))
+    stopped = container.id in journal.stopped or container.name.endswith(ALL_MARKS)
     told = journal.exits.get((role, k))
-    timed_out = container.name.endswith(TIMED_OUT) or bool(journal.stop and journal.stop.why == "timeout")
     return ReplicaView(
         role=role,
         k=k,
-        state=_state(container, stopped=stopped, timed_out=timed_out),
+        state=_state(container, stopped=stopped),
         id=container.id,
         name=container.name,
         exit_code=container.exit_code if container.ended else None,
@@ -96,16 +96,15 @@ def _replica(container: Container, journal: Journal) -> ReplicaView:
     )
 
 
-def _state(container: Container, *, stopped: bool, timed_out: bool) -> str:
+def _state(container: Container, *, stopped: bool) -> str:
+    """What we stopped is cancelled, also when its process took the signal and exited with 0."""
     if not container.was_started:
         return "cancelled" if stopped else "pending"
     if not container.ended:
         return "running"
-    if container.exit_code == 0:
-        return "succeeded"
-    if not stopped:
-        return "failed"
-    return "failed" if timed_out else "cancelled"
+    if stopped:
+        return "cancelled"
+    return "succeeded" if container.exit_code == 0 else "failed"
 
 
 def _removed(role: str, k: int, exit_: Exit) -> ReplicaView:

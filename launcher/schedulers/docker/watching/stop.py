@@ -13,7 +13,7 @@ from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state.look import look as look
 from launcher.schedulers.docker.state.look import own as own
-from launcher.schedulers.docker.state.replicas import CANCELLED, MARKS, STOPPED, TIMED_OUT, is_reservation
+from launcher.schedulers.docker.state.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
 from launcher.schedulers.docker.watching.decide import cancel_message, unended
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ def stop_one(engine: Engine, container: str, grace_s: float) -> bool:
 
 def _mark(engine: Engine, container: Container, mark: str) -> None:
     """The first mark stays; a name that cannot be changed is no reason to fail."""
-    if container.name.endswith((CANCELLED, TIMED_OUT, STOPPED)):
+    if container.name.endswith(ALL_MARKS):
         return
     try:
         engine.rename(container.id, container.name + mark)

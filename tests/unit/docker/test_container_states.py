@@ -1,0 +1,44 @@
+"""What the words of an engine for the state of a container mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.schedulers.docker.client.container import Container, from_inspect, from_list
+
+MEANING = [
+    # state, live, ended, was started
+    ("created", False, False, False),
+    ("running", True, False, True),
+    ("paused", True, False, True),
+    ("restarting", True, False, True),
+    ("removing", False, False, False),
+    ("exited", False, True, True),
+    ("dead", False, True, True),
+    ("configured", False, False, False),
+    ("initialized", False, False, False),
+    ("stopping", True, False, True),
+    ("stopped", True, False, True),
+    ("hibernating", True, False, True),
+    ("", True, False, True),
+]
+
+
+def told(state: str) -> list[Container]:
+    entry = {"Id": "a", "Names": ["/a"], "State": state, "Status": "Exited (0) 1 second ago"}
+    times = {"StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "2026-01-01T00:00:00Z"}
+    looked = {"Id": "a", "Name": "/a", "State": {"Status": state, "ExitCode": 0, **times}}
+    return [from_list(entry), from_inspect(looked)]
+
+
+@pytest.mark.parametrize(("state", "live", "ended", "was_started"), MEANING)
+def test_a_state(state: str, live: bool, ended: bool, was_started: bool) -> None:
+    for found in told(state):
+        assert (found.live, found.ended, found.was_started) == (live, ended, was_started)
+
+
+@pytest.mark.parametrize("state", ["running", "stopped", "hibernating", ""])
+def test_what_is_live_has_no_end_and_no_exit_code(state: str) -> None:
+    """The engine tells those of the run before."""
+    found = told(state)[1]
+    assert (found.ended_at, found.exit_code) == (None, None)
