@@ -61,6 +61,13 @@ class Bench:
             assert time.monotonic() < deadline, seen
             time.sleep(0.02)
 
+    def until_true(self, holds: Callable[[], bool]) -> None:
+        """Look again and again until something holds that other processes do."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, "it never came to be"
+            time.sleep(0.02)
+
     def clear(self) -> None:
         for container in self.engine.containers(self.label):
             self.engine.remove(container.id, force=True)

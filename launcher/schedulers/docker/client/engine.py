@@ -201,13 +201,16 @@ class Engine(EngineView):
         buildargs: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         report: Report | None = None,
+        nameless: bool = False,
     ) -> str:
         """Build an image from a tar archive, sent as it is made, and return the image's id.
 
         Base images are pulled when they are missing. `report` hears `building` with each `line`, then
-        `built`. Raises BuildFailed; no container of the build is left in any case.
+        `built`. With `nameless` the image does not get the name `tag` yet.
+
+        Raises BuildFailed; no container of the build is left in any case.
         """
-        params = {"t": tag, "dockerfile": dockerfile, "rm": "1", "forcerm": "1"}
+        params = {"dockerfile": dockerfile, "rm": "1", "forcerm": "1", **({} if nameless else {"t": tag})}
         params |= {"buildargs": json.dumps(dict(buildargs or {})), "labels": json.dumps(dict(labels or {}))}
         say, headers = report or _nobody, {"Content-Type": "application/x-tar"}
         options: dict[str, Any] = {"params": params, "headers": headers, "data": _careful(context)}

@@ -13,10 +13,11 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.errors import Conflict, NotFound
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.images.dockerfile import Dockerfile, begins_stage, dockerfile_of
+from launcher.schedulers.docker.images.exclusive import once
 from launcher.workspace.archive import archive
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.objects import Image
+    from launcher.schedulers.docker.client.objects import Image, Labelled
     from launcher.specs.app import AppDef, CfgVal
 
     Report = Callable[[str, Mapping[str, Any]], None]
@@ -39,6 +40,7 @@ BASES = "launcher.workspace-bases"
 FOLDER = "/workspace"
 """Where the files go when neither `workdir` nor the image names a folder other than `/`."""
 
+_TRIES = 3
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 
 
@@ -95,9 +97,21 @@ def build_workspace(
     there = stock.have(engine, [base for work in todo for base in work.bases], policy, report, fresh)
 
     def have(work: _Work) -> None:
-        _have(engine, work, [there[base] for base in work.bases], report)
-        if repo and not _is_pushed(engine.image(work.name), str(repo)):
-            engine.push(work.name, report)
+        on = [there[base] for base in work.bases]
+
+        def make() -> None:
+            _have(engine, work, on, report)
+            if repo and not _is_pushed(engine.image(work.name), str(repo)):
+                engine.push(work.name, report)
+
+        def waiting() -> None:
+            if report is not None:
+                report("building", {"image": work.name, "line": "waiting for another build of this image"})
+
+        found = engine.image(work.name)
+        if not _is_current(found, _labels(work, on)) or (repo and not _is_pushed(found, str(repo))):
+            # Not only its name: a base that was pulled meanwhile makes it another image.
+            once(" ".join([engine.engine_id(), work.name, *(image.id for image in on)]), make, waiting)
 
     together(have, todo)
     return workspace_app(app, cfg, workspace)
@@ -158,27 +172,80 @@ def _tag(workspace: BoundWorkspace, image: str, dockerfile: Dockerfile, workdir:
 
 
 def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -> None:
-    """Build the image unless it is there, on what bears the names of its bases today."""
-    labels = {LABEL: work.workspace.digest, BASES: " ".join(image.id for image in on)}
-    there = engine.image(work.name)
-    if there is not None and all(there.labels.get(key) == value for key, value in labels.items()):
-        return
+    """Build the image unless it is there, on what bears the names of its bases today.
+
+    Other hosts may build it at the same moment: the first one to name its image wins, and the other images
+    are removed.
+    """
+    labels = _labels(work, on)
+    for _ in range(_TRIES):
+        there = engine.image(work.name)
+        if _is_current(there, labels):
+            return
+        made = _build(engine, work, labels, on, report)
+        try:
+            named = _name(engine, made, work.name, labels)
+        except BaseException:
+            _let_go(engine, made)
+            raise
+        if named and there is not None and there.id != made:
+            _let_go(engine, there.id)  # it had the name before
+        if named:
+            _let_go_of_twins(engine, made, labels)
+    raise SchedulerError(
+        f"cannot build {work.name}: other clients of the engine remove it as soon as it is made",
+        hint="see who else builds or prunes images at this engine, and try again",
+    )
+
+
+def _build(
+    engine: Engine, work: _Work, labels: Mapping[str, str], on: list[Image], report: Report | None
+) -> str:
+    """The id of the image, which has no name yet."""
     layers = _Layers(report)
     try:
-        made = engine.build(
+        return engine.build(
             _context(work),
             tag=work.name,
             dockerfile=work.dockerfile.name,
             buildargs=work.arguments(on[0] if on else None),
             labels=labels,
             report=layers.hear,
+            nameless=True,
         )
     except BaseException:
         for layer in reversed(layers.made):
             _let_go(engine, layer)
         raise
-    if there is not None and there.id != made:
-        _let_go(engine, there.id)  # it had the name before
+
+
+def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bool:
+    """Give the image its name; False where an image of the same content has it, or where ours is gone."""
+    first = engine.image(name)
+    if first is not None and first.id != made and _is_current(first, labels):
+        _let_go(engine, made)
+        return False
+    try:
+        engine.tag(made, name)
+    except NotFound:
+        return False  # another host has taken it for a leftover
+    return True
+
+
+def _let_go_of_twins(engine: Engine, made: str, labels: Mapping[str, str]) -> None:
+    """Remove images of the same content that lost their name to ours, while both hosts named theirs."""
+    for image in engine.images(f"{LABEL}={labels[LABEL]}"):
+        if image.id != made and not image.tags and _is_current(image, labels):
+            _let_go(engine, image.id)
+
+
+def _labels(work: _Work, on: list[Image]) -> dict[str, str]:
+    return {LABEL: work.workspace.digest, BASES: " ".join(image.id for image in on)}
+
+
+def _is_current(image: Image | Labelled | None, labels: Mapping[str, str]) -> bool:
+    """Whether it was made of the same files, on the same images."""
+    return image is not None and all(image.labels.get(key) == value for key, value in labels.items())
 
 
 class _Layers:
@@ -209,6 +276,10 @@ def _context(work: _Work) -> Any:
 
 
 def _let_go(engine: Engine, image: str) -> None:
+    """Remove an image that nothing needs and nobody has named."""
+    found = engine.image(image)
+    if found is None or found.repo_tags:
+        return
     try:
         engine.remove_image(image)
     except Conflict:

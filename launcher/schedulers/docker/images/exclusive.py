@@ -1,0 +1,115 @@
+"""One builder of an image at a time: over the threads, processes and state folders of this host.
+
+The lock between processes is a Unix socket without a file (an abstract address), which the kernel frees when
+its process ends in whatever way: nothing stays behind. Processes that wait are connected to it, and the end
+of the connection wakes them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from concurrent.futures import Future
+from contextlib import contextmanager
+from hashlib import sha256
+from struct import unpack
+from threading import Lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_AGAIN_S = 0.02
+_WAITING = 128  # connections that the holder's socket queues; further ones look again every now and then
+
+_running: dict[str, Future[None]] = {}
+_running_lock = Lock()
+
+
+def once(name: str, work: Callable[[], None], waiting: Callable[[], None]) -> None:
+    """Run `work`, or wait until another thread has run the work of this name, and fail as that failed.
+
+    Args:
+        waiting: called before this thread, or process, waits for another one.
+    """
+    with _running_lock:
+        found = _running.get(name)
+        ours = _running[name] = Future() if found is None else found
+    if found is not None:
+        waiting()
+        found.result()
+        return
+    try:
+        with exclusive(name, waiting):
+            work()
+    except BaseException as error:
+        ours.set_exception(error)
+        raise
+    else:
+        ours.set_result(None)
+    finally:
+        with _running_lock:
+            del _running[name]
+
+
+@contextmanager
+def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of this name against the other processes of this user on this host.
+
+    A process of another user that holds it (any may) is not waited for. Only Linux has such sockets:
+    elsewhere there is no lock.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    address = "\0launcher-build-" + sha256(name.encode()).hexdigest()
+    held = _claim(address)
+    if held is None:
+        waiting()
+    while held is None and _wait(address):
+        held = _claim(address)
+    try:
+        yield
+    finally:
+        if held is not None:
+            held.close()
+
+
+def _claim(address: str) -> socket.socket | None:
+    """The lock; None when a process has it."""
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(address)
+        made.listen(_WAITING)
+    except OSError:
+        made.close()
+        return None
+    return made
+
+
+def _wait(address: str) -> bool:
+    """Wait for the end of the process that holds the lock, or for its release; False when it is not ours."""
+    with socket.socket(socket.AF_UNIX) as waiting:
+        try:
+            waiting.setblocking(False)
+            waiting.connect(address)
+        except OSError:  # it has just ended, does not listen yet, or its queue is full
+            time.sleep(_AGAIN_S)
+            return True
+        waiting.setblocking(True)
+        if _owner(waiting) not in (os.getuid(), 0):
+            return False
+        try:
+            waiting.recv(1)
+        except OSError:
+            pass  # it ended, or hung up on us: both are the end of our wait
+    return True
+
+
+def _owner(connected: socket.socket) -> int:
+    """The user id of the process at the other end, which the kernel vouches for."""
+    option = getattr(socket, "SO_PEERCRED", 17)  # Linux alone has it
+    _, uid, _ = unpack("3i", connected.getsockopt(socket.SOL_SOCKET, option, 12))
+    return int(uid)

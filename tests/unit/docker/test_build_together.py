@@ -1,0 +1,199 @@
+"""Several clients that want one workspace image at the same moment: one build, and one image after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import LauncherError
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.images.build import LABEL, build_workspace, workspace_app
+from launcher.schedulers.docker.images.exclusive import exclusive, once
+from tests.engines.docker import DEFAULT_HOST, Daemon
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.proxy import Proxy, everything
+from tests.unit.docker.engine_things import Bench
+from tests.unit.docker.test_build import Place, app
+
+MANY = 8
+PATIENCE_S = 60.0
+SLOW = "ARG IMAGE\nFROM $IMAGE\nCOPY . /w\nRUN sleep 0.5\n"
+BUILD = (
+    "import sys\n"
+    "from launcher.schedulers.bound import bind_workspace\n"
+    "from launcher.schedulers.docker.client.engine import connect\n"
+    "from launcher.schedulers.docker.images.build import build_workspace\n"
+    "from launcher.specs import AppDef, Role\n"
+    "engine = connect()\n"
+    "workspace = bind_workspace(sys.argv[1])\n"
+    "print('ready', flush=True)\n"
+    "sys.stdin.readline()\n"
+    "build_workspace(engine, AppDef('app', [Role('r0', sys.argv[2], entrypoint='sh')]), {}, workspace)\n"
+)
+
+
+@pytest.fixture
+def place(own: Bench, tmp_path: Path) -> Iterator[Place]:
+    made = Place(own, tmp_path / "src")
+    made.write("Dockerfile", SLOW)
+    yield made
+    own.clear()
+    for image in images(made):
+        Daemon().remove_image(image)
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[Proxy]:
+    with Proxy(tmp_path / "p.sock", everything) as found:
+        yield found
+
+
+def images(place: Place) -> list[str]:
+    """Ids of the images of the workspace, dangling ones too."""
+    return [image.id for image in place.own.engine.images(f"{LABEL}={place.workspace.digest}")]
+
+
+def builds(proxy: Proxy) -> int:
+    return sum("/build?" in asked for asked in proxy.seen)
+
+
+def processes(place: Place, host: str, count: int, *front: str) -> list[subprocess.Popen[str]]:
+    """So many processes, at the point where each of them builds, each with a state folder of its own."""
+    started = []
+    for number in range(count):
+        environ = {**os.environ, "DOCKER_HOST": host, "LAUNCHER_HOME": f"{place.folder}.{number}"}
+        words = [*front, sys.executable, "-c", BUILD, str(place.folder), SHELL_IMAGE]
+        started.append(
+            subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+    for one in started:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    return started
+
+
+def go(started: list[subprocess.Popen[str]]) -> list[int]:
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    for one in started:
+        one.communicate(timeout=PATIENCE_S)
+    return [one.returncode for one in started]
+
+
+def test_jobs_of_one_apply_build_an_image_once(place: Place, proxy: Proxy) -> None:
+    engine = connect(environ={"DOCKER_HOST": proxy.host})
+    workspace = place.workspace
+    with ThreadPoolExecutor(MANY) as pool:
+        made = list(
+            pool.map(lambda _: build_workspace(engine, app(), {}, workspace, place.hear), range(MANY))
+        )
+    engine.close()
+    assert {one.roles[0].image for one in made} == {workspace_app(app(), {}, workspace).roles[0].image}
+    assert builds(proxy) == 1
+    assert len(images(place)) == 1
+    assert place.kinds.count("built") == 1
+    assert any(line.startswith("waiting for another build") for line in place.lines)
+
+
+def test_a_build_that_fails_fails_for_all_jobs_of_an_apply_at_once(place: Place, proxy: Proxy) -> None:
+    place.write("Dockerfile", f"{SLOW}RUN exit 3\n")
+    engine = connect(environ={"DOCKER_HOST": proxy.host})
+    workspace = place.workspace
+
+    def failed(_: int) -> str:
+        with pytest.raises(LauncherError) as error:
+            build_workspace(engine, app(), {}, workspace)
+        return str(error.value)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(failed, range(4)))) == 1
+    engine.close()
+    assert builds(proxy) == 1
+    assert images(place) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets exist on Linux only")
+def test_processes_with_state_folders_of_their_own_build_it_once(place: Place, proxy: Proxy) -> None:
+    assert go(processes(place, proxy.host, 4)) == [0] * 4
+    assert builds(proxy) == 1
+    assert len(images(place)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets exist on Linux only")
+def test_another_process_goes_on_when_the_builder_is_killed(place: Place, proxy: Proxy) -> None:
+    place.write("Dockerfile", SLOW.replace("0.5", "2"))
+    first, second = processes(place, proxy.host, 2)
+    assert first.stdin is not None
+    first.stdin.write("\n")
+    first.stdin.flush()
+    place.own.until_true(lambda: builds(proxy) == 1)
+    assert second.stdin is not None
+    second.stdin.write("\n")
+    second.stdin.flush()
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == 0
+    assert builds(proxy) == 2
+    assert len(images(place)) == 1
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux can stand in for two hosts"
+)
+def test_two_hosts_leave_one_image(place: Place) -> None:
+    """A network namespace has abstract sockets of its own: each process is a host as far as the lock goes."""
+    host = os.environ.get("DOCKER_HOST", DEFAULT_HOST)
+    assert go(processes(place, host, 4, "unshare", "--net", "--")) == [0] * 4
+    assert len(images(place)) == 1
+
+
+def test_a_change_of_the_workspace_leaves_one_image_for_each_content(place: Place) -> None:
+    engine, ids = place.own.engine, set()
+    for text in ("one", "two", "one"):
+        place.write("file", text)
+        workspace = place.workspace
+        place.digests.append(workspace.digest)
+        with ThreadPoolExecutor(MANY) as pool:
+            list(pool.map(lambda _: build_workspace(engine, app(), {}, workspace), range(MANY)))  # noqa: B023
+        ids |= set(images(place))
+    assert len(ids) == 2
+    for image in ids:
+        Daemon().remove_image(image)
+
+
+def test_a_lock_is_free_after_its_holder(tmp_path: Path) -> None:
+    said: list[str] = []
+    for _ in range(2):
+        with exclusive(f"{tmp_path}", lambda: said.append("waits")):
+            pass
+    assert said == []
+    order: list[int] = []
+    with ThreadPoolExecutor(MANY) as pool:
+        for number in range(MANY):
+            pool.submit(lambda number=number: _enter(f"{tmp_path}", order, number))
+    assert sorted(order[::2]) == list(range(MANY))
+    assert order[::2] == order[1::2], "one is inside at a time"
+
+
+def _enter(name: str, order: list[int], number: int) -> None:
+    with exclusive(name, lambda: None):
+        order.append(number)
+        order.append(number)
+
+
+def test_the_error_of_a_work_is_raised_and_forgotten(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        once(f"{tmp_path}", lambda: 1 / 0 and None, lambda: None)
+    done: list[int] = []
+    once(f"{tmp_path}", lambda: done.append(1), lambda: None)
+    assert done == [1]
