@@ -26,7 +26,7 @@ EXAMPLES = """\
   launcher plan jobs/ --out plan.json && launcher apply plan.json
 
 Exit codes: 0 done, 1 a job could not be applied, 3 approval needed,
-4 stale plan, 5 with --wait: a job did not succeed, 6 an invalid job file,
+4 a stale or edited plan, 5 with --wait: a job did not succeed, 6 an invalid job file,
 7 another apply held the lock."""
 
 FORMATS = ("text", "json", "jsonl")
@@ -174,10 +174,17 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
     """Raises StaleError when this plan, made under the lock, is not the approved one; BlockedError."""
     from launcher.cli.decisions import matched
     from launcher.errors import BlockedError, StaleError
+    from launcher.plan.effects import is_superseded
     from launcher.plan.model import approves
 
     if agreed is not None and not approves(agreed.plan_digest, plan):
         raise StaleError("the world has moved since you were asked, nothing was changed", hint="apply again")
+    if args.expect_digest is not None and is_superseded(args.expect_digest):
+        raise StaleError(
+            f"{args.expect_digest.strip()} is a plan digest of an older version, which leaves out where the "
+            f"job files are; today the digest of this plan is {plan.plan_digest}",
+            hint=f"review the plan, then pass --expect-digest {plan.plan_digest}",
+        )
     if args.expect_digest is not None and not approves(args.expect_digest, plan):
         raise StaleError(
             f"the effects are not the approved ones: expected {args.expect_digest}, found {plan.plan_digest}",

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from launcher.jobfile import Diagnostic
     from launcher.plan.model import Plan
 
 
@@ -16,15 +17,53 @@ def is_saved_plan(path: str) -> bool:
     return path.endswith(".json")
 
 
-def read_json(path: str) -> Any:
-    """Raises JobFileError, with a diagnostic, when it cannot be read or is no JSON."""
+def findings(path: str) -> list[Diagnostic]:
+    """What is wrong with a saved plan: that it is no JSON, its seal, or else every breach of the schema."""
+    from jsonschema import Draft202012Validator
+
+    from launcher.errors import JobFileError
+    from launcher.plan.codec import PlanFileError, SealError, loads, plan_schema
+
+    refusal = None
+    try:
+        raw = _bytes(path)
+        plan = _json(path, raw)
+        loads(raw, name=path)
+    except JobFileError as error:
+        return [*error.diagnostics]
+    except PlanFileError as error:
+        refusal = error
+    if isinstance(refusal, SealError):
+        return [_finding(path, str(refusal), refusal.hint)]
+    breaches = Draft202012Validator(plan_schema()).iter_errors(plan)
+    found = [
+        _finding(path, f"{breach.json_path}: {breach.message}")
+        for breach in sorted(breaches, key=lambda breach: breach.json_path)
+    ]
+    return found or ([_finding(path, str(refusal), refusal.hint)] if refusal else [])
+
+
+def _finding(path: str, message: str, hint: str | None = None) -> Diagnostic:
+    from launcher.jobfile import Diagnostic
+
+    return Diagnostic(file=path, span=None, code="invalid-value", message=message, hint=hint or "")
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _json(path: str, raw: bytes) -> Any:
     import json
 
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except OSError as error:
-        raise _unreadable(path, error) from error
+        return json.loads(raw.decode())
+    except RecursionError as error:
+        raise _not_json(path, ValueError("it is nested too deeply")) from error
     except ValueError as error:
         raise _not_json(path, error) from error
 
@@ -69,14 +108,11 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_plan(path: str) -> Plan:
-    """Raises PlanFileError when it is no usable plan, JobFileError when it cannot be read."""
+    """Raises SealError when it was edited, PlanFileError when it is no usable plan, JobFileError when it
+    cannot be read."""
     from launcher.plan.codec import loads
 
-    try:
-        with open(path, "rb") as file:
-            return loads(file.read(), name=path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    return loads(_bytes(path), name=path)
 
 
 def document(plan: Plan) -> str:
@@ -90,4 +126,4 @@ def document(plan: Plan) -> str:
     launches = [step.launch for step in plan.steps if step.launch is not None]
     roots = {launch.origin: launch.root for launch in launches}
     commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}
-    return dumps(plan.sealed(plan_id=str(uuid4()), created_at=time.time(), commits=commits))
+    return dumps(plan.stamped(plan_id=str(uuid4()), created_at=time.time(), commits=commits))

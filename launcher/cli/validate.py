@@ -18,7 +18,7 @@ Check job files and show every problem in them, with its place and remedy.
 
 A directory means every *.launcher.yaml, .launcher.yml and .launcher.toml
 below it; without FILE, the current directory. A saved plan (plan.json) is
-checked against its schema. Nothing is run or written. Exit code 6 when
+checked against its seal and its schema. Nothing is run or written. Exit code 6 when
 something is wrong; `launcher explain CODE` tells more of a problem."""
 EXAMPLES = """\
   launcher validate jobs/train.launcher.yaml
@@ -46,7 +46,7 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher.cli.jobs import compiled
     from launcher.cli.render.findings import exit_code
-    from launcher.cli.saved import is_saved_plan
+    from launcher.cli.saved import findings, is_saved_plan
 
     plans = [path for path in args.files if is_saved_plan(path)]
     files = [path for path in args.files if path not in plans]
@@ -55,7 +55,7 @@ def run(args: Any, console: Console) -> int:
     if files or not plans:
         result = compiled(files, args, placeholders=True)
         found, jobs = list(result.diagnostics), len(result.launches)
-    found += [diagnostic for path in plans for diagnostic in _check_plan(path)]
+    found += [diagnostic for path in plans for diagnostic in findings(path)]
     _show(found, args, console, good=[(jobs, "job"), (len(plans), "saved plan")])
     return exit_code(found, strict=args.strict)
 
@@ -76,23 +76,3 @@ def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequen
         console.note(f"valid: {valid}{'; ' + problems if problems else ''}")
     elif problems:
         console.note(problems)
-
-
-def _check_plan(path: str) -> list[Diagnostic]:
-    """What the plan's schema has against a saved plan."""
-    from jsonschema import Draft202012Validator
-
-    from launcher.cli.saved import read_json
-    from launcher.errors import JobFileError
-    from launcher.jobfile import Diagnostic
-    from launcher.plan.codec import plan_schema
-
-    try:
-        plan = read_json(path)
-    except JobFileError as error:
-        return [*error.diagnostics]
-    errors = Draft202012Validator(plan_schema()).iter_errors(plan)
-    return [
-        Diagnostic(file=path, span=None, code="invalid-value", message=f"{error.json_path}: {error.message}")
-        for error in sorted(errors, key=lambda error: error.json_path)
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -13,44 +14,92 @@ from launcher.plan.encode import encode
 from launcher.plan.model import Orphan, Plan, Problem, Selection
 from launcher.plan.reasons import Reason
 from launcher.plan.schema import PLAN, VERSION, plan_schema
+from launcher.plan.seal import is_sealed, seal
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
 from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
 
-__all__ = ["PlanFileError", "decode", "dumps", "encode", "loads", "plan_schema"]
+__all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
 
 _FAULTS_SHOWN = 20
 
 
 class PlanFileError(LauncherError):
-    """A saved plan cannot be read: no plan, of a newer version, or edited by hand."""
+    """A file is no saved plan, or one of a newer version."""
+
+
+class SealError(PlanFileError):
+    """A saved plan was edited, or an older version saved it without a seal: as stale as an old one."""
+
+    exit_code = 4
 
 
 def dumps(plan: Plan) -> str:
-    """The text of a saved plan. Stable for equal plans; ASCII, so that any string survives any file."""
-    return json.dumps(encode(plan), indent=2) + "\n"
+    """The text of a saved plan, sealed. Stable for equal plans; ASCII, so that every string survives."""
+    return seal(json.dumps(encode(plan), indent=2) + "\n")
 
 
 def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
-    """The plan of a text; `name` is for messages. Raises PlanFileError."""
+    """The plan of a text that `dumps` wrote; `name` is for messages.
+
+    Raises SealError when a byte of it was edited, PlanFileError when it is no saved plan.
+    """
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if not is_sealed(raw):
+        raise _unsealed(raw, name)
+    return decode(_parsed(raw, name), name=name)
+
+
+def _parsed(raw: bytes, name: str) -> Any:
     try:
-        data = json.loads(text)
+        return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise PlanFileError(f"{name} is not a saved plan: {error}") from error
-    return decode(data, name=name)
+        raise PlanFileError(
+            f"{name} is not a saved plan: {error}", hint="`launcher plan FILE --out plan.json` saves one"
+        ) from error
+
+
+def _unsealed(raw: bytes, name: str) -> PlanFileError:
+    """Why a text carries no valid seal."""
+    edited = SealError(
+        f"{name} was edited after it was saved: its seal does not match",
+        hint="make a new plan; a saved plan is applied byte for byte as `launcher plan --out` wrote it",
+    )
+    try:
+        data = _parsed(raw, name)
+    except PlanFileError as error:
+        return edited if b'"seal"' in raw else error
+    fields = data if isinstance(data, dict) else {}
+    if (newer := _of_other_version(fields, name)) is not None:
+        return newer
+    if "seal" in fields:
+        return edited
+    if "version" in fields:
+        return SealError(
+            f"{name} has no seal: an older version of launcher saved it, or its seal was removed",
+            hint="make a new plan",
+        )
+    return _refusal(name, list(PLAN.faults(data, "")))
+
+
+def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | None:
+    version = data.get("version")
+    if not isinstance(version, str) or not version.startswith("launcher.plan/") or version == VERSION:
+        return None
+    return PlanFileError(
+        f"{name} is a {version}, and this version reads {VERSION}", hint="make a new plan, or update"
+    )
 
 
 def decode(data: Any, *, name: str = "plan.json") -> Plan:
-    """The plan of a JSON object. The `root` of its launches is "": `recheck.located` sets it.
+    """The plan of a JSON object, without a look at its seal; `recheck.located` sets the `root` of its jobs.
 
     Raises PlanFileError with every fault; also for a document or effects that do not match their digests.
     """
-    version = data.get("version") if isinstance(data, dict) else None
-    if isinstance(version, str) and version.startswith("launcher.plan/") and version != VERSION:
-        raise PlanFileError(
-            f"{name} is a {version}, and this version reads {VERSION}", hint="make a new plan, or update"
-        )
+    other = _of_other_version(data, name) if isinstance(data, dict) else None
+    if other is not None:
+        raise other
     faults = list(PLAN.faults(data, "")) or list(_cross_faults(data))
     if faults:
         raise _refusal(name, faults)
@@ -72,6 +121,8 @@ def _cross_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
     for name in ("created_at", "expires_at"):
         if _seconds(data[name]) is None:
             yield name, f"no such time: {data[name]}"
+    if data["expires_at"] < data["created_at"]:
+        yield "expires_at", "is before created_at"
     for index, job in enumerate(data["jobs"]):
         path = f"jobs[{index}]"
         if not job["reasons"]:
@@ -85,6 +136,8 @@ def _cross_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _launch_faults(launch: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    if _leaves_root(launch["path"]):
+        yield f"{path}.path", f"must be a file below the root of the repository, got {launch['path']!r}"
     document = launch["document"]
     try:
         normal = canonical.renormalise(document)
@@ -95,6 +148,12 @@ def _launch_faults(launch: Mapping[str, Any], path: str) -> Iterator[Fault]:
         yield f"{path}.document", "is not in normal form"
     elif canonical.digest(document) != launch["digest"]:
         yield f"{path}.digest", "does not match the document: the plan was edited"
+
+
+def _leaves_root(path: str) -> bool:
+    """Whether a path, relative with forward slashes, names anything but a file below its root."""
+    first = posixpath.normpath(path).partition("/")[0]
+    return not path or "\0" in path or first in ("", ".", "..")
 
 
 # What has been checked, as values

@@ -16,7 +16,7 @@ from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
 
 
 def encode(plan: Plan) -> dict[str, Any]:
-    """A plan as a JSON object. Seal it first: what has no id and no time is no saved plan."""
+    """A plan as a JSON object. Stamp it first: without an id and a time it is no saved plan."""
     orphans = [
         {"key": _key(orphan.key), "path": orphan.path, "guard": _guard(orphan.guard)}
         for orphan in plan.orphans

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from launcher.plan.effects import covers, effects_digest
+from launcher.plan.effects import Start, covers, effects_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
@@ -63,7 +63,7 @@ class Plan:
 
     Attributes:
         engines: scheduler → fingerprint of the engine, for the schedulers that the steps touch.
-        plan_id, created_at, expires_at: given by `sealed`; "" and 0 (seconds since the epoch) before.
+        plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
     """
 
@@ -87,7 +87,11 @@ class Plan:
         """What approval is given to; see `launcher.plan.effects`."""
         effective = [step for step in self.steps if step.has_effects]
         return effects_digest(
-            ((step.key, step.digest) for step in effective if step.starts),
+            (
+                Start(step.key, step.digest, step.launch.origin, step.launch.file)
+                for step in effective
+                if step.starts and step.launch is not None
+            ),
             (stop.app_id for step in effective for stop in step.stops),
         )
 
@@ -96,7 +100,7 @@ class Plan:
         kinds = [step.kind for step in self.steps]
         return {kind: kinds.count(kind) for kind in MARKS}
 
-    def sealed(
+    def stamped(
         self,
         *,
         plan_id: str,

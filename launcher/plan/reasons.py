@@ -33,6 +33,7 @@ ReasonCode = Literal[
     "attempt_changed",
     "already_applied",
     "expired",
+    "not_yet_valid",
     "other_engine",
     "other_origin",
 ]
@@ -64,6 +65,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "attempt_changed": "the latest attempt is not the one that the plan was made for",
     "already_applied": "nothing is left for this plan to do",
     "expired": "the plan is too old",
+    "not_yet_valid": "the plan was made at a time that this machine's clock has not reached",
     "other_engine": "the plan was made for another engine",
     "other_origin": "the plan was made for another repository",
 }

@@ -8,6 +8,7 @@ resumed, else it counts as done, whatever became of it.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -21,6 +22,9 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Guard, Step, submitter
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
+
+_CLOCK_SKEW_S = 300
+"""How far the clocks of two machines may be apart, the one that plans and the one that applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +80,30 @@ def stale(step: Step, plan: Plan, snapshot: Snapshot) -> Reason | None:
 def located(plan: Plan, *, root: str, origin: str) -> Plan:
     """The plan with its job files bound to the repository at `root`.
 
-    A job whose origin is a folder, for want of a remote, is at home there and nowhere else.
+    A job whose origin is a folder, for want of a remote, is at home there and nowhere else: in a checkout
+    that has no remote either, when one of the two folders holds the other.
     Raises StaleError when the plan has jobs of a repository other than this one.
     """
-    foreign = {step.launch.origin for step in plan.steps if step.launch} - {origin}
-    foreign = {name for name in foreign if not name.startswith("/")}
+    origins = {step.launch.origin for step in plan.steps if step.launch}
+    foreign = sorted(name for name in origins if not _is_at_home(name, origin))
     if foreign:
-        raise StaleError(
-            f"the plan is for {' and '.join(sorted(foreign))}, and this is {origin}",
-            hint="apply it in a checkout of that repository, or name one with --root",
-        )
+        hint = "apply it in a checkout of that repository, or name one with --root"
+        if foreign[0].startswith("/"):
+            hint = (
+                f"apply it with --root {foreign[0]}; if that folder has a git remote by now, make a new plan"
+            )
+        raise StaleError(f"the plan is for {' and '.join(foreign)}, and this is {origin}", hint=hint)
     return replace(plan, steps=tuple(_at(step, root, origin) for step in plan.steps))
+
+
+def _is_at_home(job_origin: str, origin: str) -> bool:
+    if job_origin == origin:
+        return True
+    if not (job_origin.startswith("/") and origin.startswith("/")):
+        return False
+    if posixpath.normpath(job_origin) != job_origin:
+        return False
+    return posixpath.commonpath((job_origin, origin)) in (job_origin, origin)
 
 
 def _asked(plan: Plan) -> set[JobKey]:
@@ -105,6 +122,11 @@ def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
     if now > plan.expires_at:
         detail = f"the plan expired at {_utc(plan.expires_at)}"
         return (Stale(reason=Reason("expired", detail=detail)),)
+    if now and now + _CLOCK_SKEW_S < plan.created_at:
+        detail = (
+            f"the plan was made at {_utc(plan.created_at)}, and it is {_utc(now)} here: look at the clocks"
+        )
+        return (Stale(reason=Reason("not_yet_valid", detail=detail)),)
     return tuple(
         Stale(reason=Reason("other_engine", name, fingerprint, snapshot.fingerprints.get(name)))
         for name, fingerprint in plan.engines.items()

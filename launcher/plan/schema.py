@@ -212,7 +212,14 @@ PLAN: Final = Record(
         "commits": Table(Text(), "Origin to git commit of its job files, with -dirty when the tree was."),
         "jobs": Items(_JOB),
     },
-    {"orphans": Items(_ORPHAN), "problems": Items(_PROBLEM)},
+    {
+        "orphans": Items(_ORPHAN),
+        "problems": Items(_PROBLEM),
+        "seal": Text(
+            "Checksum of all bytes of the file before this field, which is the last one; an apply needs it.",
+            pattern=r"sha256:[0-9a-f]{64}",
+        ),
+    },
     "What an apply would do, complete: `launcher apply` needs nothing else.",
 )
 

@@ -236,7 +236,7 @@ def test_a_tampered_saved_plan_is_refused(scenario):
     document = json.loads(path.read_text())
     document["jobs"][0]["launch"]["document"]["roles"][0]["entrypoint"] = "reboot"
     path.write_text(json.dumps(document))
-    assert "edited" in scenario.launcher("apply", "plan.json", code=1).err
+    assert "edited" in scenario.launcher("apply", "plan.json", code=4).err
     assert scenario.apps() == []
 
 

@@ -71,7 +71,8 @@ def test_version_loads_next_to_nothing():
 
 def test_a_saved_plan_is_applied_without_job_file_libraries(scenario):
     scenario.plan(scenario.job("true"), "--out", "plan.json")
-    loaded = importtime(["-m", "launcher", "apply", str(scenario.folder / "plan.json"), "--wait"])
+    argv = ["apply", str(scenario.folder / "plan.json"), "--root", str(scenario.folder), "--wait"]
+    loaded = importtime(["-m", "launcher", *argv])
     assert loaded & HEAVY == set()
 
 

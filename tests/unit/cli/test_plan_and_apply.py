@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from launcher.plan.seal import seal
+
 FAILS = "exit 3"
 
 
@@ -79,11 +81,33 @@ def test_validate_answers_in_text_and_json(scenario):
     assert {item["severity"] for item in document["diagnostics"]} == {"error"}
 
 
+def test_an_edited_plan_runs_nothing_and_says_that_it_was_edited(scenario):
+    """The path of the job file is where its scripts are found: here, another script of the same name."""
+    for folder in ("mine", "other"):
+        (scenario.folder / folder).mkdir()
+        (scenario.folder / folder / "job.launcher.yaml").write_text(
+            "version: 1\nname: job\nscheduler: local_cwd\n"
+            "roles:\n  main: {entrypoint: touch, args: [$<job.dir>/ran]}\n"
+        )
+    (scenario.folder / "launcher.toml").write_text("")
+    scenario.launcher("plan", "mine", "--out", "plan.json")
+    path = scenario.folder / "plan.json"
+    good = path.read_text()
+    path.write_text(good.replace('"path": "mine/', '"path": "other/'))
+    assert "plan.json was edited after it was saved" in scenario.launcher("apply", "plan.json", code=4).err
+    assert "was edited" in scenario.launcher("validate", "plan.json", code=6).out
+    assert list(scenario.folder.glob("*/ran")) == []
+    path.write_text(good)
+    assert "valid: 1 saved plan" in scenario.launcher("validate", "plan.json").err
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert (scenario.folder / "mine" / "ran").exists()
+
+
 def test_validate_checks_saved_plans_by_their_schema(scenario):
     scenario.plan(scenario.job("true"), "--out", "plan.json")
     path = scenario.folder / "plan.json"
     document = json.loads(path.read_text())
-    path.write_text(json.dumps({**document, "jobs": "none", "extra": 1}))
+    path.write_text(seal(json.dumps({**document, "jobs": "none", "extra": 1}, indent=2) + "\n"))
     assert "$.jobs" in scenario.launcher("validate", "plan.json", code=6).out
     path.write_text("{")
     assert "plan.json:1:2" in scenario.launcher("validate", "plan.json", code=6).out
@@ -92,7 +116,9 @@ def test_validate_checks_saved_plans_by_their_schema(scenario):
 def test_the_approved_digest_is_an_approval(scenario):
     file = scenario.job("true")
     digest = scenario.plan_document(file)["plan_digest"]
-    assert "found lp1:" in scenario.launcher("apply", file, "--expect-digest", "lp1:sha256:00", code=4).err
+    assert "found lp2:" in scenario.launcher("apply", file, "--expect-digest", "lp2:sha256:00", code=4).err
+    old = scenario.launcher("apply", file, "--expect-digest", "lp1:sha256:00", code=4).err
+    assert f"pass --expect-digest {digest}\n" in old
     assert scenario.apps() == []
     scenario.launcher("apply", file, "--expect-digest", digest, "--wait")
 

@@ -56,7 +56,7 @@ def test_kept_jobs_are_counted_by_their_reason():
 def test_an_empty_plan_has_no_digest_and_any_other_one():
     job = launch("a")
     assert "Digest" not in plan_text(plan([job], [attempt(job, "succeeded")]))
-    assert lines([job])[-1].startswith("Digest: lp1:sha256:")
+    assert lines([job])[-1].startswith("Digest: lp2:sha256:")
 
 
 def test_jobs_of_several_projects_are_named_with_theirs():

@@ -97,7 +97,7 @@ def plans(draw: st.DrawFn) -> Plan:
     made = made.with_notes(
         {JobKey("default", "default", "a"): draw(st.lists(st.text(max_size=3), max_size=2))}
     )
-    return made.sealed(plan_id="p1", created_at=draw(st.integers(0, 2**32)), commits={ORIGIN: "abc-dirty"})
+    return made.stamped(plan_id="p1", created_at=draw(st.integers(0, 2**32)), commits={ORIGIN: "abc-dirty"})
 
 
 @unhurried
@@ -143,7 +143,7 @@ def rich() -> dict[str, Any]:
         taken,
         scopes=SCOPES,
     )
-    made = made.with_notes({train.key: ["a note"]}).sealed(
+    made = made.with_notes({train.key: ["a note"]}).stamped(
         plan_id="p1", created_at=0, commits={ORIGIN: "abc"}
     )
     return encode(made)
@@ -229,7 +229,7 @@ def test_every_fault_is_told_at_once_with_its_path() -> None:
         (("jobs", 0, "launch", "document", "roles", 0, "num_replicas"), 1, "document: is not in normal form"),
         (("jobs", 0, "stops"), [], "plan_digest: does not match the jobs"),
         (("jobs", 0, "action"), "keep", "plan_digest: does not match the jobs"),
-        (("plan_digest",), "lp1:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
+        (("plan_digest",), "lp2:sha256:" + "0" * 64, "plan_digest: does not match the jobs"),
         (("created_at",), "2026-13-01T00:00:00Z", "created_at: no such time"),
         (("jobs", 0, "reasons"), [], "reasons: want at least one"),
     ],
@@ -252,13 +252,13 @@ def test_text_that_is_no_plan_is_refused(text: str | bytes) -> None:
 
 
 def test_a_saved_plan_holds_the_document_and_no_folder_of_this_machine() -> None:
-    text = dumps(plan(job("train", "-v")).sealed(plan_id="p1", created_at=0))
+    text = dumps(plan(job("train", "-v")).stamped(plan_id="p1", created_at=0))
     assert json.loads(text)["jobs"][0]["launch"]["document"]["roles"][0]["args"] == ["-v"]
     assert "/src" not in text
 
 
 def test_times_are_written_for_people() -> None:
-    data = encode(plan(job("train")).sealed(plan_id="p1", created_at=1_700_000_000.9, lifetime_s=60))
+    data = encode(plan(job("train")).stamped(plan_id="p1", created_at=1_700_000_000.9, lifetime_s=60))
     assert (data["created_at"], data["expires_at"]) == ("2023-11-14T22:13:20Z", "2023-11-14T22:14:20Z")
 
 

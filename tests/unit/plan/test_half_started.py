@@ -62,7 +62,7 @@ def test_a_half_started_orphan_is_one() -> None:
 
 
 def test_a_saved_plan_goes_on_where_it_was_killed() -> None:
-    saved = plan(NEW).sealed(plan_id="p1", created_at=1000)
+    saved = plan(NEW).stamped(plan_id="p1", created_at=1000)
     again = located(loads(dumps(saved)), root="/src", origin=ORIGIN)
     checked = recheck(again, world(attempt(NEW, "running", unstarted=1, plan_id="p1")), now=2000)
     assert checked.stale == ()

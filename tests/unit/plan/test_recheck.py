@@ -22,7 +22,7 @@ SCOPES = [Scope(origin=ORIGIN, target="default")]
 
 def saved(desired: Launch | list[Launch], *attempts: Attempt, **choices: Any) -> Plan:
     """A plan that went through a file."""
-    made = plan(desired, *attempts, **choices).sealed(plan_id="p1", created_at=NOON)
+    made = plan(desired, *attempts, **choices).stamped(plan_id="p1", created_at=NOON)
     return located(loads(dumps(made)), root="/src", origin=ORIGIN)
 
 
@@ -204,7 +204,7 @@ def test_an_attempt_of_another_plan_speaks_against_it(plan_id: str) -> None:
 
 
 def test_a_plan_without_an_id_owns_nothing() -> None:
-    made = plan([NEW]).sealed(plan_id="", created_at=NOON)
+    made = plan([NEW]).stamped(plan_id="", created_at=NOON)
     assert later(made, attempt(NEW, "running")).stale
 
 
@@ -240,6 +240,17 @@ def test_a_plan_expires() -> None:
     assert check.stale[0].reason.code == "expired"
 
 
+def test_a_plan_from_the_future_is_refused_beyond_what_clocks_differ_by() -> None:
+    made = saved([NEW])
+    assert later(made, now=NOON - 300).stale == ()
+    check = later(made, now=NOON - 301)
+    told = (
+        "the plan was made at 1970-01-12 13:46 UTC, and it is 1970-01-12 13:41 UTC here: look at the clocks"
+    )
+    assert told in str(check.refusal())
+    assert check.stale[0].reason.code == "not_yet_valid"
+
+
 def test_a_plan_for_another_engine_is_refused() -> None:
     made = saved([NEW])
     elsewhere = replace(world(), fingerprints={"local_cwd": "local:9999"})
@@ -260,7 +271,7 @@ def test_refusals_exit_with_4() -> None:
 
 
 def test_a_saved_plan_is_bound_to_the_repository_at_hand() -> None:
-    made = loads(dumps(plan(NEW).sealed(plan_id="p1", created_at=NOON)))
+    made = loads(dumps(plan(NEW).stamped(plan_id="p1", created_at=NOON)))
     bound = located(made, root="/elsewhere/vision", origin=ORIGIN).steps[0].launch
     assert bound == replace(NEW, root="/elsewhere/vision")
 
@@ -274,6 +285,7 @@ def test_a_saved_plan_of_another_repository_is_refused() -> None:
 
 
 def test_a_job_without_a_remote_is_at_home_in_its_folder() -> None:
-    bound = located(plan(job("train", origin="/home/ann/jobs")), root="/src", origin=ORIGIN)
+    saved = plan(job("train", origin="/home/ann/jobs"))
+    bound = located(saved, root="/home/ann", origin="/home/ann")
     assert bound.steps[0].launch is not None
     assert bound.steps[0].launch.root == "/home/ann/jobs"

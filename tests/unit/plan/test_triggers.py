@@ -89,7 +89,7 @@ def test_a_disabled_job_stays_as_it_is():
 
 def later(launch: Launch, then: Any, now: Any) -> Any:
     """A plan saved when `then` was the latest attempt, held against a world where it is `now`."""
-    saved = plan(launch, then).sealed(plan_id="p1", created_at=1_000)
+    saved = plan(launch, then).stamped(plan_id="p1", created_at=1_000)
     made = located(loads(dumps(saved)), root="/src", origin=ORIGIN)
     return recheck(made, world(now), now=1_001)
 
