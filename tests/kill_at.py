@@ -5,6 +5,8 @@ python -m tests.kill_at step NAME N -- ARGV     at the N-th event NAME of an app
 python -m tests.kill_at call N -- ARGV          at the N-th function call or return, whatever it is
 python -m tests.kill_at count FILE -- ARGV      lives; writes how many calls and returns there were before the
                                                     first event, and in all, to FILE
+python -m tests.kill_at record NAME N -- ARGV   lives; the supervisors that it spawns die when they have
+                                                    recorded their N-th event NAME
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
@@ -15,6 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -51,6 +54,22 @@ def on_every_call(react: Callable[[int], None]) -> None:
     sys.setprofile(profile)
 
 
+def at_record(name: str, number: int) -> str:
+    """Python text that a supervisor runs first, to die when it has recorded its `number`-th event `name`."""
+    root = str(Path(__file__).resolve().parents[1])
+    return f"""
+import os, sys
+sys.path.insert(0, {root!r})
+from launcher.schedulers.local.record import Record
+def add(self, kind, *args, real=Record.add, seen=[], **fields):
+    real(self, kind, *args, **fields)
+    seen.append(kind)
+    if kind == {name!r} and seen.count(kind) == {number}:
+        os.kill(os.getpid(), 9)
+Record.add = add
+"""
+
+
 def arm(words: list[str]) -> Callable[[], None]:
     """Set the trap that `words` describe; what is returned is to be called at the end."""
     seen: list[Any] = []
@@ -71,6 +90,10 @@ def arm(words: list[str]) -> Callable[[], None]:
                     raise KeyboardInterrupt
 
             on_every_event(interrupt_at_step)
+        case ["record", name, number]:
+            from launcher.schedulers.local import client
+
+            client._MAIN = at_record(name, int(number)) + client._MAIN
         case ["steps", path]:
             on_every_event(seen.append)
             return lambda: write(path, "\n".join(seen))

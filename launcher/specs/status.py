@@ -37,6 +37,8 @@ __all__ = [
 class ReplicaStatus:
     """One replica. `id` is its index within the role; times are seconds since the epoch.
 
+    `state` is CANCELLED for one that its scheduler stopped, for whatever reason (cancel, a timeout, a peer
+    that failed) and with whatever exit code; SUCCEEDED and FAILED are for those that ended by themselves.
     `structured_error_msg` is the JSON text that the replica left behind (`error.json`), or NONE.
     """
 

@@ -131,6 +131,25 @@ def test_a_killed_supervisor_means_lost_and_its_processes_are_gone_by_then(scena
     assert scenario.attempts()[-1].state == "lost"
 
 
+@pytest.mark.parametrize("reader", ["status", "list", "wait", "apply"])
+def test_finished_work_is_not_repeated_when_the_supervisor_died_before_it_recorded_the_end(scenario, reader):
+    """Whichever command sees it first: two ends with 0 are on record, and make a success."""
+    log = scenario.folder / "runs"
+    mark = f"mark-of-{scenario.folder.parent.name}"
+    script = f"echo run >>{log}; setsid -f sh -c 'while :; do sleep 9; done' {mark}"
+    file = scenario.job(script, replicas=2, top="lifecycle: {on_lost: rerun, on_failed: rerun}")
+    assert not killed(scenario, "record", "exit", "2", argv=["apply", file, "--yes"])
+    assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+
+    argv = {"apply": ["apply", file, "--yes", "--wait"], "list": ["list"]}.get(reader, [reader, "job"])
+    assert "SUCCEEDED" in scenario.launcher(*argv).out
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+    assert log.read_text() == "run\n" * 2
+    assert processes.with_argument(mark) == []
+
+
 def test_a_lost_job_runs_again_when_its_file_says_so(scenario):
     gate = scenario.gate()
     file = scenario.job(gate.script, top="lifecycle: {on_lost: rerun}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.schedulers import pids
+from launcher.schedulers.local.outcome import Outcome, failure
 from launcher.schedulers.local.replicas import ENDED, IDLE, Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
 
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
 
 STARTS_PER_TURN = 8  # then the loop looks at pipes and signals
 TAKE_BACK_GRACE_S = 1.0
-
-
-class Outcome:
-    """How an app ended. `state` "" means that it is taken back: no outcome at all."""
-
-    __slots__ = ("code", "message", "state")
-
-    def __init__(self, state: str, message: str = "", code: int | None = None) -> None:
-        self.state = state
-        self.message = message
-        self.code = code
 
 
 class App:
@@ -80,8 +70,10 @@ class App:
             if grace_s is not None:
                 self._processes.stop(self._all, grace_s)
             return
-        if self._active:
-            self._record.add("stopping", why=why, by=by)
+        # With the outcome: should we be killed while we stop it, that is decided all the same.
+        self._record.add(
+            "stopping", why=why, by=by, state=outcome.state, message=outcome.message, code=outcome.code
+        )
         self._halt(outcome, self._grace_s if grace_s is None else grace_s)
 
     def take_back(self) -> None:
@@ -158,7 +150,9 @@ class App:
     def _replica_ended(self, replica: Replica) -> None:
         self._active -= 1
         replica.role.active -= 1
-        more = {name: True for name in ("oom", "stopped") if getattr(replica, name)}
+        more = {"oom": True} if replica.oom else {}
+        if replica.interrupted:
+            more["stopped"] = True
         self._record.add(
             "exit",
             replica.ended_ns,
@@ -201,7 +195,8 @@ class App:
             self._stop_for_restart(self._all, self._active, replica)
             self._go_on_when_all_ended()
         else:
-            self.stop("peer", Outcome("failed", _how_it_ended(replica), replica.code), by=replica.name)
+            why = failure(replica.name, replica.code, replica.signal, oom=replica.oom)
+            self.stop("peer", why, by=replica.name)
 
     def _stop_for_restart(self, replicas: Sequence[Replica], active: int, cause: Replica) -> None:
         if active:
@@ -241,10 +236,3 @@ class App:
             for role in self._roles:
                 role.restarting = False
             self._restart(self._all, "app", cause, self._restarts)
-
-
-def _how_it_ended(replica: Replica) -> str:
-    if not replica.signal:
-        return f"{replica.name} exited with {replica.code}"
-    memory = "; the machine was out of memory" if replica.oom else ""
-    return f"{replica.name} was killed by signal {replica.signal}{memory}"

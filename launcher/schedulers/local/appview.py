@@ -55,11 +55,13 @@ class AppView:
         owner: who is still busy submitting a reserved or created app; "" when nobody is.
         exit_code: of the replica that decided a failure.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
+        abandoned: its supervisor died before it recorded the end; processes of the app may be left.
         stop_why, stop_by: why it was or is being stopped (cancel, timeout, peer, parent), and by whom.
         warnings: what went wrong without ending it, e.g. log output lost to a full disk.
     """
 
     __slots__ = (
+        "abandoned",
         "attached",
         "created_at",
         "ended_at",
@@ -85,6 +87,7 @@ class AppView:
         self.lock_held = False
         self.handle = ""
         self.attached = False
+        self.abandoned = False
         self.created_at: float | None = None
         self.started_at: float | None = None
         self.ended_at: float | None = None
@@ -96,15 +99,33 @@ class AppView:
         self.replicas: list[ReplicaView] = []
         self.warnings: list[str] = []
 
+    def end(self, state: AttemptState, message: str, exit_code: int | None, at: float | None = None) -> None:
+        """Nothing of it runs any more; what has no end of its own was stopped, or never begun."""
+        self.state = state
+        self.message = message
+        self.exit_code = exit_code
+        self.ended_at = at
+        for replica in self.replicas:
+            if replica.state in ("pending", "running", "lost"):
+                replica.state = "cancelled"
+
 
 def fold(record: bytes, *, locked: bool) -> AppView:
     """The state that a record (the bytes of events.jsonl) adds up to, given whether the app is locked.
 
     Raises StateError for a record that a newer version wrote.
     """
-    view = _Fold(_events(record)).view
+    events = _events(record)
+    view = _Fold(events).view
     view.lock_held = locked
     if view.state == "running" and not locked:
+        from launcher.schedulers.local.implied import implied
+
+        view.abandoned = True
+        outcome = implied(events)
+        if outcome and outcome.state:
+            view.end(outcome.state, outcome.message, outcome.code, events[-1].get("t", 0) / 1e9)
+            return view
         view.state = "lost"
         view.message = LOST
         for replica in view.replicas:
@@ -197,12 +218,10 @@ class _Fold:
         replica.signal = event["signal"]
         replica.oom = bool(event.get("oom"))
         replica.ended_at = at
-        if code == 0:
-            replica.state = "succeeded"
-        elif event.get("stopped"):  # we told it to end; its code is none of its doing
-            replica.state = "failed" if self.view.stop_why == "timeout" else "cancelled"
+        if event.get("stopped"):  # its supervisor ended it, so its code says nothing of its work
+            replica.state = "cancelled"
         else:
-            replica.state = "failed"
+            replica.state = "failed" if code else "succeeded"
 
     def _restart(self, event: dict[str, Any], at: float) -> None:
         self.view.num_restarts += 1
@@ -216,14 +235,7 @@ class _Fold:
         self.view.warnings.append(event["message"])
 
     def _ended(self, event: dict[str, Any], at: float) -> None:
-        view = self.view
-        view.state = event["state"]
-        view.message = event["message"]
-        view.exit_code = event["code"]
-        view.ended_at = at
-        for replica in view.replicas:
-            if replica.state in ("pending", "running"):
-                replica.state = "cancelled"
+        self.view.end(event["state"], event["message"], event["code"], at)
 
     def _replica(self, role: str, k: int) -> ReplicaView:
         found = self._known.get((role, k))

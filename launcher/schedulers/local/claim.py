@@ -145,7 +145,8 @@ def _lock(app_dir: str, app_id: str) -> int:
 
 
 def _has_started(app_dir: str) -> bool:
-    view = rundir.read_state(app_dir)
+    """Whether an app was ever started whose lock is ours."""
+    view = rundir.read_state(app_dir, ours=True)
     return view is not None and view.state not in ("reserved", "created")
 
 
@@ -154,10 +155,9 @@ def _take_over(app_dir: str, record: Record) -> bool:
 
     Raises ReservedError when the app was started: then it is an attempt of its own, however it ended.
     """
-    view = rundir.read_state(app_dir)
+    view = rundir.read_state(app_dir, ours=True)
     if view is not None and view.state not in ("reserved", "created"):
-        # We hold the lock, so nobody supervises it: what its record calls running is lost.
-        raise ReservedError(record["app_id"], "lost" if view.state == "running" else view.state, "")
+        raise ReservedError(record["app_id"], view.state, "")
     left = attemptfile.read(app_dir)
     for name in os.listdir(app_dir):
         if name != os.path.basename(rundir.lock(app_dir)):

@@ -172,7 +172,7 @@ def _settle(state_dir: str, row: Row) -> Attempt | None:
 
 
 def bury(state_dir: str, app_id: str, view: AppView) -> bool:
-    """Note in the index how an app ended; of a lost one the processes are killed first.
+    """Note in the index how an app ended; what a dead supervisor left of it is killed first.
 
     True when it was not noted before. A state folder that cannot be written keeps nobody from reading.
     """
@@ -180,7 +180,7 @@ def bury(state_dir: str, app_id: str, view: AppView) -> bool:
         row = index.find(app_id)
     if row is not None and not row.live:
         return False
-    if view.state == "lost":
+    if view.abandoned:
         from launcher.schedulers.local import process
 
         process.kill_leftovers(rundir.app_dir(state_dir, app_id), view)

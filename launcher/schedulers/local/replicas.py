@@ -67,6 +67,7 @@ class Replica:
         "code",
         "ended_ns",
         "err",
+        "interrupted",
         "k",
         "kill_at",
         "log",
@@ -102,6 +103,7 @@ class Replica:
         self.code = self.signal = self.ended_ns = 0
         self.oom = False
         self.stopped = False  # we told it to end
+        self.interrupted = False  # its leader ended after that
         self.kill_at = 0.0  # monotonic time at which what is left of it is killed; 0.0: nobody said
 
     @property
@@ -143,6 +145,7 @@ class Replicas:
 
         Those that were told before and have more time left than that get only the new deadline.
         """
+        self.reap()  # what has ended by now has not ended because of us
         kill_at = time.monotonic() + grace_s
         told = [
             (each, each.pid)
@@ -218,6 +221,7 @@ class Replicas:
 
     def _leader_ended(self, replica: Replica, code: int) -> None:
         replica.state = ENDING
+        replica.interrupted = replica.stopped
         replica.ended_ns = time.time_ns()
         replica.code, replica.signal = (128 - code, -code) if code < 0 else (code, 0)
         replica.oom = replica.signal == kernel.SIGKILL and not replica.stopped and self._oom_struck()

@@ -40,7 +40,6 @@ INDEX = "index"
 2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
 
 GRACE = "grace "
-INTERRUPT = "interrupt "
 LOCK_PATIENCE_S = 0.05
 
 
@@ -76,15 +75,30 @@ def spare(app_dir: str) -> str:
     return os.path.join(app_dir, "spare")
 
 
-def read_state(app_dir: str) -> AppView | None:
+def cancelled_by(app_dir: str) -> tuple[str | None, float | None]:
+    """The first line of the cancel file (None: there is none) and the shortest grace period in it, in s."""
+    try:
+        fd = os.open(cancel(app_dir), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None, None
+    said = os.read(fd, 4096).decode(errors="replace").splitlines()
+    os.close(fd)
+    graces = [float(line[len(GRACE) :]) for line in said if line.startswith(GRACE)]
+    return said[0].strip() if said else "", min(graces, default=None)
+
+
+def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     """What the record and the lock say of an app; None where there is no such folder. Writes nothing.
+
+    Args:
+        ours: the caller holds the lock, so no supervisor does.
 
     Raises StateError for a record that a newer version wrote.
     """
     from launcher.schedulers.local.appview import fold  # the supervisor has no use for it
 
     record = _read(events(app_dir))
-    locked = is_locked(app_dir)
+    locked = not ours and is_locked(app_dir)
     view = fold(record, locked=locked)
     if locked and view.supervisor and view.state in ("created", "running"):
         locked = _outlasts(app_dir, view.supervisor)
@@ -93,9 +107,21 @@ def read_state(app_dir: str) -> AppView | None:
         view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
+    if view.state == "lost":
+        _end_as_asked(app_dir, view)
     if locked and view.state in ("reserved", "created"):
         view.owner = _owner(app_dir, view)
     return view
+
+
+def _end_as_asked(app_dir: str, view: AppView) -> None:
+    """A supervisor that dies while a client cancels the app leaves a cancelled app, not a lost one."""
+    by, _ = cancelled_by(app_dir)
+    if by is not None:
+        from launcher.schedulers.local.outcome import INTERRUPT, cancellation
+
+        view.stop_why, view.stop_by = "cancel", by.removeprefix(INTERRUPT)
+        view.end("cancelled", cancellation(by).message, None)
 
 
 def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:

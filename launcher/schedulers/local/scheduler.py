@@ -228,7 +228,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             remove(self._state_dir, app_id)
 
     def view(self, app_id: str) -> AppView | None:
-        """The app as its record tells, None when there is none. Processes of a lost app are gone after this.
+        """The app as its record tells, None when there is none. What a dead supervisor left is gone then.
 
         What `describe` says, without the import of what it is said in.
         """
@@ -236,7 +236,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             return None
         app_dir = self._app_dir(app_id)
         view = rundir.read_state(app_dir)
-        if view is not None and view.state == "lost":
+        if view is not None and view.abandoned:
             from launcher.schedulers.local.observe import bury
 
             bury(self._state_dir, app_id, view)
@@ -298,7 +298,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if not _is_id(app_id):
             return None
         view = wait_for_end(self._app_dir(app_id), timeout_s)
-        return self.view(app_id) if view is not None and view.state == "lost" else view
+        return self.view(app_id) if view is not None and view.abandoned else view
 
     # Cancellation
 

@@ -10,6 +10,7 @@ from launcher.actor import actor
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless
+from launcher.schedulers.local.outcome import INTERRUPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _stop(app_dir: str, view: AppView, grace_s: float | None, interrupt: bool) -
 def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
     """Say who wants the app stopped. False when its folder was removed meanwhile."""
     path = rundir.cancel(app_dir)
-    who = f"{rundir.INTERRUPT if interrupt else ''}{actor()}"
+    who = f"{INTERRUPT if interrupt else ''}{actor()}"
     text = f"{who}\n" + ("" if grace_s is None else f"{rundir.GRACE}{grace_s:f}\n")
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

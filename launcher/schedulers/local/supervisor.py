@@ -11,10 +11,11 @@ import os
 
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, rundir
-from launcher.schedulers.local.app import App, Outcome
+from launcher.schedulers.local.app import App
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.loop import Loop
+from launcher.schedulers.local.outcome import INTERRUPT, Outcome, cancellation
 from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.record import Record
 from launcher.schedulers.local.replicas import Replica, Role
@@ -114,7 +115,11 @@ class Supervisor:
         self._app.on_started = self._all_started
         self._app.on_broken = self._cannot_start
         self._app.on_ended = self._all_ended
-        self._record.add("created", roles=[[role.name, len(role.replicas)] for role in roles])
+        self._record.add(
+            "created",
+            roles=[[role.name, len(role.replicas)] for role in roles],
+            retries=[[role.max_retries, role.retry_policy] for role in roles],
+        )
         if self._wanted():
             self._answer({"ok": "created"})
 
@@ -188,9 +193,8 @@ class Supervisor:
         if self._ended or self._over:
             self._over = True  # the disk is full; whoever wants us gone knows better than we
         elif self._app and self._going:
-            by, grace_s = self._cancelled_by()
-            why = Outcome("cancelled", self._cancel_message(by))
-            self._app.stop("cancel", why, (by or "").removeprefix(rundir.INTERRUPT), grace_s)
+            by, grace_s = rundir.cancelled_by(self._app_dir)
+            self._app.stop("cancel", self._cancellation(by), (by or "").removeprefix(INTERRUPT), grace_s)
             if not self._error:
                 self._say_started()  # the client has nothing to wait for: there is a record of what ran
         elif self._app:
@@ -200,32 +204,19 @@ class Supervisor:
         """Whether the app, not started yet, is to be started; else its end is recorded."""
         if self._ended:
             return False
-        by, _ = self._cancelled_by()
+        by, _ = rundir.cancelled_by(self._app_dir)
         if by is None and not self._told_by:
             return True
-        self._record.add("stopping", why="cancel", by=(by or "").removeprefix(rundir.INTERRUPT))
-        self._record.add("ended", state="cancelled", message=self._cancel_message(by), code=None)
+        self._record.add("stopping", why="cancel", by=(by or "").removeprefix(INTERRUPT))
+        self._record.add("ended", state="cancelled", message=self._cancellation(by).message, code=None)
         self._ended = True
         self._leave()
         return False
 
-    def _cancelled_by(self) -> tuple[str | None, float | None]:
-        """Who wrote the cancel file first (None: nobody), and the shortest grace period asked for."""
-        try:
-            fd = os.open(rundir.cancel(self._app_dir), os.O_RDONLY)
-        except OSError:
-            return None, None
-        said = os.read(fd, 4096).decode(errors="replace").splitlines()
-        os.close(fd)
-        graces = [float(line[len(rundir.GRACE) :]) for line in said if line.startswith(rundir.GRACE)]
-        return said[0].strip() if said else "", min(graces, default=None)
-
-    def _cancel_message(self, by: str | None) -> str:
+    def _cancellation(self, by: str | None) -> Outcome:
         if by is None:
-            return f"stopped by signal {self._told_by}"
-        if by.startswith(rundir.INTERRUPT):
-            return f"interrupted by {by[len(rundir.INTERRUPT) :]}"
-        return f"cancelled by {by}" if by else "cancelled"
+            return Outcome("cancelled", f"stopped by signal {self._told_by}")
+        return cancellation(by)
 
     # -- leaving -------------------------------------------------------------------------------------------
 

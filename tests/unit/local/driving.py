@@ -17,6 +17,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import control, process, rundir
 from launcher.schedulers.local.appview import AppView, ReplicaView
 from launcher.schedulers.local.filewatch import FileWatch
+from tests import kill_at
 
 ROOT = str(Path(__file__).resolve().parents[3])
 MAIN = (
@@ -32,14 +33,22 @@ def sh(script: str) -> list[str]:
 class Driven:
     """One app folder and the supervisor that works in it."""
 
-    def __init__(self, app_dir: Path, *, file_size: int | None = None, files: int | None = None) -> None:
+    def __init__(
+        self,
+        app_dir: Path,
+        *,
+        file_size: int | None = None,
+        files: int | None = None,
+        dies_at: tuple[str, int] | None = None,
+    ) -> None:
+        """`dies_at`: (event, n): it is killed when it has recorded its n-th event of that kind."""
         self.app_dir = str(app_dir)
         self.logs = app_dir / "logs"
         self.cwd = str(app_dir.parent)
         os.makedirs(self.app_dir, exist_ok=True)
-        self._spawn(file_size, files)
+        self._spawn(file_size, files, "" if dies_at is None else kill_at.at_record(*dies_at))
 
-    def _spawn(self, file_size: int | None, files: int | None) -> None:
+    def _spawn(self, file_size: int | None, files: int | None, first: str) -> None:
         lock = os.open(rundir.lock(self.app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.socket, theirs = socket.socketpair()
@@ -53,7 +62,7 @@ class Driven:
         try:
             self.pid = os.posix_spawn(
                 sys.executable,
-                [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", "-c", MAIN],
+                [sys.executable, "-I", "-S", "-X", f"utf8={sys.flags.utf8_mode}", "-c", first + MAIN],
                 {k: v for k, v in os.environ.items() if k == "LANG" or k.startswith("LC_")},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),

@@ -180,7 +180,27 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
 def test_a_timeout_is_a_failure(app: Driven) -> None:
     view = app.run(app.role("main", SLEEP, ["true"]), timeout_s=0.2)
     assert (view.state, view.message, view.stop_why) == ("failed", "timed out after 0.2 s", "timeout")
-    assert [each.state for each in view.replicas] == ["failed", "succeeded"]
+    assert [each.state for each in view.replicas] == ["cancelled", "succeeded"]
+
+
+def test_what_was_stopped_reads_cancelled_also_when_it_ended_with_0(app: Driven) -> None:
+    cleans_up = sh("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+    os.mkfifo(os.path.join(app.cwd, "gate"))
+    app.start(app.role("main", cleans_up, sh("read line < gate; exit 3")))
+    app.until_log("ready")
+    Path(app.cwd, "gate").write_text("go\n")
+    view = app.ended()
+    assert view.message == "main/1 exited with 3"
+    assert [(each.state, each.exit_code) for each in view.replicas] == [("cancelled", 0), ("failed", 3)]
+
+
+def test_what_had_ended_before_the_stop_is_not_said_to_be_stopped(app: Driven) -> None:
+    """Its leader is gone, and the rest of its group is what the stop is waiting for."""
+    app.start(app.role("main", sh("trap '' TERM; sleep 1000 & exit 0"), SLEEP), grace_s=0.2)
+    leader = app.replica()
+    assert pids.wait_for_exit(leader.pid or 0, leader.start or 0, 10)
+    app.cancel()
+    assert [each.state for each in app.ended().replicas] == ["succeeded", "cancelled"]
 
 
 def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> None:

@@ -1,0 +1,168 @@
+"""The supervisor dies before it has recorded the end: what follows from its record, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.local import process, rundir
+from launcher.schedulers.local.appview import AppView, fold
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import Driven, sh
+from tests.unit.local.test_record import START, end, event, lines, spawn
+
+GO = [event("starting"), spawn(0), spawn(1), event("started")]
+
+
+def created(max_retries: int = 0, policy: str = "APPLICATION", count: int = 2) -> list[dict[str, object]]:
+    return [START, event("created", roles=[["main", count]], retries=[[max_retries, policy]])]
+
+
+def restart(scope: str, n: int, k: int = 0) -> dict[str, object]:
+    return event("restart", scope=scope, role="main", k=k, n=n)
+
+
+def stopping(why: str, state: str, message: str, code: int | None = None) -> dict[str, object]:
+    return event("stopping", why=why, by="", state=state, message=message, code=code)
+
+
+def left(*events: dict[str, object]) -> AppView:
+    """The state when the supervisor died behind these events."""
+    return fold(lines(*events), locked=False)
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "message"),
+    [
+        ([*created(), *GO, end(0), end(1)], "succeeded", ""),
+        ([*created(), *GO, end(0, 3), end(1)], "failed", "main/0 exited with 3"),
+        ([*created(), *GO, end(1, 4), end(0, 3)], "failed", "main/1 exited with 4"),  # the first one decides
+        ([*created(), *GO, end(0)], "lost", None),
+        ([*created(), *GO[:2], end(0)], "lost", None),  # main/1 was never started
+        ([*created(), event("starting")], "lost", None),
+        # Restarts: what has one left would have been started again.
+        ([*created(1, "REPLICA"), *GO, end(0, 3), end(1)], "lost", None),
+        ([*created(1, "REPLICA"), *GO, end(0, 3), restart("replica", 1), end(1)], "lost", None),
+        (
+            [*created(1, "REPLICA"), *GO, end(0, 3), restart("replica", 1), spawn(0, 1), end(0, 5), end(1)],
+            "failed",
+            "main/0 exited with 5",
+        ),
+        (
+            [*created(1, "REPLICA"), *GO, end(0, 3), restart("replica", 1), spawn(0, 1), end(0), end(1)],
+            "succeeded",
+            "",
+        ),
+        ([*created(1, "ROLE"), *GO, end(0, 3), end(1, 3)], "lost", None),
+        ([*created(1, "APPLICATION"), *GO, end(0, 3), end(1)], "lost", None),
+        (
+            [
+                *created(1),
+                *GO,
+                end(0, 3),
+                end(1, stopped=True),
+                restart("app", 1),
+                *GO[1:3],
+                end(0, 5),
+                end(1),
+            ],
+            "failed",
+            "main/0 exited with 5",
+        ),
+        (
+            [*created(1), *GO, end(0, 3), end(1), restart("app", 1), *GO[1:3], end(0), end(1)],
+            "succeeded",
+            "",
+        ),
+        ([*created(1), *GO, end(0, 3), event("stopping", why="restart", by="main/0"), end(1)], "lost", None),
+        # A stop that had begun: its outcome was decided.
+        (
+            [*created(), *GO, stopping("cancel", "cancelled", "cancelled by al"), end(0, 143, stopped=True)],
+            "cancelled",
+            "cancelled by al",
+        ),
+        (
+            [*created(), *GO, stopping("timeout", "failed", "timed out after 2 s"), end(0, 0, stopped=True)],
+            "failed",
+            "timed out after 2 s",
+        ),
+        # Version 0.1 recorded no policies.
+        ([START, event("created", roles=[["main", 1]]), GO[0], spawn(0), end(0)], "succeeded", ""),
+        ([START, event("created", roles=[["main", 1]]), GO[0], spawn(0), end(0, 1)], "lost", None),
+        ([START, event("created"), GO[0]], "lost", None),
+    ],
+)
+def test_the_record_decides_where_it_leaves_no_choice(
+    events: list[dict[str, object]], state: str, message: str | None
+) -> None:
+    view = left(*events)
+    assert (view.state, view.abandoned) == (state, True)
+    assert message is None or view.message == message
+
+
+def test_an_implied_end_has_the_time_of_the_last_event_and_the_code_that_decided_it() -> None:
+    view = left(*created(), *GO, end(0, 3), {**end(1), "t": 5_000_000_000})
+    assert (view.exit_code, view.ended_at) == (3, 5.0)
+    assert left(*created(), *GO, end(0), end(1)).exit_code == 0
+
+
+def test_a_recorded_end_is_not_an_abandoned_one() -> None:
+    ended = event("ended", state="failed", message="m", code=3)
+    assert not left(*created(), *GO, end(0, 3), end(1), ended).abandoned
+    assert not fold(lines(*created(), *GO, end(0), end(1)), locked=True).abandoned  # it may yet be recorded
+
+
+@pytest.mark.parametrize(
+    ("dies_at", "state"),
+    [
+        (("starting", 1), "lost"),
+        (("spawn", 2), "lost"),
+        (("exit", 1), "lost"),
+        (("exit", 2), "succeeded"),
+        (("ended", 1), "succeeded"),
+    ],
+)
+def test_killed_at_a_named_event_the_state_follows_from_what_was_recorded(
+    supervise: Supervise, dies_at: tuple[str, int], state: str
+) -> None:
+    app = supervise(dies_at=dies_at)
+    app.create(app.role("main", sh("echo a"), sh("echo b")))
+    app.go()
+    assert app.exited() == -9
+    view = app.view
+    assert view.state == state
+    process.kill_leftovers(app.app_dir, view)
+    assert app.left() == []
+
+
+def test_killed_behind_a_failure_that_no_restart_follows_the_app_has_failed(supervise: Supervise) -> None:
+    app = supervise(dies_at=("exit", 2))
+    app.create(app.role("main", sh("exit 3"), retries=1, policy="REPLICA"))
+    app.go()
+    assert app.exited() == -9
+    assert (app.view.state, app.view.message, app.view.exit_code) == ("failed", "main/0 exited with 3", 3)
+
+
+def test_killed_before_the_restart_that_a_failure_has_the_app_is_lost(supervise: Supervise) -> None:
+    app = supervise(dies_at=("exit", 1))
+    app.create(app.role("main", sh("exit 3"), retries=1, policy="REPLICA"))
+    app.go()
+    assert app.exited() == -9
+    assert app.view.state == "lost"
+
+
+def test_killed_while_it_stops_a_cancelled_app_that_is_cancelled(supervise: Supervise) -> None:
+    app = supervise(dies_at=("stopping", 1))
+    app.start(app.role("main", ["sleep", "1000"]))
+    app.cancel("alice")
+    assert app.exited() == -9
+    assert (app.view.state, app.view.message) == ("cancelled", "cancelled by alice")
+    assert [each.state for each in app.view.replicas] == ["cancelled"]
+
+
+def test_killed_before_it_hears_of_a_cancel_the_app_is_cancelled(app: Driven) -> None:
+    app.start(app.role("main", ["sleep", "1000"]))
+    Path(rundir.cancel(app.app_dir)).write_text("interrupt bob\n")
+    app.kill()
+    assert (app.view.state, app.view.message, app.view.abandoned) == ("cancelled", "interrupted by bob", True)
