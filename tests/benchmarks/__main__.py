@@ -19,6 +19,7 @@ BENCHMARKS = {
     "logs": "P6  logs: written, read back, followed",
     "ledger": "P7  a durable record; list with many recorded apps",
     "memory": "P8  memory of a supervisor",
+    "many": "P10  commands from many processes at once",
     "docker": "P4, P5, P6  containers: started, listed, finished, noticed, read back",
 }
 

@@ -1,0 +1,16 @@
+"""Eight processes work on one state folder: each command does what it would do alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.soak import soak
+
+
+@pytest.mark.skipif(not shutil.which("flock"), reason="replicas tell each other apart with flock(1)")
+def test_a_hundred_mixed_commands_from_eight_processes(launcher_home: Path, tmp_path: Path):
+    """`python -m tests.benchmarks many` does a thousand, as often as one likes."""
+    assert soak(tmp_path / "jobs", launcher_home, operations=100, seed=1) == []
