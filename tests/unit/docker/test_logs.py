@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from launcher.errors import LauncherError
 from launcher.schedulers import Stream, logs
+from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.logs.follow import Followed
 from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records
-from launcher.schedulers.docker.logs.reader import Asked, Followed, LogsGone
+from launcher.schedulers.docker.logs.reader import Asked, LogsGone
 from launcher.schedulers.docker.logs.stamps import stamped
+from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench
 
 LONG = 100_000  # bytes: the engine keeps such a line in seven pieces
@@ -25,7 +29,7 @@ def app(own: Bench) -> dict[str, str]:
 
 def followed(own: Bench) -> Followed:
     """The app is over when none of its containers will run on."""
-    return Followed(own.token, lambda: all(one.ended for one in own.engine.containers(own.label)))
+    return Followed(own.engine, own.token, lambda: all(one.ended for one in own.engine.containers(own.label)))
 
 
 def data(own: Bench, made: str, **how: object) -> bytes:
@@ -113,7 +117,7 @@ def test_a_followed_log_goes_on_when_somebody_starts_the_container_again(own: Be
     made = own.sh("echo run; exit 3", labels=app(own))
     own.ended(made)
     over = threading.Event()
-    found = records(own.engine, made, Asked(), Followed(own.token, over.is_set))
+    found = records(own.engine, made, Asked(), Followed(own.engine, own.token, over.is_set))
     assert next(found).data == b"run\n"
     threading.Timer(0.3, lambda: own.engine.start(made)).start()
     assert [next(found).stream, next(found).data] == ["restart", b"run\n"]
@@ -156,6 +160,33 @@ def test_several_logs_are_followed_as_they_come(own: Bench) -> None:
     assert sorted(next(found) for _ in range(5)) == [("main", k, f"{k}\n".encode()) for k in range(5)]
 
 
+@pytest.mark.parametrize("script", ["echo {}", "echo {}; sleep 1"], ids=["ended before", "ends meanwhile"])
+def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
+    own: Bench, tmp_path: Path, script: str
+) -> None:
+    made = [own.sh(script.format(k), k=k, labels=app(own)) for k in range(6)]
+    if "sleep" not in script:
+        for each in made:
+            own.ended(each)
+    looks: list[bool] = []
+    with Proxy(tmp_path / "p.sock") as proxy:
+        engine = connect(readonly=True, environ={"DOCKER_HOST": proxy.host})
+
+        def is_over() -> bool:
+            looks.append(all(one.ended for one in engine.containers(own.label)))
+            return looks[-1]
+
+        sources = [("main", k, made[k]) for k in range(6)]
+        shared = Followed(engine, own.token, is_over)
+        found = chunks(engine, sources, Asked(), followed=shared)
+        assert sorted(found) == [("main", k, f"{k}\n".encode()) for k in range(6)]
+        engine.close()
+    assert len(looks) <= 4
+    asked = [path.partition("?")[0].rpartition("/")[2] for path in proxy.seen]
+    assert asked.count("logs") <= 3 * 6
+    assert len(asked) - asked.count("logs") <= 8, proxy.seen
+
+
 def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
     made = [own.sh("while :; do echo x; done", k=k, labels=app(own)) for k in range(2)]
     before = threading.active_count()
@@ -177,7 +208,7 @@ def test_the_log_of_a_removed_container_went_with_it(own: Bench) -> None:
 
 def test_a_container_that_goes_while_it_is_followed_is_an_error(own: Bench) -> None:
     made = own.sh("echo up; exec sleep 1000", labels=app(own))
-    found = records(own.engine, made, Asked(), Followed(own.token, lambda: False))
+    found = records(own.engine, made, Asked(), Followed(own.engine, own.token, lambda: False))
     assert next(found).data == b"up\n"
     own.engine.remove(made, force=True)
     with pytest.raises(LogsGone):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.logs import read
-from launcher.schedulers.docker.logs.reader import Asked, Followed
+from launcher.schedulers.docker.logs.follow import Followed
 from launcher.schedulers.docker.state import apps, elsewhere
 
 TYPE_CHECKING = False
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.logs.reader import Asked
     from launcher.schedulers.logs import LogRecord
 
 
@@ -53,4 +54,4 @@ def _followed(engine: EngineView, app_id: str) -> Followed:
         found = apps.find(engine, app_id)
         return found is None or found.view.ended
 
-    return Followed(app_id, is_over)
+    return Followed(engine, app_id, is_over)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.frames import LogStream
     from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.logs.reader import Followed
+    from launcher.schedulers.docker.logs.follow import Followed
     from launcher.schedulers.logs import LogRecord
 
 _CHUNK = 1 << 18
@@ -47,10 +47,14 @@ def records(
     """What a replica wrote with times, and a mark of its last restart (of each that is followed).
 
     Args:
-        followed: the app whose end to wait for; None reads what is there.
+        followed: the app whose end to wait for, closed afterwards; None reads what is there.
     """
-    with LogReader(engine, container, asked) as reader:
-        yield from reader.read() if followed is None else reader.follow(followed)
+    try:
+        with LogReader(engine, container, asked) as reader:
+            yield from reader.read() if followed is None else reader.follow(followed)
+    finally:
+        if followed is not None:
+            followed.close()
 
 
 def chunks(
@@ -70,10 +74,13 @@ def chunks(
             for data in _there(engine, container, asked, tail):
                 yield role, k, data
         return
-    readers = [LogReader(engine, container, asked) for _, _, container in sources]
-    for number, data in together(readers, [_followed(reader, followed, tail) for reader in readers]):
-        role, k, _ = sources[number]
-        yield role, k, data
+    readers = [LogReader(engine, container, asked, marks=False) for _, _, container in sources]
+    try:
+        for number, data in together(readers, [_followed(reader, followed, tail) for reader in readers]):
+            role, k, _ = sources[number]
+            yield role, k, data
+    finally:
+        followed.close()
 
 
 def _there(engine: EngineView, container: str, asked: Asked, tail: int | None) -> Iterator[bytes]:

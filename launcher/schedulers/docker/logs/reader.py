@@ -10,7 +10,6 @@ import time
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.logs.follow import wakeups
 from launcher.schedulers.docker.logs.stamps import stamped
 from launcher.schedulers.logs import (
     COMBINED,
@@ -25,12 +24,12 @@ from launcher.schedulers.logs import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.frames import LogStream
     from launcher.schedulers.docker.client.streams import Stream as Connection
     from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.logs.follow import Followed
     from launcher.schedulers.responses import Stream
 
 # A process may print before the engine notes its start; none ends and is started again as fast as this.
@@ -43,14 +42,6 @@ class LogsGone(SchedulerError):
 
 def gone(what: str) -> LogsGone:
     return LogsGone(f"the log of {what} went with its container", hint="the container was removed")
-
-
-class Followed:
-    """An app whose logs are followed; `is_over` tells whether it has ended: nothing more will come."""
-
-    def __init__(self, app_id: str, is_over: Callable[[], bool]) -> None:
-        self.app_id = app_id
-        self.is_over = is_over
 
 
 class Asked:
@@ -100,17 +91,23 @@ class Asked:
 
 
 class LogReader:
-    """May be closed from any thread; what reads then ends."""
+    """May be closed from any thread; what reads then ends.
 
-    def __init__(self, engine: EngineView, container: str, asked: Asked) -> None:
+    Args:
+        marks: whether restarts are marked, which takes a question more for each reading.
+    """
+
+    def __init__(self, engine: EngineView, container: str, asked: Asked, *, marks: bool = True) -> None:
         self._engine = engine
         self._container = container
         self._asked = asked
+        self._marked = marks
         self._latest_ns = 0
         self._of_latest = 0  # records of that time, which the engine tells again
         self._started_at: float | None = None
         self._starts: list[int] = []  # that no record of was read yet
         self._open: Connection | None = None
+        self._followed: Followed | None = None
         self._closed = False
 
     def __enter__(self) -> LogReader:
@@ -123,19 +120,32 @@ class LogReader:
         self._closed = True
         if self._open is not None:
             self._open.close()
+        if self._followed is not None:
+            self._followed.wake()
 
     def follow(self, followed: Followed) -> Iterator[LogRecord]:
         """Records as they come, until the app is over or they are later than `until`."""
+        self._followed = followed
+        followed.begin()
         while not self._closed:
             # Before the reading: what is read then is all there is.
-            last = followed.is_over() or self._asked.is_past
-            yield from self.read(follow=not last)
-            if last or self._closed or not self._wait(followed):
+            last = followed.over or self._asked.is_past
+            starts, whole = followed.starts(self._container), followed.had_ended(self._container)
+            yield from self.read(follow=not (last or whole))
+            if last or self._closed:
                 return
+            happened = followed.wait(
+                self._container, starts, until=self._asked.until, is_closed=lambda: self._closed
+            )
+            if happened == "removal":
+                raise gone(self._container[:12])
+            if happened is None and whole and not starts:
+                return  # it had ended before the first reading
 
     def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
         """What is there and was not read yet; with `follow`, until this run of the container ends."""
-        self._look()
+        if self._marked:
+            self._look()
         resumed_ns, again = self._latest_ns, self._of_latest
         stream = self._asked.of(
             self._engine, self._container, since=resumed_ns or None, follow=follow, timestamps=True
@@ -163,13 +173,12 @@ class LogReader:
         elif time_ns == self._latest_ns:
             self._of_latest += 1
 
-    def _look(self) -> Container | None:
-        """The container now; notes when it was started."""
+    def _look(self) -> None:
+        """Note when the container was started."""
         found = self._engine.inspect(self._container)
         if found is not None and found.started_at not in (None, self._started_at):
             self._started_at = found.started_at
             self._starts.append(int(found.started_at * 1e9) - _EARLY_NS)
-        return found
 
     def _marks(self, time_ns: int) -> Iterator[LogRecord]:
         """A mark for each start since the last record; the first start is no restart."""
@@ -177,19 +186,3 @@ class LogReader:
             start_ns = self._starts.pop(0)
             if self._latest_ns:
                 yield LogRecord(start_ns, RESTART, b"")
-
-    def _wait(self, followed: Followed) -> bool:
-        """Until the container was started again or the app is over; False when this was closed."""
-        before = self._started_at
-        for events in wakeups(self._engine, followed.app_id):
-            self._opened(events)
-            if self._closed:
-                return False
-            if followed.is_over():
-                return True
-            found = self._engine.inspect(self._container)
-            if found is None:
-                raise gone(self._container[:12])
-            if found.state == "running" or found.started_at != before:
-                return True
-        return False
