@@ -18,6 +18,7 @@ STDOUT = "stdout"
 STDERR = "stderr"
 COMBINED = "combined"
 RESTART = "restart"
+DROPPED = "dropped"
 STREAMS = (STDOUT, STDERR, COMBINED)
 
 
@@ -51,7 +52,8 @@ class LogRecord:
 
     Attributes:
         time_ns: when they were read from it, nanoseconds since the epoch.
-        stream: stdout, stderr, or restart for the (empty) mark of a restarted replica.
+        stream: stdout, stderr, restart for the (empty) mark of a restarted replica, or dropped for the line
+            that stands where output was removed.
     """
 
     __slots__ = ("data", "stream", "time_ns")

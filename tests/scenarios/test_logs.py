@@ -18,7 +18,7 @@ def test_bytes_come_back_as_they_were_written(scenario):
     got = subprocess.run(command, capture_output=True, check=True, cwd=scenario.folder)
     assert got.stdout.removesuffix(b"\n") == payload
     [app] = scenario.apps()
-    assert (scenario.home / "local/apps" / app / "logs/main/0/stdout.log").read_bytes() == payload
+    assert (scenario.home / "local/apps" / app / "logs/main/0/combined.log").read_bytes() == payload
 
 
 def test_one_stream_can_be_asked_for(scenario):
@@ -103,3 +103,19 @@ def test_apply_with_logs_shows_lines_as_they_come_also_into_a_pipe(scenario):
 def test_what_was_printed_before_the_end_is_there_when_the_wait_is_over(scenario, replicas):
     scenario.run_to_end(scenario.job("seq 1 5000", replicas=replicas))
     assert len(scenario.logs("job").splitlines()) == 5000 * replicas
+
+
+def test_a_bounded_log_says_what_it_dropped_and_the_job_succeeds(scenario):
+    file = scenario.job("seq 500000; echo last >&2", top="cfg: {log_max_mb: 1}")
+    scenario.run_to_end(file)
+    [app] = scenario.apps()
+    folder = scenario.home / "local/apps" / app / "logs/main/0"
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 1_000_000
+    shown = scenario.launcher("logs", "job", "--no-prefix")
+    assert shown.out.startswith("1\n2\n")
+    assert shown.out.count("were dropped here: log_max_mb]\n") == 1
+    assert {"500000", "last"} <= set(shown.out.splitlines()[-2:])
+    assert "log output is dropped beyond log_max_mb" in shown.err
+    assert "log output is dropped beyond log_max_mb" in scenario.launcher("status", "job").out
+    followed = scenario.launcher("logs", "job", "--no-prefix", "--follow", "--stream", "stdout")
+    assert followed.out.endswith("\n500000\n")

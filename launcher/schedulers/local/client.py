@@ -88,6 +88,8 @@ class Supervisor:
                 "attached": attached,
                 "timeout_s": request.timeout_s,
                 "grace_s": request.grace_s,
+                "separate_streams": request.separate_streams,
+                "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
                 "env": dict(os.environ),
                 "roles": [_role(request, name, secrets or {}) for name in request.role_params],
             }

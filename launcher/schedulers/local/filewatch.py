@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from launcher.schedulers import pids
@@ -11,6 +12,9 @@ from launcher.schedulers.local import kernel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
+
+    Signature = tuple[Any, ...] | None
 
 CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
 CHANGES = (
@@ -29,13 +33,23 @@ class FileWatch:
         self._fd = kernel.libc("inotify_init1", CLOEXEC_NONBLOCK) if pids.LINUX else -1
         self._folders: dict[int, str] = {}  # inotify's number of a folder → its path
         self._watched: set[str] = set()  # the same folders
-        self._signatures: dict[str, tuple[int, int, int] | None] = {}
+        self._whole: set[str] = set()  # folders all files of which are watched
+        self._signatures: dict[str, Signature] = {}
         for path in paths:
             self.add(path)
 
     def add(self, path: str) -> None:
         """Watch one more file. Raises FileNotFoundError when its folder is not there."""
-        folder = os.path.dirname(path) or "."
+        self._watch(os.path.dirname(path) or ".")
+        self._signatures[path] = _signature(path)
+
+    def add_folder(self, folder: str) -> None:
+        """Watch all files of a folder, under the name of the folder. Raises FileNotFoundError without one."""
+        self._watch(folder)
+        self._whole.add(folder)
+        self._signatures[folder] = _signature(folder)
+
+    def _watch(self, folder: str) -> None:
         if self._fd >= 0 and folder not in self._watched:
             number = kernel.libc("inotify_add_watch", self._fd, os.fsencode(folder), CHANGES)
             if number >= 0:
@@ -44,7 +58,6 @@ class FileWatch:
             else:
                 os.stat(folder)
                 self.close()  # out of watches: look from time to time instead
-        self._signatures[path] = _signature(path)
 
     def wait(self, timeout_s: float | None = None, *fds: int) -> set[str]:
         """The watched paths that changed since the last call; empty when `timeout_s` is over or one of
@@ -82,7 +95,8 @@ class FileWatch:
             if number < 0 or not name:  # events were dropped, or the folder itself went
                 changed.update(self._signatures)
             else:
-                changed.add(os.path.join(self._folders.get(number, ""), name))
+                folder = self._folders.get(number, "")
+                changed.add(folder if folder in self._whole else os.path.join(folder, name))
         return changed & self._signatures.keys()
 
     def _differing(self) -> set[str]:
@@ -92,9 +106,13 @@ class FileWatch:
         return changed
 
 
-def _signature(path: str) -> tuple[int, int, int] | None:
+def _signature(path: str) -> Signature:
+    """What changes with a file, or with any file of a folder."""
     try:
         found = os.stat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            return found.st_ino, found.st_size, found.st_mtime_ns
+        files = [(entry.name, entry.stat()) for entry in os.scandir(path)]
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return tuple((name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in sorted(files))

@@ -9,16 +9,17 @@ from launcher.limits import allow_open_files
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.filewatch import FileWatch
-from launcher.schedulers.local.logs import CHUNK, RecordReader, path_of
-from launcher.schedulers.logs import COMBINED, LogRecord
+from launcher.schedulers.local.logrecords import RecordReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.logs import LogRecord
 
 _SETTLE_S = 0.001
+_FILES_PER_READER = 2
 _UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file
 
 
@@ -42,11 +43,12 @@ class AppWatch:
             os.close(self._pid_fd)
             self._pid_fd = -1
 
-    def add(self, path: str) -> None:
-        self._files.add(path)
+    def add(self, folder: str) -> None:
+        """Wake up when files of the folder change, too."""
+        self._files.add_folder(folder)
 
     def wait(self) -> set[str]:
-        """The files that changed; none of them when the app has ended or was started."""
+        """The folders in which files changed; none of them when the app has ended or was started."""
         fds = (self._pid_fd,) if self._pid_fd >= 0 else ()
         changed = self._files.wait(None if fds else _UNOWNED_S, *fds)
         if fds and pids.wait_readable(fds, 0):
@@ -102,57 +104,34 @@ def _wait_for_supervisor(app_dir: str, timeout_s: float) -> None:
     watch.close()
 
 
-class _Tail:
-    """A growing file: what was added since the last look. Kept open between looks where that is allowed."""
-
-    def __init__(self, path: str, at: int, *, keep_open: bool) -> None:
-        self._path = path
-        self._at = at
-        self._fd = -1
-        self._keep_open = keep_open
-
-    def read(self) -> Iterator[bytes]:
-        if self._fd < 0:
-            try:
-                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return
-        while data := os.pread(self._fd, CHUNK, self._at):
-            self._at += len(data)
-            yield data
-        if not self._keep_open:
-            self.close()
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-def follow_chunks(app_dir: str, starts: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-    """(file, bytes) as they are written, until the app has ended and everything was read.
+def follow_chunks(app_dir: str, starts: Mapping[str, int], stream: str) -> Iterator[tuple[str, bytes]]:
+    """(folder, bytes) of a stream as they are written, until the app has ended and everything was read.
 
     Args:
-        starts: log file → offset to begin at. Its folder must exist.
+        starts: log folder of a replica → place in its log to begin at. The folders must exist.
     """
-    keep_open = allow_open_files(len(starts))
-    tails = {path: _Tail(path, at, keep_open=keep_open) for path, at in starts.items()}
+    keep_open = allow_open_files(_FILES_PER_READER * len(starts))
+    readers = {
+        folder: RecordReader(folder, stream, start=start, keep_open=keep_open)
+        for folder, start in starts.items()
+    }
     try:
         with AppWatch(app_dir) as watch:
-            for path in starts:
-                watch.add(path)
-            looking = set(starts)
+            for folder in starts:
+                watch.add(folder)
+            changed = set(starts)
             while True:
                 ended = watch.ended  # before the look: what is read then is all there is
-                for path in starts if ended else sorted(looking):
-                    for data in tails[path].read():
-                        yield path, data
+                for folder in starts if ended else sorted(changed):
+                    for record in readers[folder].read():
+                        if record.data:
+                            yield folder, record.data
                 if ended:
                     return
-                looking = watch.wait() & tails.keys()
+                changed = watch.wait() & readers.keys()
     finally:
-        for tail in tails.values():
-            tail.close()
+        for reader in readers.values():
+            reader.close()
 
 
 def follow_records(
@@ -161,7 +140,7 @@ def follow_records(
     """Records of one replica as they come, until the app has ended or their time is past `until`."""
     reader = RecordReader(folder, stream, since, until)
     with AppWatch(app_dir) as watch:
-        watch.add(path_of(folder, COMBINED))
+        watch.add(folder)
         while True:
             ended = watch.ended
             yield from reader.read()

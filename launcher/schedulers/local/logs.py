@@ -1,230 +1,164 @@
-"""Reading the logs of local replicas: byte ranges by time, records, and following.
-
-Per replica there are stdout.log, stderr.log and combined.log, byte for byte, and an index of combined.log:
-16 bytes a record, little-endian, (offset where a chunk begins, time in ns << 2 | kind). A record holds until
-the next one begins and is written before its data, so data without a record cannot be seen.
-"""
+"""Read a replica's log as it is now: one stream of it as bytes, and parts of that by time or line."""
 
 from __future__ import annotations
 
 import os
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
-from launcher.schedulers.local import rundir
-from launcher.schedulers.logs import COMBINED, RESTART, STDERR, STDOUT, LogRecord, since_ns, until_ns
+from launcher.schedulers.local.logfiles import KINDS, Segment, marker, segments
+from launcher.schedulers.logs import COMBINED, since_ns, until_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHUNK = 1 << 18  # large enough for few system calls, small enough to stay in the processor's cache
-RECORD = 16
 _BLOCK = 1 << 16
-_KINDS = (STDOUT, STDERR, RESTART, "unknown")
-_FILES = {STDOUT: rundir.STDOUT, STDERR: rundir.STDERR, COMBINED: rundir.COMBINED}
 
 
-def path_of(folder: str, stream: str) -> str:
-    """The file that holds a stream ("stdout", "stderr", "combined") of the replica in `folder`."""
-    return os.path.join(folder, _FILES[stream])
+class LogView:
+    """What one stream ("stdout", "stderr", "combined") of a replica's log holds, as far as it was written.
 
+    Offsets count the bytes of the stream. They are made of runs: parts of the log that follow each other on
+    the stream, and one line for what was removed from a log with a bound. Use as a context manager.
 
-class LogIndex:
-    """The index of one replica's combined.log, as far as it was written."""
+    Attributes:
+        size: bytes of the stream.
+        end: the place (see `logfiles`) behind all that was looked at.
+    """
 
-    def __init__(self, folder: str) -> None:
-        # The size first: whatever data there is by now, its record was written before it.
-        self.size = size_of(path_of(folder, COMBINED))
-        self._words = _words(os.path.join(folder, rundir.INDEX))
+    def __init__(self, folder: str, stream: str = COMBINED) -> None:
+        self._segments = segments(folder)
+        self._starts = array("Q")  # offset of each run
+        self._places = array("Q")  # and its place
+        self._markers: dict[int, bytes] = {}  # by number of the run
+        self._cache = (0, b"")  # place and bytes of the block that was read last
+        self.size = 0
+        self.end = 0
+        for segment in self._segments:
+            if segment.begin > self.end:
+                self._add_marker(segment.begin)
+            self._add_runs(segment, stream)
+            self.end = segment.end
 
-    def __len__(self) -> int:
-        return len(self._words) // 2
-
-    def offset(self, number: int) -> int:
-        """Where record `number` begins; the end of the data where it is not there yet."""
-        return min(self._words[2 * number], self.size) if number < len(self) else self.size
-
-    def is_whole(self, number: int) -> bool:
-        """Whether all data of record `number` is there: the next one begins no later than the data ends."""
-        return number + 1 < len(self) and self._words[2 * number + 2] <= self.size
-
-    def time_ns(self, number: int) -> int:
-        return self._words[2 * number + 1] >> 2
-
-    def stream(self, number: int) -> str:
-        return _KINDS[self._words[2 * number + 1] & 3]
-
-    def first_at(self, time_ns: int) -> int:
-        """The first record at or after a time. (A clock that was set back makes this a good guess.)"""
-        return bisect_left(self._words[1::2], time_ns << 2)
-
-    def length_before(self, number: int, stream: str) -> int:
-        """Bytes of a stream that lie before record `number`."""
-        if stream == COMBINED:
-            return self.offset(number)
-        return sum(self.offset(n + 1) - self.offset(n) for n in range(number) if self.stream(n) == stream)
-
-
-def _words(path: str) -> array[int]:
-    words = array("Q")
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        return words
-    words.frombytes(data[: len(data) // RECORD * RECORD])
-    if array("H", [1]).tobytes() == b"\0\1":
-        words.byteswap()
-    return words
-
-
-def size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
-
-
-def window(
-    folder: str, stream: str, since: float | None = None, until: float | None = None
-) -> tuple[int, int]:
-    """The byte range of a stream's file with the lines that began from `since` to `until` (epoch seconds)."""
-    path = path_of(folder, stream)
-    size = size_of(path)
-    if since is None and until is None:
-        return 0, size
-    index = LogIndex(folder)
-    start, end = 0, size
-    if since is not None:
-        start = index.length_before(index.first_at(since_ns(since)), stream)
-    if until is not None:
-        end = index.length_before(index.first_at(until_ns(until) + 1), stream)
-    with _Reader(path) as reader:
-        return reader.line_start(min(start, size)), reader.line_start(min(end, size))
-
-
-def tail_start(path: str, count: int, start: int, end: int) -> int:
-    """Where the last `count` lines of the range begin; a last line without newline is one."""
-    if count <= 0:
-        return end
-    left = count
-    with _Reader(path) as reader:
-        at = end
-        if at > start and reader.at(at - 1, 1) != b"\n":
-            left -= 1
-            if not left:
-                return _line_begin(reader, start, at)
-        while at > start:
-            block_start = max(start, at - _BLOCK)
-            block = reader.at(block_start, at - block_start)
-            newlines = block.count(b"\n")
-            if newlines <= left:
-                left -= newlines
-                at = block_start
-                continue
-            for _ in range(left + 1):  # the newline before the first wanted line
-                at = block_start + block.rfind(b"\n", 0, at - block_start)
-            return at + 1
-    return start
-
-
-def _line_begin(reader: _Reader, start: int, at: int) -> int:
-    while at > start:
-        block_start = max(start, at - _BLOCK)
-        newline = reader.at(block_start, at - block_start).rfind(b"\n")
-        if newline >= 0:
-            return block_start + newline + 1
-        at = block_start
-    return start
-
-
-def chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The bytes of a file from `start`, up to `end` or as far as there are some."""
-    with _Reader(path) as reader:
-        at = start
-        while end is None or at < end:
-            data = reader.at(at, CHUNK if end is None else min(CHUNK, end - at))
-            if not data:
-                return
-            yield data
-            at += len(data)
-
-
-def records(
-    folder: str,
-    stream: str = COMBINED,
-    since: float | None = None,
-    until: float | None = None,
-) -> Iterator[LogRecord]:
-    """What a replica wrote, with times, as far as there is something. Marks of restarts come too."""
-    yield from RecordReader(folder, stream, since, until).read()
-
-
-class RecordReader:
-    """Reads records as they come to be: each `read` goes on where the last one ended."""
-
-    def __init__(self, folder: str, stream: str, since: float | None, until: float | None) -> None:
-        self._folder = folder
-        self._stream = stream
-        self._since_ns = None if since is None else since_ns(since)
-        self._until_ns = None if until is None else until_ns(until)
-        self._number = 0  # of the record that `_at` lies in
-        self._at = 0
-        self.finished = False
-        """Nothing more can come: what is written now is later than `until`."""
-
-    def read(self) -> Iterator[LogRecord]:
-        index = LogIndex(self._folder)
-        if self._since_ns is not None and self._number == 0:
-            self._number = index.first_at(self._since_ns)
-            self._at = index.offset(self._number)
-        with _Reader(path_of(self._folder, COMBINED)) as reader:
-            while self._number < len(index):
-                number = self._number
-                if self._until_ns is not None and index.time_ns(number) > self._until_ns:
-                    self.finished = True
-                    return
-                yield from self._record(index, reader)
-                if not index.is_whole(number):
-                    return
-                self._number = number + 1
-
-    def _record(self, index: LogIndex, reader: _Reader) -> Iterator[LogRecord]:
-        time_ns, stream = index.time_ns(self._number), index.stream(self._number)
-        if stream == RESTART and index.is_whole(self._number):
-            yield LogRecord(time_ns, RESTART, b"")
-        end = index.offset(self._number + 1)
-        if self._stream not in (COMBINED, stream):
-            self._at = max(self._at, end)
-        while self._at < end:
-            data = reader.at(self._at, min(CHUNK, end - self._at))
-            if not data:
-                return
-            self._at += len(data)
-            yield LogRecord(time_ns, stream, data)
-
-
-class _Reader:
-    """A file to read at places; one that does not exist is empty."""
-
-    def __init__(self, path: str) -> None:
-        try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            self._fd = -1
-
-    def __enter__(self) -> _Reader:
+    def __enter__(self) -> LogView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        for segment in self._segments:
+            segment.close()
+
+    # -- runs ----------------------------------------------------------------------------------------------
+
+    def _add_runs(self, segment: Segment, stream: str) -> None:
+        if stream == COMBINED:
+            self._add_run(segment.begin, segment.end)
+            return
+        begin, wanted = segment.begin, False
+        places = segment.words
+        for n in range(0, len(places), 2):
+            if (KINDS[places[n + 1] & 3] == stream) is not wanted:
+                place = min(places[n], segment.end)
+                if wanted:
+                    self._add_run(begin, place)
+                begin, wanted = place, not wanted
+        if wanted:
+            self._add_run(begin, segment.end)
+
+    def _add_run(self, begin: int, end: int) -> None:
+        if begin == end:
+            return
+        self._starts.append(self.size)
+        self._places.append(begin)
+        self.size += end - begin
+
+    def _add_marker(self, place: int) -> None:
+        """For what is missing between the last segment and the one that begins at `place`."""
+        text = marker(place - self.end)
+        if self.size and self.at(self.size - 1, 1) != b"\n":
+            text = b"\n" + text
+        self._markers[len(self._starts)] = text
+        self._starts.append(self.size)
+        self._places.append(self.end)
+        self.size += len(text)
+
+    def _run_end(self, run: int) -> int:
+        return self._starts[run + 1] if run + 1 < len(self._starts) else self.size
+
+    def place_of(self, offset: int) -> int:
+        """Where in the log the byte at `offset` is."""
+        run = bisect_right(self._starts, offset) - 1
+        if offset >= self.size or run < 0:
+            return self.end
+        return self._places[run] + (0 if run in self._markers else offset - self._starts[run])
+
+    def _offset_of(self, place: int) -> int:
+        """The offset of the first byte at or after a place of the log."""
+        run = bisect_right(self._places, place) - 1
+        return min(self._starts[run] + place - self._places[run], self._run_end(run)) if run >= 0 else 0
+
+    # -- bytes ---------------------------------------------------------------------------------------------
 
     def at(self, offset: int, size: int) -> bytes:
-        return os.pread(self._fd, size, offset) if self._fd >= 0 else b""
+        """At most `size` bytes from `offset`; fewer at the end, and where a file was cut meanwhile."""
+        parts = []
+        run = bisect_right(self._starts, offset) - 1
+        left = min(size, self.size - offset)
+        while left > 0:
+            within = offset - self._starts[run]
+            wanted = min(left, self._run_end(run) - offset)
+            data = self._of_run(run, within, wanted)
+            parts.append(data)
+            if len(data) < wanted:
+                break
+            offset += wanted
+            left -= wanted
+            run += 1
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def line_start(self, at: int) -> int:
+    def _of_run(self, run: int, within: int, size: int) -> bytes:
+        text = self._markers.get(run)
+        if text is not None:
+            return text[within : within + size]
+        place = self._places[run] + within
+        segment = next(each for each in reversed(self._segments) if each.begin <= place)
+        if size >= _BLOCK or len(self._starts) == 1:
+            return os.pread(segment.fd, size, place - segment.begin)
+        # Lines of two streams take turns: many runs of a few bytes each.
+        begin, block = self._cache
+        if not begin <= place <= place + size <= begin + len(block):
+            begin, block = place, os.pread(segment.fd, CHUNK, place - segment.begin)
+            self._cache = begin, block
+        return block[place - begin : place - begin + size]
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` up to `end`, or to the end of the stream."""
+        end = self.size if end is None else end
+        while start < end and (data := self.at(start, min(CHUNK, end - start))):
+            yield data
+            start += len(data)
+
+    # -- parts ---------------------------------------------------------------------------------------------
+
+    def window(self, since: float | None = None, until: float | None = None) -> tuple[int, int]:
+        """The offsets around the lines that began from `since` to `until` (epoch seconds)."""
+        start = 0 if since is None else self._line_start(self._offset_at(since_ns(since)))
+        end = self.size if until is None else self._line_start(self._offset_at(until_ns(until) + 1))
+        return start, end
+
+    def _offset_at(self, time_ns: int) -> int:
+        """The first offset at or after a time. (A clock that was set back makes this a good guess.)"""
+        before = 0
+        for segment in self._segments:
+            record = bisect_left(segment.words[1::2], time_ns << 2)
+            if 2 * record < len(segment.words):
+                # Where the first record of a segment is meant, what was removed before it may be, too.
+                return self._offset_of(min(segment.words[2 * record], segment.end) if record else before)
+            before = segment.end
+        return self.size
+
+    def _line_start(self, at: int) -> int:
         """The beginning of the first line that begins at or after `at`."""
         if at == 0 or self.at(at - 1, 1) == b"\n":
             return at
@@ -234,3 +168,35 @@ class _Reader:
                 return at + newline + 1
             at += len(block)
         return at
+
+    def tail_start(self, count: int, start: int, end: int) -> int:
+        """Where the last `count` lines from `start` to `end` begin; a last line without newline is one."""
+        if count <= 0:
+            return end
+        left = count
+        at = end
+        if at > start and self.at(at - 1, 1) != b"\n":
+            left -= 1
+            if not left:
+                return self._line_begin(start, at)
+        while at > start:
+            block_start = max(start, at - _BLOCK)
+            block = self.at(block_start, at - block_start)
+            newlines = block.count(b"\n")
+            if newlines <= left:
+                left -= newlines
+                at = block_start
+                continue
+            for _ in range(left + 1):  # the newline before the first wanted line
+                at = block_start + block.rfind(b"\n", 0, at - block_start)
+            return at + 1
+        return start
+
+    def _line_begin(self, start: int, at: int) -> int:
+        while at > start:
+            block_start = max(start, at - _BLOCK)
+            newline = self.at(block_start, at - block_start).rfind(b"\n")
+            if newline >= 0:
+                return block_start + newline + 1
+            at = block_start
+        return start

@@ -1,6 +1,6 @@
-"""The log files of replicas: stdout and stderr each, both combined, and when what was written.
+"""Write what replicas print: each byte once, with an index of streams and times.
 
-Files are made with their first byte and kept open for the replicas that wrote last, so that thousands of
+Files are made with their first byte and stay open for the replicas that wrote last, so that thousands of
 replicas fit under a small limit of open files.
 """
 
@@ -25,12 +25,20 @@ FILES_PER_REPLICA = len(NAMES)
 COMBINED, INDEX = 2, 3
 RESOLUTION_NS = 1_000_000
 RECORD_BYTES = 16
+SEGMENTS = 4
+"""Parts of a log with a bound: its beginning, and its end in three, of which the oldest makes room."""
 
 
 class ReplicaLog:
-    """Where one replica's logs are, and how far they got. `files` is empty while none of them is open."""
+    """Where one replica's logs are, and how far they got. `files` is empty while none of them is open.
 
-    __slots__ = ("files", "folder", "kind", "offset", "stamp_ns")
+    Attributes:
+        offset: bytes that the replica has printed.
+        segment, begin: the segment that is written, and the offset of its first byte.
+        index_bytes: size of its index.
+    """
+
+    __slots__ = ("begin", "files", "folder", "index_bytes", "kind", "offset", "segment", "stamp_ns")
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -38,28 +46,52 @@ class ReplicaLog:
         self.kind = -1
         self.offset = 0
         self.stamp_ns = 0
+        self.segment = 0
+        self.begin = 0
+        self.index_bytes = 0
+
+    @property
+    def segment_bytes(self) -> int:
+        return self.offset - self.begin + self.index_bytes
 
 
 class LogWriter:
     """Writes what replicas print, byte for byte.
 
-    A write that fails (a full disk, a folder that somebody removed) loses that piece and is reported to
-    `on_loss`; the next piece is tried again, and the replica never waits for it.
+    A write that fails (a full disk, a folder that was removed) loses that piece and is reported to `on_loss`;
+    the next piece is tried again, and the replica never waits for it.
     """
 
-    def __init__(self, max_open: int, on_loss: Callable[[ReplicaLog, OSError], None]) -> None:
-        """`max_open`: of how many replicas the files are kept open, at least one."""
+    def __init__(
+        self,
+        max_open: int,
+        on_loss: Callable[[ReplicaLog, OSError], None],
+        *,
+        separate: bool = False,
+        max_bytes: int = 0,
+        on_drop: Callable[[ReplicaLog], None] | None = None,
+    ) -> None:
+        """
+        Args:
+            max_open: of how many replicas the files stay open, at least one.
+            separate: write stdout.log and stderr.log too.
+            max_bytes: what the log of one replica may take on disk, its index included; 0: no bound. Beyond
+                it, the oldest output behind the first quarter is removed, a quarter at a time.
+            on_drop: called before the first removal from a replica's log.
+        """
         self._max_open = max(1, max_open)
         self._on_loss = on_loss
+        self._separate = separate
+        self._segment_bytes = max_bytes // SEGMENTS
+        self._on_drop = on_drop
         self._open: dict[ReplicaLog, None] = {}  # least recently used first
 
     def append(self, log: ReplicaLog, kind: int, data: Buffer) -> None:
         """Add what a replica wrote to its stdout or stderr."""
         try:
-            files = self._opened(log, kind)
-            self._stamp(log, files[INDEX], kind)
-            log.offset += _write(files[COMBINED], data)
-            _write(files[kind], data)
+            if self._segment_bytes:
+                data = self._fill_segments(log, kind, data)
+            self._put(log, kind, data)
         except OSError as error:
             self.close(log)  # how far it got is asked anew
             self._on_loss(log, error)
@@ -67,7 +99,7 @@ class LogWriter:
     def mark_restart(self, log: ReplicaLog) -> None:
         """Note that what follows comes from a new process."""
         try:
-            files = self._opened(log, COMBINED)
+            files = self._opened(log)
             log.kind = -1
             self._stamp(log, files[INDEX], RESTART)
         except OSError as error:
@@ -85,18 +117,27 @@ class LogWriter:
         for log in list(self._open):
             self.close(log)
 
+    def _put(self, log: ReplicaLog, kind: int, data: Buffer) -> None:
+        files = self._opened(log)
+        self._stamp(log, files[INDEX], kind)
+        log.offset += _write(files[COMBINED], data)
+        if self._separate:
+            if files[kind] < 0:
+                files[kind] = _open(log, kind)
+            _write(files[kind], data)
+
     def _stamp(self, log: ReplicaLog, index: int, kind: int) -> None:
         """Write the index record of what comes next, unless the last one says the same."""
         now = time.time_ns()
         if kind == log.kind and now - log.stamp_ns < RESOLUTION_NS:
             return
         stamp = now << 2 | kind
-        _write(index, log.offset.to_bytes(8, "little") + stamp.to_bytes(8, "little"))
+        log.index_bytes += _write(index, log.offset.to_bytes(8, "little") + stamp.to_bytes(8, "little"))
         log.kind = kind
         log.stamp_ns = now
 
-    def _opened(self, log: ReplicaLog, kind: int) -> list[int]:
-        """Its files, by name: the combined log, the index and the one of `kind` are open."""
+    def _opened(self, log: ReplicaLog) -> list[int]:
+        """Its files, by name: the combined log and the index are open."""
         if log.files:
             files = log.files
             del self._open[log]
@@ -109,19 +150,53 @@ class LogWriter:
             log.kind = -1
             files[COMBINED] = _open(log, COMBINED)
             files[INDEX] = _open(log, INDEX)
-            log.offset = os.lseek(files[COMBINED], 0, os.SEEK_END)
+            log.offset = log.begin + os.lseek(files[COMBINED], 0, os.SEEK_END)
             indexed = os.lseek(files[INDEX], 0, os.SEEK_END)
             if indexed % RECORD_BYTES:  # a full disk cut the last record
                 os.ftruncate(files[INDEX], indexed - indexed % RECORD_BYTES)
-        if files[kind] < 0:
-            files[kind] = _open(log, kind)
+            log.index_bytes = indexed - indexed % RECORD_BYTES
         return files
+
+    # -- a log with a bound --------------------------------------------------------------------------------
+
+    def _fill_segments(self, log: ReplicaLog, kind: int, data: Buffer) -> Buffer:
+        """Write what does not fit into the present segment; the rest of `data`, which does.
+
+        Segments end with a line where they can: what is removed later is then whole lines.
+        """
+        self._opened(log)
+        while log.segment_bytes + RECORD_BYTES + len(data) > self._segment_bytes:
+            room = max(0, self._segment_bytes - log.segment_bytes - RECORD_BYTES)
+            cut = bytes(data[:room]).rfind(b"\n") + 1
+            if not cut and log.offset == log.begin:
+                cut = room
+            if cut:
+                self._put(log, kind, data[:cut])
+                data = data[cut:]
+            self._begin_segment(log)
+        return data
+
+    def _begin_segment(self, log: ReplicaLog) -> None:
+        """Close the present segment, begin the next, and remove the oldest but the beginning of the log."""
+        self.close(log)
+        log.segment += 1
+        log.begin = log.offset
+        log.index_bytes = 0
+        oldest = log.segment - SEGMENTS + 1
+        if oldest == 1 and self._on_drop:
+            self._on_drop(log)
+        if oldest >= 1:
+            for name in (rundir.COMBINED, rundir.INDEX):
+                try:
+                    os.unlink(rundir.log_file(log.folder, name, oldest))
+                except FileNotFoundError:
+                    pass
 
 
 def _open(log: ReplicaLog, which: int) -> int:
-    return os.open(
-        os.path.join(log.folder, NAMES[which]), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666
-    )
+    segment = log.segment if which in (COMBINED, INDEX) else 0
+    path = rundir.log_file(log.folder, NAMES[which], segment)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
 
 def _write(fd: int, data: Buffer) -> int:

@@ -15,6 +15,13 @@ def options(backend: str) -> runopts:
         str,
         "folder for the logs, by session, app, role and replica; the state folder if not given",
     )
+    opts.add(
+        "log_max_mb",
+        int,
+        "megabytes (10^6 bytes) that the log of each replica may take: its first quarter and its newest"
+        " output stay; no bound if not given, for what a job printed may be its result",
+        minimum=1,
+    )
     opts.add("prepend_cwd", bool, "look for executables in the working folder first, not last", default=False)
     opts.add(
         "auto_set_cuda_visible_devices",

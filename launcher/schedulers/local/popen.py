@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 DEFAULT_GRACE_S = 10.0
+LOGS = "logs"
 
 _OURS = frozenset(
     {"LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE"}
@@ -43,6 +44,7 @@ class PopenRequest:
         role_retries: role → (max_retries, retry policy).
         timeout_s: of the whole app, restarts included; None for no limit.
         grace_s: from TERM to KILL when the app is stopped.
+        log_max_mb: megabytes (10^6 bytes) that the log of one replica may take; None for no bound.
         notes: what the app asks for and this scheduler cannot give.
     """
 
@@ -56,10 +58,16 @@ class PopenRequest:
     role_retries: dict[str, tuple[int, str]] = field(default_factory=dict)
     timeout_s: int | None = None
     grace_s: float = DEFAULT_GRACE_S
+    log_max_mb: int | None = None
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return _render(self)
+
+    @property
+    def separate_streams(self) -> bool:
+        """Whether stdout and stderr have files of their own, beside the combined log: with a `log_dir`."""
+        return self.log_dir != os.path.join(self.app_dir, LOGS)
 
     def to_json(self) -> dict[str, Any]:
         made = asdict(self)
@@ -96,6 +104,8 @@ def _head(request: PopenRequest) -> Iterator[str]:
     if request.timeout_s is not None:
         yield _line("timeout", f"{request.timeout_s} s")
     yield _line("grace", f"{request.grace_s:g} s")
+    if request.log_max_mb is not None:
+        yield _line("log bound", f"{request.log_max_mb} MB")
 
 
 def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which files hold the logs of a replica, and reading them in the way that is asked for."""
+"""Find the logs of replicas, and read them in the way that is asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
 from launcher.schedulers.local import attemptfile, rundir
-from launcher.schedulers.local import logs as files
+from launcher.schedulers.local.logs import LogView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,17 +29,20 @@ class Source:
         self, stream: str, since: float | None, until: float | None, *, follow: bool
     ) -> Iterator[LogRecord]:
         if not follow:
-            return files.records(self.folder, stream, since, until)
+            from launcher.schedulers.local.logrecords import records
+
+            return records(self.folder, stream, since, until)
         from launcher.schedulers.local.follow import follow_records
 
         return follow_records(self.app_dir, self.folder, stream, since, until)
 
     def start(self, stream: str, since: float | None, tail: int | None) -> int:
-        """The offset in the stream's file to begin at."""
-        start, end = files.window(self.folder, stream, since)
-        return (
-            start if tail is None else files.tail_start(files.path_of(self.folder, stream), tail, start, end)
-        )
+        """The place in the log to begin at."""
+        if since is None and tail is None:
+            return 0
+        with LogView(self.folder, stream) as view:
+            start, end = view.window(since)
+            return view.place_of(start if tail is None else view.tail_start(tail, start, end))
 
 
 def chunks(
@@ -65,12 +68,12 @@ def _as_they_are(
     sources: Sequence[Source], stream: str, since: float | None, until: float | None, tail: int | None
 ) -> Iterator[tuple[str, int, bytes]]:
     for source in sources:
-        path = files.path_of(source.folder, stream)
-        start, end = files.window(source.folder, stream, since, until)
-        if tail is not None:
-            start = files.tail_start(path, tail, start, end)
-        for data in files.chunks(path, start, end):
-            yield source.role, source.k, data
+        with LogView(source.folder, stream) as view:
+            start, end = view.window(since, until)
+            if tail is not None:
+                start = view.tail_start(tail, start, end)
+            for data in view.chunks(start, end):
+                yield source.role, source.k, data
 
 
 def _followed(
@@ -80,11 +83,11 @@ def _followed(
 
     by_app: dict[str, dict[str, Source]] = {}
     for source in sources:
-        by_app.setdefault(source.app_dir, {})[files.path_of(source.folder, stream)] = source
-    for app_dir, by_path in by_app.items():
-        starts = {path: source.start(stream, since, tail) for path, source in by_path.items()}
-        for path, data in follow_chunks(app_dir, starts):
-            yield by_path[path].role, by_path[path].k, data
+        by_app.setdefault(source.app_dir, {})[source.folder] = source
+    for app_dir, by_folder in by_app.items():
+        starts = {folder: source.start(stream, since, tail) for folder, source in by_folder.items()}
+        for folder, data in follow_chunks(app_dir, starts, stream):
+            yield by_folder[folder].role, by_folder[folder].k, data
 
 
 def _followed_until(

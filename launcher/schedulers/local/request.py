@@ -12,7 +12,7 @@ from dataclasses import replace
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
 from launcher.schedulers.local.errorfiles import ERROR_FILE
-from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
 from launcher.specs.secret import Secret
@@ -66,6 +66,7 @@ def build_request(
         role_retries={role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles},
         timeout_s=_number(cfg, "timeout_s", int),
         grace_s=_number(cfg, "grace_s", float) or 0.0,
+        log_max_mb=_number(cfg, "log_max_mb", int),
         notes=notes(app, scheduler),
     )
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
@@ -120,12 +121,11 @@ def _replicas(
     out = []
     for k, folder in enumerate(dirs):
         filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"})
+        combined = os.path.join(folder, COMBINED_LOG)
+        stdout, stderr = (os.path.join(folder, name) for name in (STDOUT_LOG, STDERR_LOG))
+        own = request.separate_streams
         param = images.get_replica_param(
-            img_root,
-            filled,
-            os.path.join(folder, STDOUT_LOG),
-            os.path.join(folder, STDERR_LOG),
-            os.path.join(folder, COMBINED_LOG),
+            img_root, filled, stdout if own else None, stderr if own else None, combined
         )
         cwd = escape(param.cwd) if param.cwd else None
         out.append(replace(param, cwd=cwd, env=_environment(param.env, role, folder, cwd, request, cfg)))
@@ -160,7 +160,7 @@ def _environment(
 def _log_dir(cfg: Mapping[str, CfgVal], images: ImageProvider, session: str, app_dir: str) -> str:
     given = cfg.get("log_dir")
     if not given:
-        return os.path.join(app_dir, "logs")
+        return os.path.join(app_dir, LOGS)
     absolute = os.path.join(images.default_cwd, os.path.expanduser(str(given)))
     return os.path.join(escape(os.path.normpath(absolute)), escape(session), SYMBOLIC_APP_ID)
 

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
     """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
     options("local_cwd").check_values(cfg)
-    check_runnable(app, problems)
+    check_runnable(app, lambda app: problems(app, cfg))
 
 
-def problems(app: AppDef) -> list[Problem]:
-    """PATH is composed when replicas are spawned, and shown when an executable is not found in it."""
-    return [
+def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[Problem]:
+    """What of an app and its options cannot run here. Options begin their path with `cfg`."""
+    found = []
+    if cfg.get("log_dir") and cfg.get("log_max_mb") is not None:
+        message = (
+            "log_max_mb bounds logs in the state folder; those in a `log_dir` are complete: leave one out"
+        )
+        found.append(Problem(("cfg", "log_max_mb"), "unusable-text", message))
+    # PATH is composed when replicas are spawned, and shown when an executable is not found in it.
+    return found + [
         Problem(("roles", role.name, "env", "PATH"), "unusable-text", "PATH cannot be a secret")
         for role in app.roles
         if isinstance(role.env.get("PATH"), Secret)

@@ -11,7 +11,9 @@
                         and `grace SECONDS` where they said so
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
-        logs/<role>/<k>/{stdout.log,stderr.log,combined.log,index}
+        logs/<role>/<k>/{combined.log,index}
+                        what a replica printed, and which part of it on which stream and when; of a log that
+                        outgrew a part of `log_max_mb` also {combined.log,index}.<number>
 """
 
 from __future__ import annotations
@@ -36,11 +38,18 @@ STDOUT = "stdout.log"
 STDERR = "stderr.log"
 COMBINED = "combined.log"
 INDEX = "index"
-"""16 bytes a record, little endian: offset in combined.log, then time in ns << 2 | kind (0 stdout, 1 stderr,
-2 restart). What is written from that offset on, up to the next record's, is of that time and kind."""
+"""16 bytes a record, little endian: how many bytes the replica had printed, then time in ns << 2 | kind (0
+stdout, 1 stderr, 2 restart). What it printed from there up to the next record is of that time and kind.
+A record is written before its data, so data without a record cannot be seen."""
 
 GRACE = "grace "
 LOCK_PATIENCE_S = 0.05
+
+
+def log_file(folder: str, name: str, segment: int = 0) -> str:
+    """COMBINED or INDEX of one segment of a replica's log. Segment 0, the beginning, is all of a log without
+    a bound, and is never removed from one that has a bound."""
+    return os.path.join(folder, f"{name}.{segment}" if segment else name)
 
 
 def apps_dir(state_dir: str) -> str:

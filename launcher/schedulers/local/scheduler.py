@@ -89,7 +89,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.local.rules import problems
 
-        return problems(app)
+        return problems(app, cfg)
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[PopenRequest]:
         from launcher.specs.dryrun import AppDryRunInfo

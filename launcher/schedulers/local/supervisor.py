@@ -50,6 +50,7 @@ class Supervisor:
         self._said_started = False
         self._ended = False
         self._said_lost = False
+        self._said_dropped = False
         self._app_dir = ""
         self._attached = False
         self._closed = False  # the client lets go of an attached app, and does not just end
@@ -109,7 +110,11 @@ class Supervisor:
             self._take_away()
             return
         logs = LogWriter(
-            min(MAX_OPEN_LOGS, self._preparation.spare_files // FILES_PER_REPLICA), self._output_lost
+            min(MAX_OPEN_LOGS, self._preparation.spare_files // FILES_PER_REPLICA),
+            self._output_lost,
+            separate=message["separate_streams"],
+            max_bytes=message["log_max_bytes"],
+            on_drop=self._output_dropped,
         )
         self._app = App(roles, self._loop, spawner, logs, self._record, message["grace_s"])
         self._app.on_started = self._all_started
@@ -177,6 +182,12 @@ class Supervisor:
         if not self._said_lost:
             self._said_lost = True
             self._record.add("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
+
+    def _output_dropped(self, log: ReplicaLog) -> None:
+        """Record it once; the logs say how much is missing, and where."""
+        if not self._said_dropped:
+            self._said_dropped = True
+            self._record.add("warning", message=f"log output is dropped beyond log_max_mb: {log.folder}")
 
     # -- reasons to stop -----------------------------------------------------------------------------------
 

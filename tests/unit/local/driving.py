@@ -17,6 +17,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import control, process, rundir
 from launcher.schedulers.local.appview import AppView, ReplicaView
 from launcher.schedulers.local.filewatch import FileWatch
+from launcher.schedulers.local.logs import LogView
 from tests import kill_at
 
 ROOT = str(Path(__file__).resolve().parents[3])
@@ -111,6 +112,8 @@ class Driven:
         attached: bool = False,
         timeout_s: float | None = None,
         grace_s: float = 10.0,
+        separate_streams: bool = False,
+        log_max_bytes: int = 0,
         env: Mapping[str, str] | None = None,
     ) -> Any:
         return self.ask(
@@ -121,6 +124,8 @@ class Driven:
                 "attached": attached,
                 "timeout_s": timeout_s,
                 "grace_s": grace_s,
+                "separate_streams": separate_streams,
+                "log_max_bytes": log_max_bytes,
                 "env": dict(os.environ if env is None else env),
                 "roles": list(roles),
             }
@@ -208,9 +213,9 @@ class Driven:
     def errors(self) -> str:
         return (Path(self.app_dir) / "supervisor.err").read_text()
 
-    def log(self, role: str = "main", k: int = 0, name: str = rundir.COMBINED) -> str:
-        path = self.logs / role / str(k) / name
-        return path.read_text() if path.exists() else ""
+    def log(self, role: str = "main", k: int = 0, stream: str = "combined") -> str:
+        with LogView(str(self.logs / role / str(k)), stream) as view:
+            return b"".join(view.chunks()).decode()
 
     def replica(self, role: str = "main", k: int = 0) -> ReplicaView:
         return next(each for each in self.view.replicas if (each.role, each.k) == (role, k))

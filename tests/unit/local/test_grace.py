@@ -35,7 +35,7 @@ def test_a_longer_one_gives_time_to_clean_up(app: Driven) -> None:
     app.until_log("ready")
     cancel(app, "me@here", "grace 1000")
     assert app.ended().state == "cancelled"
-    assert app.log(name="stdout.log") == "ready\nsaved\n"
+    assert app.log(stream="stdout") == "ready\nsaved\n"
 
 
 @pytest.mark.parametrize("again", [["grace 0.1"], ["you@there", "grace 0.1"]])

@@ -62,7 +62,7 @@ def test_a_restart_of_the_application_begins_with_no_process_of_the_old_one(app:
     daemon = "setsid -f sh -c 'echo $$ > daemon; sleep 1000'; while [ ! -s daemon ]; do :; done; exit 1"
     script = f"[ $LAUNCHER_RESTART = 1 ] || {{ {daemon}; }}; kill -0 $(cat daemon) || echo gone"
     app.run(app.role("main", sh(script), retries=1))
-    assert app.log(name="stdout.log") == "gone\n"
+    assert app.log(stream="stdout") == "gone\n"
 
 
 @pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])

@@ -40,7 +40,7 @@ def test_a_replica_may_clean_up_within_the_grace_period(app: Driven) -> None:
     app.until_log("ready")
     app.cancel()
     assert app.ended().state == "cancelled"
-    assert app.log(name="stdout.log") == "ready\nsaved\n"
+    assert app.log(stream="stdout") == "ready\nsaved\n"
 
 
 def test_what_ignores_term_is_killed_after_the_grace_period(app: Driven) -> None:
@@ -59,7 +59,7 @@ def test_the_group_gets_its_grace_period_even_when_its_leader_went_at_once(app: 
     app.until_log("ready")
     app.cancel()
     assert app.ended().state == "cancelled"
-    assert app.log(name="stdout.log") == "ready\nsaved\n"
+    assert app.log(stream="stdout") == "ready\nsaved\n"
 
 
 def test_the_group_is_killed_also_where_the_leader_has_gone(app: Driven) -> None:

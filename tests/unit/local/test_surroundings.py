@@ -43,7 +43,7 @@ def test_text_of_any_kind_arrives_unchanged(app: Driven) -> None:
     odd = os.fsdecode(b"gr\xc3\xbc\xc3\x9fe \xf0\x9f\x9a\x80 \xff")
     app.run(app.role("main", ["printenv", "ODD"], ["printf", "%s\n", odd], env={"ODD": odd}))
     for k in (0, 1):
-        assert (app.logs / "main" / str(k) / "stdout.log").read_bytes() == os.fsencode(odd) + b"\n"
+        assert (app.logs / "main" / str(k) / "combined.log").read_bytes() == os.fsencode(odd) + b"\n"
 
 
 def test_it_holds_no_descriptor_but_its_own_three(app: Driven) -> None:

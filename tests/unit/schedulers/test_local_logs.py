@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,30 +10,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launcher.schedulers.local import logs
+from launcher.schedulers.local.logrecords import RecordReader, records
+from launcher.schedulers.local.logs import LogView
 
 KINDS = {"stdout": 0, "stderr": 1, "restart": 2}
 SECOND = 10**9
 
 
-def write(folder: Path, *records: tuple[float, str, bytes]) -> str:
+def write(folder: Path, *written: tuple[float, str, bytes]) -> str:
     """A replica folder with these (seconds, stream, data)."""
     folder.mkdir(exist_ok=True)
-    combined, index, streams = b"", b"", {"stdout": b"", "stderr": b""}
-    for seconds, stream, data in records:
+    combined, index = b"", b""
+    for seconds, stream, data in written:
         stamp = int(seconds * SECOND) << 2 | KINDS[stream]
         index += len(combined).to_bytes(8, "little") + stamp.to_bytes(8, "little")
         combined += data
-        if data:
-            streams[stream] += data
     (folder / "index").write_bytes(index)
     (folder / "combined.log").write_bytes(combined)
-    for stream, data in streams.items():
-        (folder / f"{stream}.log").write_bytes(data)
     return str(folder)
 
 
 def between(folder: str, stream: str, since: float | None = None, until: float | None = None) -> bytes:
-    return b"".join(logs.chunks(logs.path_of(folder, stream), *logs.window(folder, stream, since, until)))
+    with LogView(folder, stream) as view:
+        return b"".join(view.chunks(*view.window(since, until)))
 
 
 def test_a_window_holds_the_lines_that_began_in_it(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_window_holds_the_lines_that_began_in_it(tmp_path: Path) -> None:
 
 
 def test_windows_side_by_side_share_no_byte_and_miss_none(tmp_path: Path) -> None:
-    records = [(n / 10, ("stdout", "stderr")[n % 2], b"x%d\ny" % n) for n in range(50)]
-    folder = write(tmp_path / "r", *records)
+    written = [(n / 10, ("stdout", "stderr")[n % 2], b"x%d\ny" % n) for n in range(50)]
+    folder = write(tmp_path / "r", *written)
     for stream in ("stdout", "stderr", "combined"):
         parts = [between(folder, stream, n, n + 1 - 1e-6) for n in range(6)]
         assert b"".join(parts) == between(folder, stream)
@@ -65,8 +65,9 @@ def test_a_replica_without_any_output_is_empty(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     folder = str(tmp_path / "r")
     assert between(folder, "stdout") == between(folder, "combined", 1, 2) == b""
-    assert list(logs.records(folder)) == []
-    assert logs.tail_start(logs.path_of(folder, "stdout"), 5, 0, 0) == 0
+    assert list(records(folder)) == []
+    with LogView(folder, "stdout") as view:
+        assert view.tail_start(5, 0, 0) == view.place_of(0) == 0
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -76,46 +77,77 @@ def test_tail_start_is_where_the_last_lines_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, count: int, block: int
 ) -> None:
     monkeypatch.setattr(logs, "_BLOCK", block)
-    path = tmp_path / "log"
-    path.write_bytes(data)
-    lines = data.splitlines(keepends=True)
-    start = logs.tail_start(str(path), count, 0, len(data))
-    assert data[start:] == b"".join(lines[max(0, len(lines) - count) :])
+    pieces = [(n, ("stdout", "stderr")[n % 2], data[n * 7 : n * 7 + 7]) for n in range(9)]
+    folder = write(tmp_path / "r", *pieces)
+    for stream in ("combined", "stdout"):
+        text = b"".join(piece for _, of, piece in pieces if stream in ("combined", of))
+        lines = text.splitlines(keepends=True)
+        with LogView(folder, stream) as view:
+            start = view.tail_start(count, 0, view.size)
+        assert text[start:] == b"".join(lines[max(0, len(lines) - count) :])
 
 
 def test_records_are_what_was_written_with_marks_of_restarts(tmp_path: Path) -> None:
     folder = write(
         tmp_path / "r", (1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")
     )
-    found = [(r.time_ns // SECOND, r.stream, r.data) for r in logs.records(folder)]
+    found = [(r.time_ns // SECOND, r.stream, r.data) for r in records(folder)]
     assert found == [(1, "stdout", b"a"), (2, "stderr", b"b"), (3, "restart", b""), (4, "stdout", b"c")]
-    assert [r.data for r in logs.records(folder, "stdout") if r.data] == [b"a", b"c"]
-    assert [r.data for r in logs.records(folder, since=2, until=3) if r.data] == [b"b"]
+    assert [r.data for r in records(folder, "stdout") if r.data] == [b"a", b"c"]
+    assert [r.data for r in records(folder, since=2, until=3) if r.data] == [b"b"]
 
 
-def test_a_reader_goes_on_where_it_ended(tmp_path: Path) -> None:
-    records = [(1, "stdout", b"abc"), (2, "stderr", b"def"), (3, "stdout", b"ghi")]
-    folder = write(tmp_path / "r", *records)
-    combined, index = ((tmp_path / "r" / name).read_bytes() for name in ("combined.log", "index"))
-    reader = logs.RecordReader(folder, "combined", None, None)
-    seen: list[tuple[str, bytes]] = []
-    for size in range(len(combined) + 1):  # the index is always ahead of the data
-        (tmp_path / "r" / "combined.log").write_bytes(combined[:size])
-        (tmp_path / "r" / "index").write_bytes(index[: 16 * min(3, size // 3 + 1)])
-        seen += [(record.stream, record.data) for record in reader.read()]
-    assert b"".join(data for stream, data in seen if stream == "stdout") == b"abcghi"
-    assert b"".join(data for stream, data in seen if stream == "stderr") == b"def"
+@pytest.mark.parametrize("keep_open", [False, True])
+def test_a_reader_goes_on_where_it_ended(tmp_path: Path, keep_open: bool) -> None:
+    written = [(1, "stdout", b"abc"), (2, "restart", b""), (3, "stderr", b"def"), (4, "stdout", b"ghi")]
+    folder = write(tmp_path / "whole", *written)
+    combined, index = ((tmp_path / "whole" / name).read_bytes() for name in ("combined.log", "index"))
+    growing = tmp_path / "r"
+    growing.mkdir()
+    folder = str(growing)
+    readers = {start: RecordReader(folder, start=start, keep_open=keep_open) for start in (0, 4)}
+    seen: dict[int, list[tuple[str, bytes]]] = {start: [] for start in readers}
+    # The index is always ahead of the data; a record may be half written.
+    for known, size in [(0, 0), (7, 0), (16, 0), (24, 2), (32, 3), (48, 3), (55, 6), (64, 6), (64, 9)]:
+        (growing / "index").write_bytes(index[:known])
+        (growing / "combined.log").write_bytes(combined[:size])
+        for start, reader in readers.items():
+            seen[start] += [(record.stream, record.data) for record in reader.read()]
+    for reader in readers.values():
+        reader.close()
+    assert seen[0] == [
+        *[("stdout", b"ab"), ("stdout", b"c"), ("restart", b"")],
+        *[("stderr", b"def"), ("stdout", b"ghi")],
+    ]
+    assert [part for part in seen[4] if part[1]] == [("stderr", b"ef"), ("stdout", b"ghi")]
 
 
 def test_an_index_record_that_is_half_written_is_not_there(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
     with (tmp_path / "r" / "index").open("ab") as index:
         index.write(b"\x02\0\0\0\0")
-    assert [record.data for record in logs.records(folder)] == [b"a\n"]
+    assert [record.data for record in records(folder)] == [b"a\n"]
+    assert between(folder, "stdout") == b"a\n"
 
 
 def test_a_record_behind_the_data_is_harmless(tmp_path: Path) -> None:
     folder = write(tmp_path / "r", (1, "stdout", b"a\n"), (2, "stdout", b"lost\n"))
     (tmp_path / "r" / "combined.log").write_bytes(b"a\n")
-    assert [record.data for record in logs.records(folder)] == [b"a\n"]
+    assert [record.data for record in records(folder)] == [b"a\n"]
     assert between(folder, "combined", 2) == b""
+    assert between(folder, "stdout") == b"a\n"
+
+
+def test_a_log_whose_index_was_removed_can_still_be_read(tmp_path: Path) -> None:
+    folder = write(tmp_path / "r", (1, "stdout", b"a\n"))
+    os.unlink(tmp_path / "r" / "index")
+    assert between(folder, "combined") == b"a\n"
+
+
+def test_a_log_of_an_earlier_version_is_read_from_what_it_has_in_common(tmp_path: Path) -> None:
+    """It has a file per stream, too: the index tells the same."""
+    folder = write(tmp_path / "r", (1, "stdout", b"out\n"), (2, "stderr", b"err\n"), (3, "stdout", b"on\n"))
+    (tmp_path / "r" / "stdout.log").write_bytes(b"out\non\n")
+    (tmp_path / "r" / "stderr.log").write_bytes(b"err\n")
+    found = {stream: between(folder, stream) for stream in ("stdout", "stderr", "combined")}
+    assert found == {"stdout": b"out\non\n", "stderr": b"err\n", "combined": b"out\nerr\non\n"}

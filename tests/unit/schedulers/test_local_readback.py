@@ -36,7 +36,7 @@ def app_of(folder: Path, replicas: int) -> str:
     dirs = [str(folder / "logs" / str(k)) for k in range(replicas)]
     for k, each in enumerate(dirs):
         os.makedirs(each)
-        Path(each, "stdout.log").write_text(f"replica {k}\n")
+        Path(each, "combined.log").write_text(f"replica {k}\n")
     attemptfile.write_request(str(folder), {"role_log_dirs": {"main": dirs}})
     return str(folder)
 
@@ -45,7 +45,7 @@ def test_the_request_is_read_once_however_many_replicas_are_read(tmp_path: Path,
     app_dir = app_of(tmp_path / "app", 50)
     opened.clear()
     sources = [readback.Source(app_dir, "main", k) for k in range(50)]
-    text = b"".join(data for _, _, data in readback.chunks(sources, "stdout"))
+    text = b"".join(data for _, _, data in readback.chunks(sources, "combined"))
     assert text.count(b"\n") == 50
     assert [path for path in opened if path.endswith("request.json")] == [f"{app_dir}/request.json"]
 

@@ -63,8 +63,10 @@ def test_a_request_has_a_replica_with_its_own_folder_for_each_replica_of_each_ro
     (param,) = request.role_params["q"]
     assert param.args == ["true"]
     assert param.cwd == "/work"
-    assert (param.stdout, param.stderr, param.combined) == tuple(
-        f"/state/apps/a-1/logs/q/0/{name}.log" for name in ("stdout", "stderr", "combined")
+    assert (param.stdout, param.stderr, param.combined) == (
+        None,
+        None,
+        "/state/apps/a-1/logs/q/0/combined.log",
     )
     assert request.handle == "local_cwd://s/a-1"
 
@@ -159,6 +161,10 @@ def test_building_edits_nothing_and_answers_the_same_twice() -> None:
 def test_the_log_dir_option_keeps_logs_by_session_and_app() -> None:
     request = request_of(role(), log_dir="/logs")
     assert request.role_log_dirs == {"r": ["/logs/s/a-1/r/0"]}
+    [param] = request.role_params["r"]
+    assert (param.stdout, param.stderr, param.combined) == tuple(
+        f"/logs/s/a-1/r/0/{name}.log" for name in ("stdout", "stderr", "combined")
+    )
     assert request_of(role(), log_dir="logs").log_dir == "/work/logs/s/a-1"
 
 
@@ -318,3 +324,9 @@ def test_a_retry_policy_may_be_written_as_text() -> None:
         request_of(role(max_retries=1, retry_policy=policy)) for policy in ("ROLE", RetryPolicy.ROLE)
     )
     assert plain == proper
+
+
+def test_a_bound_of_the_log_is_refused_with_a_folder_of_complete_logs() -> None:
+    assert request_of(role(), log_max_mb=5).log_max_mb == 5
+    with pytest.raises(InvalidAppException, match=r"cfg.log_max_mb: .*leave one out"):
+        request_of(role(), log_max_mb=5, log_dir="logs")

@@ -1,0 +1,234 @@
+"""What is written to a log is what is read from it, in order, wherever the writer was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.schedulers.local import logwriter, rundir
+from launcher.schedulers.local.logrecords import RecordReader, records
+from launcher.schedulers.local.logs import LogView
+from launcher.schedulers.local.logwriter import LogWriter, ReplicaLog
+
+STREAMS = ("stdout", "stderr")
+Write = tuple[int, bytes, int]  # kind, data, milliseconds since the one before
+
+WRITES = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.integers(1, 30)
+        .flatmap(lambda size: st.text("ab\n", min_size=size, max_size=size))
+        .map(str.encode),
+        st.sampled_from([0, 1, 7]),
+    ),
+    max_size=40,
+)
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 10**18
+
+    def time_ns(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(logwriter, "time", made)
+    return made
+
+
+def fail(log: ReplicaLog, error: OSError) -> None:
+    raise error
+
+
+def write(
+    folder: str, writes: list[Write], clock: Clock, *, max_open: int = 1, max_bytes: int = 0
+) -> list[str]:
+    """Write with a second replica between, so that the files are closed and opened; the drops."""
+    dropped: list[str] = []
+    writer = LogWriter(max_open, fail, max_bytes=max_bytes, on_drop=lambda log: dropped.append(log.folder))
+    log, other = (ReplicaLog(os.path.join(folder, name)) for name in "ab")
+    for each in (log, other):
+        os.mkdir(each.folder)
+    for number, (kind, data, ms) in enumerate(writes):
+        clock.now += ms * 1_000_000
+        writer.append(log, kind, memoryview(data))
+        if number % 7 == 3:
+            writer.append(other, 0, b"other\n")
+        if number % 11 == 5:
+            writer.mark_restart(log)
+    writer.close_all()
+    return dropped
+
+
+def text_of(folder: str, stream: str) -> bytes:
+    with LogView(folder, stream) as view:
+        assert b"".join(view.at(n, 1) for n in range(view.size)) == b"".join(view.chunks())
+        return b"".join(view.chunks())
+
+
+def joined(parts: Iterator[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Neighbours of one stream put together."""
+    made: list[tuple[str, bytes]] = []
+    for stream, data in parts:
+        if made and made[-1][0] == stream:
+            made[-1] = (stream, made[-1][1] + data)
+        elif data:
+            made.append((stream, data))
+    return made
+
+
+@given(WRITES, st.integers(0, 1000), st.integers(0, 15))
+def test_readers_give_back_what_was_written_up_to_the_kill(writes: list[Write], cut: int, torn: int) -> None:
+    """A kill leaves a beginning of what would have been written, record before data."""
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        clock = Clock()
+        patch.setattr(logwriter, "time", clock)
+        write(home, writes, clock)
+        folder = os.path.join(home, "a")
+        whole = b"".join(data for _, data, _ in writes)
+        data_file, index_file = (Path(folder, name) for name in (rundir.COMBINED, rundir.INDEX))
+        cut = min(cut, len(whole))
+        if cut < len(whole):
+            os.truncate(data_file, cut)
+            index = index_file.read_bytes()
+            places = [int.from_bytes(index[at : at + 8], "little") for at in range(0, len(index), 16)]
+            os.truncate(index_file, 16 * sum(place < cut for place in places) + torn)
+        left = cut
+        expected = []
+        for kind, data, _ in writes:
+            expected.append((STREAMS[kind], data[:left]))
+            left -= len(data[:left])
+        assert text_of(folder, "combined") == whole[:cut]
+        for stream in STREAMS:
+            assert text_of(folder, stream) == b"".join(data for of, data in expected if of == stream)
+            read = [record.data for record in records(folder, stream)]
+            assert b"".join(read) == text_of(folder, stream)
+        found = ((record.stream, record.data) for record in records(folder) if record.data)
+        assert joined(found) == joined(iter(expected))
+        assert not Path(folder, rundir.STDOUT).exists()
+
+
+DROPPED = re.compile(rb"\[launcher: (\d+) bytes of output were dropped here: log_max_mb\]\n")
+
+
+@given(WRITES, st.integers(300, 500))
+def test_a_bounded_log_has_its_beginning_its_end_and_a_line_for_the_rest(
+    writes: list[Write], max_bytes: int
+) -> None:
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        clock = Clock()
+        patch.setattr(logwriter, "time", clock)
+        dropped = write(home, writes, clock, max_bytes=max_bytes)
+        folder = os.path.join(home, "a")
+        whole = b"".join(data for _, data, _ in writes)
+        on_disk = sum(path.stat().st_size for path in Path(folder).iterdir())
+        assert on_disk <= max_bytes
+        head, *rest = DROPPED.split(text_of(folder, "combined"))
+        assert bool(rest) == bool(dropped)
+        if not rest:
+            assert head == whole
+        else:
+            count, end = rest
+            head = head if whole.startswith(head) else head[:-1]  # ended as a line
+            assert whole.startswith(head)
+            assert whole.endswith(end)
+            assert len(head) + int(count) + len(end) == len(whole)
+            assert len(end) >= max_bytes // 4 // 4  # the index takes its part
+        parts = [(record.stream, record.data) for record in records(folder) if record.data]
+        assert b"".join(data for stream, data in parts if stream in STREAMS) == b"".join([head, *rest[1:]])
+        assert [stream for stream, _ in parts if stream not in STREAMS] == ["dropped"] * bool(rest)
+        for stream in STREAMS:
+            texts = DROPPED.split(text_of(folder, stream))
+            of_stream = b"".join(data for kind, data, _ in writes if STREAMS[kind] == stream)
+            assert of_stream.startswith((texts[0], texts[0][:-1]))
+            assert of_stream.endswith(texts[-1])
+
+
+@given(WRITES, st.lists(st.integers(0, 39), max_size=6), st.integers(300, 500), st.booleans())
+def test_a_follower_of_a_bounded_log_sees_all_but_what_was_dropped_before_it_looked(
+    writes: list[Write], looks: list[int], max_bytes: int, keep_open: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        writer = LogWriter(1, fail, max_bytes=max_bytes)
+        log = ReplicaLog(home)
+        reader = RecordReader(home, keep_open=keep_open)
+        seen = b""
+        for number, (kind, data, _) in enumerate(writes):
+            writer.append(log, kind, data)
+            if number in looks:
+                seen += b"".join(record.data for record in reader.read())
+        seen += b"".join(record.data for record in reader.read())
+        reader.close()
+        writer.close_all()
+        whole = b"".join(data for _, data, _ in writes)
+        place = 0
+        for n, part in enumerate(re.split(rb"\[launcher: (\d+) bytes[^\]]*\]\n", seen)):
+            if n % 2:
+                place += int(part)
+            else:
+                assert whole[place : place + len(part)] == part
+                place += len(part)
+        assert place == len(whole)
+
+
+@pytest.mark.parametrize("max_bytes", [0, 20_000])
+def test_a_writer_that_is_killed_anywhere_leaves_a_log_that_can_be_read(
+    tmp_path: Path, max_bytes: int
+) -> None:
+    """The lines count: what is there is a beginning of the count, or that, a gap and a later part."""
+    for number in range(15):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        child = os.fork()
+        if not child:
+            writer, log, n = LogWriter(1, fail, max_bytes=max_bytes), ReplicaLog(str(folder)), 0
+            while True:
+                writer.append(log, n // 3 % 2, b"%06d\n" % n)
+                n += 1
+        while sum(entry.stat().st_size for entry in os.scandir(folder)) < 1_000 * number:
+            if sum(1 for _ in os.scandir(folder)) > 3:
+                break
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        seen = text_of(str(folder), "combined")
+        at = 0
+        for line in seen.splitlines():
+            gap = DROPPED.fullmatch(line + b"\n")
+            if gap:
+                at += int(gap[1]) // 7
+            else:
+                assert line == (b"%06d" % at)[: len(line)]
+                at += 1
+        by_stream = {stream: DROPPED.sub(b"", text_of(str(folder), stream)).split() for stream in STREAMS}
+        assert all(int(word) // 3 % 2 == 0 for word in by_stream["stdout"] if len(word) == 6)
+        assert all(int(word) // 3 % 2 == 1 for word in by_stream["stderr"] if len(word) == 6)
+        if not DROPPED.search(seen):
+            assert sum(map(len, by_stream["stdout"] + by_stream["stderr"])) == len(seen.replace(b"\n", b""))
+
+
+def test_a_log_dir_gets_a_file_for_each_stream_too(tmp_path: Path, clock: Clock) -> None:
+    writer, log = LogWriter(1, fail, separate=True), ReplicaLog(str(tmp_path / "r"))
+    (tmp_path / "r").mkdir()
+    for kind, data in ((0, b"out\n"), (1, b"err\n"), (0, b"on\n")):
+        writer.append(log, kind, data)
+    writer.close_all()
+    found = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir() if path.name != rundir.INDEX}
+    assert found == {
+        "stdout.log": b"out\non\n",
+        "stderr.log": b"err\n",
+        "combined.log": b"out\nerr\non\n",
+    }
