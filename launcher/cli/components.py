@@ -55,7 +55,7 @@ def run(args: Any, console: Console) -> int:
         return 0
     component = get_component(args.name)
     if args.source:
-        console.print(get_builtin_source(args.name), end="")
+        console.data(get_builtin_source(args.name))
     elif args.json:
         console.print(dumps({**_listed(component), "arguments": _arguments(component.fn)}, indent=2))
     else:

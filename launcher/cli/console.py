@@ -1,4 +1,9 @@
-"""Where output goes: data to stdout, messages to stderr, colours only on a terminal."""
+"""Where output goes: data to stdout, messages to stderr, colours only on a terminal.
+
+The one place that writes text to a terminal. Job files, file names, engines and containers supply parts of
+that text, so control characters are shown escaped here (`visible`); of escape sequences, only our colours
+pass. What a replica printed is bytes, goes through `copy`, and stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,45 @@ _CODES = {
 }
 
 
+_OURS = frozenset({"0", *_CODES.values()})
+_RESET = "\x1b[0m"
+
+
+def _escapes() -> dict[int, str]:
+    """Control characters, and those that reorder or break the line they stand in, as they are shown.
+
+    Above ASCII as JSON has them, so that a JSON document stays one.
+    """
+    ascii_ones = {code: f"\\x{code:02x}" for code in range(0x20) if chr(code) not in "\n\t"}
+    bidirectional = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    return ascii_ones | {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *bidirectional)}
+
+
+_ESCAPES = _escapes()
+
+
+def visible(text: str, *, color: bool = False) -> str:
+    """`text` as it can be sent to a terminal: newlines and tabs stay, other control characters are escaped.
+
+    Args:
+        color: whether sequences that `paint` writes stay as well.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    if not color or "\x1b[" not in text:
+        return text.translate(_ESCAPES)
+    first, *others = text.split("\x1b[")
+    shown, last = [first.translate(_ESCAPES)], "0"
+    for other in others:
+        codes, end, rest = other.partition("m")
+        if end and _OURS.issuperset(codes.split(";")):
+            shown.append(f"\x1b[{codes}m{rest.translate(_ESCAPES)}")
+            last = codes
+        else:
+            shown.append(f"\\x1b[{other.translate(_ESCAPES)}")
+    return "".join(shown) + ("" if last == "0" else _RESET)
+
+
 class OutputError(LauncherError):
     """Standard output cannot be written: a full disk, a closed descriptor."""
 
@@ -38,7 +82,18 @@ def paint(text: str, style: str, color: bool = True) -> str:
     if not color or not style or not text:
         return text
     codes = ";".join(_CODES[word] for word in style.split())
-    return f"\x1b[{codes}m{text}\x1b[0m"
+    return f"\x1b[{codes}m{text}{_RESET}"
+
+
+def defused(text: str) -> str:
+    """`text` without workflow commands: what a file or an engine says must not drive a runner of GitHub.
+
+    Source: actions/runner, ActionCommand.cs: `::name` at the start of a line, `##[name]` anywhere in it.
+    """
+    lines = text.replace("##[", "## [").split("\n")
+    return "\n".join(
+        line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line for line in lines
+    )
 
 
 class Console:
@@ -48,7 +103,7 @@ class Console:
         color: whether stdout takes colours; `err_color` says so of stderr.
     """
 
-    __slots__ = ("_err", "_out", "_silent", "color", "err_color")
+    __slots__ = ("_err", "_in_workflow", "_out", "_silent", "color", "err_color")
 
     def __init__(
         self, out: TextIO | None = None, err: TextIO | None = None, environ: Mapping[str, str] | None = None
@@ -57,6 +112,7 @@ class Console:
         self._err = sys.stderr if err is None else err
         self._silent = False
         env = os.environ if environ is None else environ
+        self._in_workflow = env.get("GITHUB_ACTIONS") == "true"
         plain = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
         self.color = not plain and _is_terminal(self._out)
         self.err_color = not plain and _is_terminal(self._err)
@@ -75,7 +131,7 @@ class Console:
         return _is_terminal(self._err)
 
     def print(self, text: str = "", *, end: str = "\n", flush: bool = False) -> None:
-        """Data, to stdout.
+        """Data, to stdout; control characters are shown escaped.
 
         Raises OutputClosed when the reader has gone, OutputError when it cannot be written.
         """
@@ -84,11 +140,18 @@ class Console:
         try:
             if self._out is None:
                 raise OSError(EBADF, os.strerror(EBADF))
-            self._out.write(text + end)
+            self._out.write(visible(text, color=self.color) + end)
             if flush:
                 self._out.flush()
         except OSError as error:
             raise self.broken(error) from error
+
+    def data(self, text: str) -> None:
+        """The text of a file, such as source code: as it is, unless a terminal shows it."""
+        if self.is_terminal:
+            self.print(text, end="")
+        else:
+            self.copy(text.encode(errors="surrogateescape"))
 
     def copy(self, data: bytes, *, flush: bool = False) -> None:
         """Data that is none of our text: goes to stdout as it is. Raises as `print` does."""
@@ -131,7 +194,8 @@ class Console:
         if self._err is None:
             return
         try:
-            self._err.write(text + "\n")
+            shown = visible(text, color=self.err_color)
+            self._err.write((defused(shown) if self._in_workflow else shown) + "\n")
             self._err.flush()
         except OSError:
             self._err = None

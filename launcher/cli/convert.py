@@ -60,7 +60,7 @@ def run(args: Any, console: Console) -> int:
         text = _text({"name": args.name or _label(app), **common, **what})
         why = _disproof(text, app)
         if why is None:
-            console.print(text, end="")
+            console.data(text)
             return 0
         whys.append(why)
     message = f"no job file gives what {args.component} makes: {whys[1]}"

@@ -194,10 +194,10 @@ class Watch:
         if not lines:
             return
         key, role, k = where
-        text = lines.decode("utf-8", "replace")
         if self._format == "text":
-            self._write(text, end="")
+            self._write(lines)
         elif self._format == "jsonl":
+            text = lines.decode("utf-8", "replace")
             self._json(event("log", **of_job(key), role=role, replica=k, text=text))
 
     def _json(self, value: Mapping[str, Any], indent: int | None = None) -> None:
@@ -205,10 +205,14 @@ class Watch:
 
         self._write(dumps(value, indent=indent, ensure_ascii=False))
 
-    def _write(self, text: str, end: str = "\n") -> None:
+    def _write(self, text: str | bytes) -> None:
+        """Text of ours, or what replicas printed, which stays byte for byte."""
         with self._lock:
             try:
-                self._console.print(text, end=end, flush=True)
+                if isinstance(text, bytes):
+                    self._console.copy(text, flush=True)
+                else:
+                    self._console.print(text, flush=True)
             except OutputClosed:
                 pass  # silent from here on: the console has let go of the stream
             except OutputError as error:

@@ -90,41 +90,39 @@ def publish(plan: Plan, *, max_bytes: int, environ: Mapping[str, str] | None = N
     Raises LauncherError when one of them cannot be written.
     """
     from launcher.cli.render.markdown import plan_markdown
+    from launcher.cli.render.tables import text_of
 
     env = os.environ if environ is None else environ
     _append(env.get("GITHUB_STEP_SUMMARY"), plan_markdown(plan, max_bytes=max_bytes))
-    _append(env.get("GITHUB_OUTPUT"), "".join(f"{name}={value}\n" for name, value in outputs(plan).items()))
+    _append(
+        env.get("GITHUB_OUTPUT"),
+        "".join(f"{name}={text_of(value)}\n" for name, value in outputs(plan).items()),
+    )
 
 
 def publish_refusal(
     found: Sequence[Diagnostic], in_short: str, *, environ: Mapping[str, str] | None = None
 ) -> None:
     """Append to the step's summary why there is no plan. Raises LauncherError."""
+    from launcher.cli.render.markdown import fenced
     from launcher.jobfile import render
 
     env = os.environ if environ is None else environ
     more = f"\n\nand {len(found) - _SUMMARY} more" if len(found) > _SUMMARY else ""
     _append(
         env.get("GITHUB_STEP_SUMMARY"),
-        f"### No plan: {in_short}\n\n{_fenced(render(found[:_SUMMARY]) + more)}\n",
+        f"### No plan: {in_short}\n\n{fenced(render(found[:_SUMMARY]) + more, 'text')}\n",
     )
-
-
-def _fenced(text: str) -> str:
-    """A block of code that the text cannot end early."""
-    import re
-
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}text\n{text}\n{fence}"
 
 
 def _append(path: str | None, text: str) -> None:
     if not path:
         return
+    from launcher.cli.console import visible
     from launcher.errors import LauncherError
 
     try:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
+            file.write(visible(text))
     except OSError as error:
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.render.plan_text import namer
+from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import plural
 
 TYPE_CHECKING = False
@@ -71,9 +72,16 @@ def _body(step: Step) -> list[str]:
 
 def _details(step: Step, name: str) -> str:
     summary = _html(f"{name}: {step.kind}")
-    return "\n".join(
-        [f"<details><summary>{summary}</summary>", "", "```diff", *_body(step), "```", "", "</details>", ""]
-    )
+    body = fenced("\n".join(map(text_of, _body(step))), "diff")
+    return "\n".join([f"<details><summary>{summary}</summary>", "", body, "", "</details>", ""])
+
+
+def fenced(text: str, language: str) -> str:
+    """A block of code that the text cannot end early."""
+    import re
+
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _diff_lines(change: Change) -> Iterable[str]:
@@ -86,7 +94,9 @@ def _diff_lines(change: Change) -> Iterable[str]:
 
 
 def _cell(text: str) -> str:
-    return _html(" ".join(text.split())).replace("|", "\\|").replace("`", "\\`").replace("*", "\\*")
+    """Text that ends neither its cell nor its row, and is neither markup, link nor picture."""
+    plain = _html(" ".join(text.split())).replace("\\", "\\\\")
+    return plain.replace("|", "\\|").replace("`", "\\`").replace("*", "\\*").replace("](", "]\\(")
 
 
 def _html(text: str) -> str:

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from launcher.cli.console import visible
 from launcher.cli.render.values import STATE_STYLES, duration, plural, shortened
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line above the table."""
-        self._live.console.print(Text.from_ansi(line))
+        self._live.console.print(Text.from_ansi(visible(line, color=True)))
 
     def _table(self) -> Table:
         with self._lock:
@@ -89,7 +90,7 @@ class Progress:
     def _rows(self) -> list[tuple[str, list[Text]]]:
         """Name and cells of each row; jobs that have ended come last, since their ends are told above."""
         rows = [
-            (key.job, [Text(doing, "dim", no_wrap=True, overflow="ellipsis")])
+            (key.job, [Text(visible(doing), "dim", no_wrap=True, overflow="ellipsis")])
             for (key, _), doing in self._images.items()
         ]
         for key, seen in sorted(self._seen.items(), key=lambda item: item[0] in self._ended):
@@ -109,7 +110,7 @@ def _roles(seen: DescribeAppResponse) -> Text:
     for role in seen.roles_statuses:
         if text:
             text.append("  ")
-        text.append(f"{role.role} ")
+        text.append(f"{visible(role.role)} ")
         states = [str(replica.state).lower() for replica in role.replicas]
         if len(states) <= _MOST_DOTS:
             for state in states:

@@ -29,7 +29,10 @@ def status_text(found: Inspected, *, more: Mapping[str, str] | None = None, colo
     head = f"{paint(item.name or item.app_id, 'bold', color)}  {paint(state, style, color)}"
     facts = [*_facts(found, now), *(more or {}).items()]
     size = max(len(name) for name, _ in facts)
-    lines = [head, *(f"  {paint(name.ljust(size), 'dim', color)}  {value}" for name, value in facts)]
+    lines = [
+        head,
+        *(f"  {paint(name.ljust(size), 'dim', color)}  {_below(value, size)}" for name, value in facts),
+    ]
     cause = found.root_cause
     if cause and (error := cause.error):
         from launcher.cli.render.error_text import root_cause_text
@@ -38,6 +41,11 @@ def status_text(found: Inspected, *, more: Mapping[str, str] | None = None, colo
     if found.replicas:
         lines += ["", _replicas(found, now, color)]
     return "\n".join(lines)
+
+
+def _below(value: str, size: int) -> str:
+    """Further lines of a value start below its first, so that they pass for no fact."""
+    return value.replace("\n", "\n" + " " * (size + 4))
 
 
 def _facts(found: Inspected, now: float) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.console import paint
+from launcher.cli.console import paint, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def _line(cells: Sequence[Cell], widths: Sequence[int], color: bool) -> str:
 
 
 def text_of(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else cell[0]
+    """On one line, and measured as the console shows it."""
+    text = cell if isinstance(cell, str) else cell[0]
+    return text if text.isprintable() else visible(text.replace("\t", " ")).replace("\n", "\\n")
 
 
 def width(text: str) -> int:

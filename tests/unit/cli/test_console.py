@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from launcher.cli.console import Console, OutputClosed, OutputError, paint, terminal_width
+from launcher.cli.console import Console, OutputClosed, OutputError, paint, terminal_width, visible
 from launcher.errors import UsageError
 
 
@@ -48,6 +48,64 @@ def test_data_and_messages_go_apart():
     console.error(UsageError("wrong", hint="right"))
     assert console._out.getvalue() == "data\n"
     assert console._err.getvalue() == "warning: careful\nerror: wrong\nhint: right\n"
+
+
+HOSTILE = "\x1b[2J\x1b]0;t\x07\x1b[31mred\x1b[0m\x9b5n\r\x7f\u202e"
+SHOWN = r"\x1b[2J\x1b]0;t\x07\x1b[31mred\x1b[0m\u009b5n\x0d\u007f\u202e"
+
+
+def test_control_characters_are_shown_escaped_on_both_streams():
+    console = Console(io.StringIO(), io.StringIO(), {})
+    console.print(HOSTILE + "\ttab")
+    console.note(HOSTILE)
+    console.warn(HOSTILE)
+    console.error(UsageError(HOSTILE, hint=HOSTILE))
+    assert console._out.getvalue() == f"{SHOWN}\ttab\n"
+    assert console._err.getvalue() == f"{SHOWN}\nwarning: {SHOWN}\nerror: {SHOWN}\nhint: {SHOWN}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (paint("a", "bold red") + "\x1b[2J", "\x1b[1;31ma\x1b[0m\\x1b[2J"),
+        ("\x1b[8mhidden", "\\x1b[8mhidden"),
+        ("\x1b[31;8mhidden", "\\x1b[31;8mhidden"),
+        ("\x1b[mx\x1b[", "\\x1b[mx\\x1b["),
+        ("\x1b[31mopen", "\x1b[31mopen\x1b[0m"),
+        ("\x1b\x1b[0m", "\\x1b\x1b[0m"),
+        ("naïve → ✔ 漢字 👩‍🚀", "naïve → ✔ 漢字 👩‍🚀"),
+    ],
+)
+def test_at_a_terminal_our_colours_pass_and_no_other_sequence(text, shown):
+    assert visible(text, color=True) == shown
+    console = Console(Terminal(), Terminal(), {})
+    console.print(text)
+    console.note(text)
+    assert (console._out.getvalue(), console._err.getvalue()) == (shown + "\n", shown + "\n")
+
+
+def test_a_json_document_stays_one():
+    from json import dumps, loads
+
+    value = "".join(map(chr, range(0x2100))) + "\\\x9b"
+    console = Console(io.StringIO(), io.StringIO(), {})
+    console.print(dumps([value], ensure_ascii=False))
+    assert loads(console._out.getvalue()) == [value]
+
+
+def test_messages_drive_no_runner_of_github():
+    console = Console(io.StringIO(), io.StringIO(), {"GITHUB_ACTIONS": "true"})
+    console.error(UsageError("a\n  ::add-mask::b ::c\nx ##[error]y"))
+    assert console._err.getvalue() == "error: a\n  : :add-mask::b ::c\nx ## [error]y\n"
+
+
+def test_a_file_is_copied_unless_a_terminal_shows_it():
+    out = io.TextIOWrapper(io.BytesIO())
+    Console(out, io.StringIO(), {}).data("a\f\x1b[2Jb\n")
+    assert out.buffer.getvalue() == b"a\f\x1b[2Jb\n"
+    terminal = Terminal()
+    Console(terminal, io.StringIO(), {}).data("a\f\x1b[2Jb\n")
+    assert terminal.getvalue() == "a\\x0c\\x1b[2Jb\n"
 
 
 def test_a_reader_that_has_gone_is_no_error():

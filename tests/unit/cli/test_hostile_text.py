@@ -1,0 +1,129 @@
+"""What job files, file names and engines say cannot drive the terminal, whichever command shows it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.status_text import _below
+from launcher.cli.render.tables import table
+from tests.unit.cli.worlds import launch, plan
+
+ESCAPE = "\x1b[2J\x07\x9b5n"
+
+JOB = r"""
+version: 1
+name: job
+description: "d \e[2J\a\x9b5n"
+scheduler: local_cwd
+vars:
+  v: {type: str, default: "v \e[2J\a\x9b5n", help: "h \e[2J\a\x9b5n"}
+metadata: {"k \e[2J\a\x9b5n": "m \e[2J\a\x9b5n"}
+roles:
+  main:
+    entrypoint: "ENTRYPOINT"
+    args: ["a \e[2J\a\x9b5n", $<var.v>]
+    env: {E: "e \e[2J\a\x9b5n"}
+    metadata: {"r \e[2J\a\x9b5n": "x \e[2J\a\x9b5n"}
+"""
+BAD = JOB.replace("scheduler: local_cwd", r'"s \e[2J\a\x9b5n": "t \e[2J\a\x9b5n"')
+
+
+def write(scenario, name: str, text: str) -> str:
+    (scenario.folder / name).write_text(text.lstrip())
+    return name
+
+
+@pytest.fixture
+def files(scenario):
+    """Job files by what they are for; the name of one of them is hostile too."""
+    return {
+        "GOOD": write(scenario, "good.launcher.yaml", JOB.replace("ENTRYPOINT", "true")),
+        "BAD": write(scenario, f"bad{ESCAPE}.launcher.yaml", BAD),
+        "GONE": write(scenario, "gone.launcher.yaml", JOB.replace("ENTRYPOINT", r"no \e[2J\a\x9b5n")),
+    }
+
+
+def assert_clean(shown: str) -> None:
+    assert [char for char in shown if not char.isprintable() and char not in "\n\t"] == []
+
+
+def test_no_command_sends_control_characters_of_a_job_file(scenario, files):
+    commands = [
+        *(("validate", "GOOD", "BAD", "--format", f) for f in ("text", "json", "sarif", "github")),
+        *(("plan", "GOOD", "--show-request", "--format", f) for f in ("text", "markdown", "json", "github")),
+        *(("plan", "BAD", "--format", f) for f in ("text", "github", "sarif")),
+        ("compile", "GOOD"),
+        ("compile", "GOOD", "--json"),
+        ("fmt", "--check", "GOOD", "BAD"),
+        ("fmt", "--diff", "GOOD"),
+        ("apply", "GONE", "--yes"),
+        ("apply", "GOOD", "--yes", "--wait"),
+        ("apply", "GOOD", "--yes", "--rerun", f"x{ESCAPE}"),
+        ("run", "GONE"),
+        ("run", f"c{ESCAPE}.py:fn"),
+        ("run", "-s", f"s{ESCAPE}", "utils.echo"),
+        ("run", "utils.echo", "--msg", f"m{ESCAPE}", "--dryrun"),
+        ("describe", "job"),
+        ("describe", "job", "--json"),
+        ("status", "job"),
+        ("list",),
+        ("list", "--json"),
+        *(
+            (command, f"x{ESCAPE}")
+            for command in ("status", "logs", "cancel", "wait", "describe", "validate")
+        ),
+        (f"x{ESCAPE}",),
+        ("explain", f"x{ESCAPE}"),
+    ]
+    for command in commands:
+        done = scenario.launcher(*(files.get(word, word) for word in command), code=None)
+        shown = done.out + done.err
+        assert shown.strip(), command
+        assert_clean(shown)
+    assert "\\x1b[2J" in scenario.launcher("describe", "job").out
+
+
+def test_what_a_replica_prints_stays_byte_for_byte(scenario):
+    raw = b"\x1b[2J\xff\x9b\r\n"
+    file = scenario.job(r"printf '\033[2J\377\233\r\n'")
+    for words in (["apply", file, "--yes", "--wait", "--logs"], ["logs", "job"]):
+        argv = [sys.executable, "-m", "launcher", *words]
+        shown = subprocess.run(argv, capture_output=True, check=True, cwd=scenario.folder).stdout
+        assert raw in shown
+        assert words[0] != "logs" or shown == raw
+
+
+def test_a_cell_is_one_line_and_as_wide_as_it_is_shown():
+    lines = table(["A", "B"], [["x\ny\x1b[2J", "1"], ["z", "2"]]).splitlines()
+    assert lines == ["A            B", "x\\ny\\x1b[2J  1", "z            2"]
+
+
+def test_further_lines_of_a_fact_pass_for_no_fact():
+    assert _below("a\nwhy  all is well", 3) == "a\n" + " " * 7 + "why  all is well"
+
+
+@pytest.mark.parametrize(
+    "value", ["```\n</details>", "````", "x\n```", "![a](http://b/c.png)", "a\\|b", "<img src=x>"]
+)
+def test_a_value_breaks_out_of_no_table_and_no_fence(value):
+    text = plan_markdown(plan([launch("a", args=(value,))]))
+    [fence] = [line.removesuffix("diff") for line in text.splitlines() if line.endswith("`diff")]
+    assert [line for line in text.splitlines() if line.strip("`") == "" and len(line) >= len(fence)] == [
+        fence
+    ]
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert all(_cells(row) == 4 for row in rows)
+    assert "![a](" not in "".join(rows)
+
+
+def _cells(row: str) -> int:
+    """Cells of a row, by the rule of GFM: a backslash takes the character behind it along."""
+    bars = skip = 0
+    for char in row:
+        bars += char == "|" and not skip
+        skip = char == "\\" and not skip
+    return bars - 1
