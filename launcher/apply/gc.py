@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,23 +24,33 @@ class Rule:
 
 @dataclass(slots=True, kw_only=True)
 class Collected:
-    """What was removed, and why something was not."""
+    """What was removed, what was kept, and what could not be removed.
+
+    Attributes:
+        kept: what stays by rule, and why, both in words: ("3 apps", "they ended less than 7d ago").
+    """
 
     removed: list[Finished] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
     problems: list[tuple[str, LauncherError]] = field(default_factory=list)
 
 
-def chosen(apps: Iterable[Finished], rule: Rule, *, now: float) -> list[Finished]:
-    """The apps that `rule` lets go, the oldest first. Apps of one name and session count as one job's."""
+def reasons(apps: Iterable[Finished], rule: Rule, *, now: float) -> list[tuple[Finished, str]]:
+    """Every app, the newest first, with the reason why `rule` keeps it, "" for one that goes.
+
+    Apps of one name and session count as one job's.
+    """
     newer: Counter[tuple[str, str]] = Counter()
     out = []
     for app in sorted(apps, key=lambda app: (app.ended_at, app.app_id), reverse=True):
         job = (app.session, app.name)
-        if newer[job] >= rule.keep and app.ended_at <= now - rule.older_than_s:
-            out.append(app)
+        why = "among the newest of their job (--keep)" if newer[job] < rule.keep else ""
+        if not why and app.ended_at > now - rule.older_than_s:
+            why = "ended too short a time ago (--older-than)"
+        out.append((app, why))
         newer[job] += 1
-    return out[::-1]
+    return out
 
 
 def collect(
@@ -65,22 +75,46 @@ def collect(
             scheduler = engines.get(name)
             if not dry_run:
                 settle(ledger, engines, [name])
-            own = [app for app in scheduler.finished() if _is_ours(app, ledger)]
-            _remove(chosen(own, rule, now=now), scheduler, ledger, done, dry_run=dry_run)
+            found, leftovers = scheduler.finished(), list[tuple[str, str]]()
+            own = [app for app in found if _is_ours(app, ledger)]
+            judged = reasons(own, rule, now=now)
+            _remove([app for app, why in judged if not why][::-1], scheduler, ledger, done, dry_run=dry_run)
             if not dry_run:
                 done.shared += scheduler.sweep()
+                leftovers = scheduler.leftovers()
+            done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
+    live = sum(entry.scheduler in schedulers for entry in ledger.live())
+    if live:
+        done.kept.insert(0, (_count(live, "live job"), "work in progress"))
     return done
 
 
 def _is_ours(app: Finished, ledger: Ledger) -> bool:
-    """An engine may be shared. What this state folder has no record of may be somebody else's last word on
-    how it ended."""
+    """Whether this state folder knows how the app ended; then it also knows when.
+
+    An engine may be shared: without a record here its containers may be all that tells another user of its
+    end.
+    """
     if app.own:
         return True
     entry = ledger.entry(app.app_id)
-    return entry is not None and entry.handle == app.handle
+    if entry is None or entry.handle != app.handle:
+        return False
+    app.ended_at = entry.ended_at or app.ended_at
+    return True
+
+
+def _kept(by_reason: Mapping[str, int], others: int) -> list[tuple[str, str]]:
+    kept = [(_count(number, "app"), why) for why, number in by_reason.items()]
+    if others:
+        kept.append((_count(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
+    return kept
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}{'' if number == 1 else 's'}"
 
 
 def _remove(

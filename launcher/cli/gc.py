@@ -18,7 +18,8 @@ USAGE = "gc [OPTIONS]"
 HELP = """\
 Remove what is left of apps that ended long ago: their logs, records, scratch
 folders and containers, and what no app uses any more: the Docker network and
-images that were built from workspaces. Live apps stay as they are.
+images that were built from workspaces, made more than an hour ago. Live apps
+stay as they are. What is kept is named, with the reason.
 
 How a job ended stays on record: nothing runs again because of this. Without
 options, apps go that ended more than a week ago."""
@@ -93,6 +94,8 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
 
     word = "would be removed" if args.dry_run else "removed"
     console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no app to remove")
+    for what, why in done.kept:
+        console.note(f"kept {what}: {why}")
 
 
 def _table(apps: Sequence[Finished], now: float, *, color: bool) -> str:
@@ -112,4 +115,5 @@ def _json(done: Collected) -> str:
         {"handle": app.handle, "name": app.name, "ended_at": iso(app.ended_at)} for app in done.removed
     ]
     problems = [{"what": what, "message": str(error)} for what, error in done.problems]
-    return dumps({"removed": removed, "shared": done.shared, "problems": problems}, indent=2)
+    kept = [{"what": what, "why": why} for what, why in done.kept]
+    return dumps({"removed": removed, "shared": done.shared, "kept": kept, "problems": problems}, indent=2)

@@ -165,3 +165,7 @@ class StagedScheduler(Scheduler[T]):
     def sweep(self) -> list[str]:
         """Remove what apps shared and none uses any more; what was removed, in words."""
         return []
+
+    def leftovers(self) -> list[tuple[str, str]]:
+        """What apps shared that `sweep` leaves, and why, both in words."""
+        return []

@@ -45,11 +45,17 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
     assert scenario.apps() == sorted(three)
 
 
+def test_what_stays_is_named_with_the_reason(scenario, three):
+    assert "kept 3 apps: ended too short a time ago (--older-than)" in scenario.launcher("gc").err
+    told = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
+    assert told["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
+
+
 def test_what_runs_is_left_alone(scenario):
     gate = scenario.gate()
     scenario.apply(scenario.job(gate.script))
     gate.entered()
-    scenario.launcher("gc", "--older-than", "0")
+    assert "kept 1 live job: work in progress" in scenario.launcher("gc", "--older-than", "0").err
     assert scenario.apps() == list(scenario.supervisors())
     gate.open()
     scenario.wait("job")

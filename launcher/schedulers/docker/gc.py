@@ -20,7 +20,7 @@ from launcher.schedulers.staged import Finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Labelled
@@ -35,14 +35,19 @@ _AGAIN_S = 0.05
 
 
 def finished(engine: EngineView, scheduler: str) -> list[Finished]:
-    """The apps of this engine that have ended and that nobody works on, the newest first."""
-    return [_finished(app, scheduler) for app in _ended(engine)]
+    """The apps of this engine that have ended and that no process works on, the newest first.
 
-
-def _ended(engine: EngineView) -> list[App]:
+    Apps of other state folders are as the engine's list tells, without the time of their end: what knows of
+    them (the ledger) knows it, and the engine would have to be asked for each of them.
+    """
     listed = [app for app in apps.find_all(engine) if app.view.ended]
-    known = [app if app.view.settled and app.view.ended_at else apps.inspect(engine, app) for app in listed]
-    return [app for app in known if is_over(app)]
+    known = [app if _is_known(app) else apps.inspect(engine, app) for app in listed]
+    return [_finished(app, scheduler) for app in known if is_over(app)]
+
+
+def _is_known(app: App) -> bool:
+    """Whether a closer look would tell no more than is on record here, or nothing that counts here."""
+    return app.journal is None or bool(app.view.settled and app.view.ended_at)
 
 
 def is_over(app: App) -> bool:
@@ -90,56 +95,87 @@ def _claim(app_dir: str) -> Lock:
             time.sleep(_AGAIN_S)
 
 
+class _Shared:
+    """Something that apps shared, and what there is to say about it.
+
+    Attributes:
+        kind: volume, network or image.
+        names: what to remove it by; several names of an image.
+        why: the reason why it stays, "" when nothing needs it.
+    """
+
+    __slots__ = ("kind", "name", "names", "why")
+
+    def __init__(self, kind: str, name: str, names: Sequence[str], why: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.names = names
+        self.why = why
+
+
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
     """Remove scratch volumes without an app, our network and workspace images that nobody uses; in words."""
     record.sweep()
+    remove = {
+        "volume": engine.remove_volume,
+        "network": engine.remove_network,
+        "image": engine.remove_image,
+    }
+    gone = []
+    for each in _shared(engine, now):
+        if each.why:
+            continue
+        with suppress(Conflict):  # a container that is not launcher's, or another image, needs it
+            for name in each.names:
+                remove[each.kind](name)
+            gone.append(f"{each.kind} {each.name}")
+    return gone
+
+
+def leftovers(engine: EngineView, *, now: float | None = None) -> list[tuple[str, str]]:
+    """What `sweep` leaves and why, in words; things of one kind and reason are counted."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for each in _shared(engine, now):
+        why = each.why or "something that is not launcher's uses it"
+        alike.setdefault((each.kind, why), []).append(each.name)
+    return [
+        (f"{kind} {names[0]}" if len(names) == 1 else f"{len(names)} {kind}s", why)
+        for (kind, why), names in alike.items()
+    ]
+
+
+def _shared(engine: EngineView, now: float | None) -> list[_Shared]:
+    """All that apps share at this engine, but volumes of apps that are there."""
     containers = engine.containers()
     ours = [each for each in containers if APP_ID in each.labels]
-    if any(each.labels.get(PART) == RESERVATION_PART for each in ours):
-        return []
+    being_made = any(each.labels.get(PART) == RESERVATION_PART for each in ours)
+    in_use = not all(each.ended for each in ours) or _is_anybody_at_work()
     old = (time.time() if now is None else now) - FRESH_S
-    gone = _volumes(engine, {each.labels[APP_ID] for each in ours} | set(record.app_ids()), old)
-    if all(each.ended for each in ours) and not _is_anybody_at_work():
-        gone += _networks(engine, old)
-    return gone + _images(engine, {each.image_id for each in containers}, old)
+    known = {each.labels[APP_ID] for each in ours} | set(record.app_ids())
+
+    def why(thing: Labelled, used: str = "") -> str:
+        if being_made:
+            return "an app is being submitted, which may need it"
+        is_old = thing.created_at is not None and thing.created_at <= old
+        return used or ("" if is_old else "made less than an hour ago: an app that is being made may need it")
+
+    found = []
+    for volume in engine.volumes(APP_ID):
+        if volume.labels[APP_ID] not in known:
+            found.append(_Shared("volume", volume.name, [volume.name], why(volume)))
+    for network in engine.networks(NETWORK_LABEL):
+        used = "apps that have not ended use it" if in_use else ""
+        found.append(_Shared("network", network.name, [network.id], why(network, used)))
+    used_images = {each.image_id for each in containers}
+    for image in engine.images(WORKSPACE_LABEL):
+        names = [name for name in image.tags if is_workspace_name(name)]
+        if names or not image.tags:  # else it is an image that a user has based on one of ours
+            used = "containers were made from it" if image.id in used_images else ""
+            names = names or [image.id]
+            found.append(_Shared("image", names[0], names, why(image, used)))
+    return found
 
 
 def _is_anybody_at_work() -> bool:
     """Between two starts of an app nothing of it runs; its containers name the network that they had."""
     return any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())
-
-
-def _volumes(engine: Engine, apps_there: set[str], old: float) -> list[str]:
-    gone = []
-    for volume in _older(engine.volumes(APP_ID), old):
-        if volume.labels[APP_ID] not in apps_there:
-            with suppress(Conflict):
-                engine.remove_volume(volume.name)
-                gone.append(f"volume {volume.name}")
-    return gone
-
-
-def _networks(engine: Engine, old: float) -> list[str]:
-    gone = []
-    for network in _older(engine.networks(NETWORK_LABEL), old):
-        with suppress(Conflict):  # somebody has put a container of their own into it
-            engine.remove_network(network.id)
-            gone.append(f"network {network.name}")
-    return gone
-
-
-def _images(engine: Engine, used: set[str], old: float) -> list[str]:
-    gone = []
-    for image in _older(engine.images(WORKSPACE_LABEL), old):
-        names = [name for name in image.tags if is_workspace_name(name)]
-        if image.id in used or (image.tags and not names):
-            continue
-        with suppress(Conflict):  # another image was built on it
-            for name in names or (image.id,):
-                engine.remove_image(name)
-            gone.append(f"image {names[0] if names else image.name}")
-    return gone
-
-
-def _older(things: Iterable[Labelled], moment: float) -> list[Labelled]:
-    return [each for each in things if each.created_at is not None and each.created_at <= moment]

@@ -279,6 +279,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return gc.sweep(self.engine)
 
+    def leftovers(self) -> list[tuple[str, str]]:
+        from launcher.schedulers.docker import gc
+
+        return gc.leftovers(self.view)
+
     # Logs
 
     def log_records(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.apply.gc import Rule, chosen
+from launcher.apply.gc import Rule, reasons
 from launcher.schedulers.staged import Finished
 
 DAY_S = 86400.0
@@ -15,7 +15,7 @@ def app(name: str, days: float, *, session: str = "default") -> Finished:
 
 
 def left(apps: list[Finished], rule: Rule) -> list[str]:
-    return [each.app_id for each in chosen(apps, rule, now=NOW)]
+    return [each.app_id for each, why in reasons(apps, rule, now=NOW)[::-1] if not why]
 
 
 def test_what_ended_longer_ago_goes_the_oldest_first() -> None:
@@ -33,3 +33,11 @@ def test_a_young_one_counts_among_those_that_stay() -> None:
 
 def test_with_no_age_everything_that_is_not_kept_goes() -> None:
     assert left([app("a", 0), app("a", 1)], Rule(older_than_s=0)) == ["a-1", "a-0"]
+
+
+def test_what_stays_has_its_reason() -> None:
+    apps = [app("a", 1), app("a", 8), app("b", 3), app("b", 9)]
+    why = {each.app_id: why.partition(" ")[0] for each, why in reasons(apps, Rule(keep=1), now=NOW)}
+    assert why == {"a-1": "among", "a-8": "", "b-3": "among", "b-9": ""}
+    why = {each.app_id: why.partition(" ")[0] for each, why in reasons(apps, Rule(), now=NOW)}
+    assert why == {"a-1": "ended", "a-8": "", "b-3": "ended", "b-9": ""}

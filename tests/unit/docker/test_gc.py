@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from launcher.schedulers.docker.records import record
 from launcher.specs import AppDef, Role
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images
+from tests.engines.proxy import Proxy, everything
 from tests.unit.docker.test_pull import commit
 
 END_S = 60.0
@@ -129,6 +131,56 @@ def own(token: str) -> Iterator[Any]:
 
 
 LATER_S = 2 * gc.FRESH_S
+
+
+def test_the_engine_is_asked_as_often_for_many_apps_as_for_one(
+    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_images(SHELL_IMAGE)
+    with Proxy(tmp_path / "p.sock", everything) as proxy, pytest.MonkeyPatch.context() as host:
+        host.setenv("DOCKER_HOST", proxy.host)
+        scheduler: Any = get_scheduler("local_docker", token, detach=True)
+
+        def asked() -> list[list[str]]:
+            """What was asked by gc and list, here and from a state folder that knows none of the apps."""
+            counts = []
+            for home in (str(launcher_home), str(tmp_path / "other")):
+                with monkeypatch.context() as patch:
+                    patch.setenv("LAUNCHER_HOME", home)
+                    for call in (scheduler.finished, scheduler.list):
+                        before = len(proxy.seen)
+                        call()
+                        counts.append([one.partition("?")[0] for one in proxy.seen[before:]])
+            return counts
+
+        launcher_home = os.environ["LAUNCHER_HOME"]
+        ids = [start(scheduler, "true")]
+        ended(scheduler, ids[0])
+        one = asked()
+        ids += [start(scheduler, "true") for _ in range(3)]
+        for app_id in ids:
+            ended(scheduler, app_id)
+        assert asked() == one
+        assert all(len(calls) <= 2 for calls in one), one
+        scheduler.close()
+
+
+def test_what_stays_is_named_with_the_reason(own: Any, token: str) -> None:
+    for number in range(2):
+        name = f"{token}-{number}"
+        own.create_volume(name, {"launcher.app-id": name, "launcher.session": token})
+    own.ensure_network(token, {"launcher.network": token})
+    made = own.create(
+        f"{token}-c", {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": {"launcher.app-id": token}}
+    )
+    assert [(what, why.partition(":")[0]) for what, why in gc.leftovers(own)] == [
+        ("2 volumes", "made less than an hour ago"),
+        (f"network {token}", "apps that have not ended use it"),
+    ]
+    assert gc.leftovers(own, now=time.time() + LATER_S)[1][0] == f"network {token}"
+    own.remove(made)
+    gc.sweep(own, now=time.time() + LATER_S)
+    assert gc.leftovers(own) == []
 
 
 def test_a_volume_without_an_app_goes_when_it_is_old(own: Any, token: str) -> None:
