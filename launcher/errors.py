@@ -124,5 +124,6 @@ class ReservedError(SchedulerError):
             f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
             hint="plan again: somebody applied the same job meanwhile",
         )
+        self.app_id = app_id
         self.owner = owner
         self.state = state

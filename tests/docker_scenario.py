@@ -96,7 +96,7 @@ class DockerScenario(Scenario):
 
     def apps(self) -> list[str]:
         """The app ids that something on the engine bears."""
-        return sorted({thing.labels["launcher.app-id"] for thing in self.things()})
+        return sorted({one.labels["launcher.app-id"] for one in self.things() if not tidy.is_tombstone(one)})
 
     def kill_watcher(self, app_id: str) -> None:
         watcher = self.supervisors()[app_id]

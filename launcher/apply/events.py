@@ -103,6 +103,7 @@ class Outcome:
         state: of that attempt when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
         message: how the attempt ended, where that is known.
+        overtaken: another client took the attempt's number first: the job's step is to be planned again.
         warnings: what went wrong beside that: output that was lost, a row that the ledger could not take.
     """
 
@@ -115,6 +116,7 @@ class Outcome:
     error: str = ""
     hint: str = ""
     message: str = ""
+    overtaken: bool = False
     warnings: tuple[str, ...] = ()
 
     @property

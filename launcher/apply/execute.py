@@ -11,7 +11,7 @@ from launcher.apply.events import Events, Outcome
 from launcher.apply.interrupted import what_became
 from launcher.apply.settle import catch_up
 from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
-from launcher.errors import LauncherError, StateError
+from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
@@ -95,6 +95,9 @@ def _carry_out(
         clear(step, engines)
         warnings = _remember(step, ledger)
         _watch(step, ledger)
+    except ReservedError as error:
+        events.tell("waiting", step.key, owner=error.owner or error.app_id)
+        return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "", overtaken=True)
     except LauncherError as error:
         events.tell("failed", step.key, message=str(error), hint=error.hint)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")

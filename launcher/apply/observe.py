@@ -22,7 +22,9 @@ def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers
     latest = ledger.latest(keys)
     unsettled = (attempt.scheduler for attempt in latest.values() if attempt.is_live)
     names = dict.fromkeys([*schedulers, *unsettled])
-    settled = {attempt.app_id for attempt in latest.values() if attempt.state in ENDED_STATES}
+    # Of what ended badly the engine is asked again: it tells what was done by hand, which no ledger holds,
+    # and a lost attempt may turn out to have ended, or to live.
+    settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
     elsewhere = [
         attempt

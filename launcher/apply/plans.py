@@ -13,11 +13,12 @@ from launcher import git
 from launcher.actor import actor
 from launcher.apply.approval import check_approved, check_plan
 from launcher.apply.engines import Engines
-from launcher.apply.events import Events, OnEvent, Result
+from launcher.apply.events import Events, OnEvent, Outcome, Result
 from launcher.apply.execute import execute
 from launcher.apply.follow import OnLog, OnProgress, follow
 from launcher.apply.inputs import check_secrets, check_workspaces
 from launcher.apply.observe import observe
+from launcher.apply.overtaken import in_spite_of_others
 from launcher.apply.settle import settle
 from launcher.apply.submit import dry_run
 from launcher.errors import LauncherError, LockTimeoutError, SchedulerError
@@ -114,8 +115,18 @@ def apply_launches(
                 approve(plan)
             check_approved(plan, allow_destructive=allow_destructive)
             check_secrets(plan)
-            outcomes = execute(
-                plan.steps, provenance=_provenance(plan, plan), engines=engines, ledger=ledger, events=events
+
+            def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
+                about = _provenance(plan, plan)
+                return execute(steps, provenance=about, engines=engines, ledger=ledger, events=events)
+
+            outcomes = in_spite_of_others(
+                plan,
+                carry_out,
+                lambda: _patiently(
+                    lambda: _plan(launches, choices, ledger, engines), events, timeout_s=lock_timeout_s
+                ),
+                timeout_s=lock_timeout_s,
             )
         return _followed(Result(outcomes=outcomes), wait, watching, ledger, engines, events)
 
@@ -169,8 +180,16 @@ def apply_plan(
             check_approved(todo, allow_destructive=True)
             check_workspaces(todo)
             check_secrets(todo)
-            outcomes = execute(
-                todo.steps, provenance=_provenance(plan, todo), engines=engines, ledger=ledger, events=events
+
+            def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
+                about = _provenance(plan, todo)
+                return execute(steps, provenance=about, engines=engines, ledger=ledger, events=events)
+
+            outcomes = in_spite_of_others(
+                todo,
+                carry_out,
+                lambda: _patiently(left, events, timeout_s=lock_timeout_s),
+                timeout_s=lock_timeout_s,
             )
         return _followed(Result(outcomes=outcomes), wait, watching, ledger, engines, events)
 

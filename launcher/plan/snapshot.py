@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, Attempt
 from launcher.specs.launch import JobKey
 
+_SEEN_TO_END = ENDED_STATES - {"lost"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -65,9 +67,14 @@ def merge(
 
 
 def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
-    """The engine is believed about what is live, the ledger about what has ended. None: it never was."""
-    if engine is not None and (engine.is_live or ledger is None or ledger.state not in ENDED_STATES):
+    """The engine is believed about what is live, the ledger about what has ended. None: it never was.
+
+    A lost attempt is one whose end was not seen: what the engine tells of it wins.
+    """
+    if engine is not None and (engine.is_live or ledger is None or ledger.state not in _SEEN_TO_END):
         return engine
+    if engine is not None and ledger is not None:
+        return replace(ledger, drift=engine.drift)
     if ledger is None or not ledger.is_live or not asked:
         return ledger
     if ledger.state in PENDING_STATES:

@@ -16,6 +16,8 @@ from typing import IO
 from tests.engines.docker import Daemon, Thing, is_ours
 from tests.engines.images import SHELL_IMAGE, lock_file, made_by_tests, make_images
 
+APP_ID = "launcher.app-id"
+
 
 def new_token() -> str:
     """A project and session name that no other test has; short, since container names begin with app ids."""
@@ -26,21 +28,26 @@ def of_token(token: str, things: Iterable[Thing]) -> list[Thing]:
     """What bears a test's token, and the containers and volumes of the same apps."""
     ours = [thing for thing in things if is_ours(thing)]
     found = [thing for thing in ours if token in json.dumps(dict(thing.labels))]
-    apps = {thing.labels.get("launcher.app-id") for thing in found} - {None}
-    return [thing for thing in ours if thing in found or thing.labels.get("launcher.app-id") in apps]
+    apps = {thing.labels.get(APP_ID) for thing in found} - {None}
+    return [thing for thing in ours if thing in found or thing.labels.get(APP_ID) in apps]
 
 
 def unfinished(things: Iterable[Thing]) -> list[Thing]:
     """What no finished app leaves: containers that run or never ran, volumes without one, networks."""
     found = list(things)
-    held = {one.labels.get("launcher.app-id") for one in found if one.kind == "container"}
+    held = {one.labels.get(APP_ID) for one in found if one.kind == "container"}
     return [
         thing
         for thing in found
         if (thing.kind == "container" and not _is_over(thing))
-        or (thing.kind == "volume" and thing.labels.get("launcher.app-id") not in held)
+        or (thing.kind == "volume" and not is_tombstone(thing) and thing.labels.get(APP_ID) not in held)
         or thing.kind == "network"
     ]
+
+
+def is_tombstone(thing: Thing) -> bool:
+    """Whether it says how a job ended: that outlives the job's containers."""
+    return "launcher.tombstone" in thing.labels
 
 
 def _is_over(container: Thing) -> bool:

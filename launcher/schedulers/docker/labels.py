@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 PREFIX = "launcher."
 APP_ID = PREFIX + "app-id"
 JOB = PREFIX + "job"
+OWNER = PREFIX + "owner"
 PART = PREFIX + "part"
 ROLE = PREFIX + "role"
 REPLICA = PREFIX + "replica"
 RESERVATION_PART = "reservation"
+TOMBSTONE = PREFIX + "tombstone"
+"""Of a volume that says how an attempt ended: the attempt's app id."""
 REPLICA_PART = "replica"
 SCHEDULER = "local_docker"
 

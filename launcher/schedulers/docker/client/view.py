@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Image, Labelled, PathStat
     from launcher.schedulers.docker.client.wire import Reader
 
+INSPECTIONS = 16  # at a time: an engine that is slow to answer one answers many at once
 _LINKS = 8  # each answer has followed its chain of links to the end; more is a loop
 
 
@@ -83,8 +84,20 @@ class EngineView:
             return None
 
     def inspect_all(self, ids: Iterable[str]) -> list[Container]:
-        """`inspect` of each, a few at a time; those that are gone are left out."""
-        return [found for found in together(self.inspect, ids) if found is not None]
+        """`inspect` of each, several at a time; those that are gone are left out."""
+        return [found for found in together(self.inspect, ids, INSPECTIONS) if found is not None]
+
+    def inspect_within(self, containers: Iterable[Container], within_s: float) -> list[Container]:
+        """`inspect` of each as `inspect_all` does, of those that a slow engine lets begin within that time.
+
+        The others are left as they were listed.
+        """
+        deadline = time.monotonic() + within_s
+
+        def look(listed: Container) -> Container | None:
+            return self.inspect(listed.id) if time.monotonic() < deadline else listed
+
+        return [found for found in together(look, containers, INSPECTIONS) if found is not None]
 
     def events(self, *labels: str, since: float | None = None) -> EventStream:
         """What happens to containers with these labels from now on, or from `since` on (epoch seconds).
@@ -212,6 +225,13 @@ class EngineView:
 
     def networks(self, *labels: str) -> list[Labelled]:
         return self._labelled("/networks", labels)
+
+    def volume(self, name: str) -> Labelled | None:
+        """One volume; None when there is none of that name."""
+        try:
+            return labelled(self._wire.json(f"/volumes/{quoted(name)}", f"inspect volume {name}"))
+        except NotFound:
+            return None
 
     def volumes(self, *labels: str) -> list[Labelled]:
         return self._labelled("/volumes", labels)

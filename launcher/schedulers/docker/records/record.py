@@ -74,6 +74,22 @@ def folder(app_id: str) -> str:
     return os.path.join(apps_dir(), app_id)
 
 
+def folder_below(home: str, app_id: str) -> str:
+    """Where the record of an app is below another LAUNCHER_HOME."""
+    return os.path.join(home, "docker", "apps", app_id)
+
+
+def is_tended_elsewhere(app_id: str, owner: Owner | None) -> bool:
+    """Whether a process works on the app under another state folder of this machine: its owner's.
+
+    False where that folder cannot be read.
+    """
+    if owner is None or not owner.is_here or owner.home in ("", paths.home()):
+        return False
+    there = folder_below(owner.home, app_id)
+    return os.access(lock(there), os.R_OK) and is_locked(there)
+
+
 def app_ids() -> list[str]:
     """Every app that has a record here."""
     try:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from launcher.schedulers.docker.labels import APP_ID, PREFIX, read_labels
+from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.view import INSPECTIONS
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, Labels, read_labels
 from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.state import status
 from launcher.schedulers.docker.state.look import own
 from launcher.schedulers.docker.state.members import members
-from launcher.schedulers.docker.state.replicas import roster
+from launcher.schedulers.docker.state.replicas import is_reservation, roster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.labels import Labels
-    from launcher.schedulers.docker.records.journal import Journal
+    from launcher.schedulers.docker.records.owner import Owner
     from launcher.schedulers.docker.state.status import AppView
+    from launcher.schedulers.docker.tombstones import Tombstone
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
+
+
+INSPECT_S = 15.0
+"""How long containers of one app go on being inspected at a slow engine; the others are as listed."""
+_LOOKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,66 +77,124 @@ def facts(engine: EngineView, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def find(
-    engine: EngineView, app_id: str, *, inspected: bool = True, mine: bool = False, take_over: bool = False
+    engine: EngineView,
+    app_id: str,
+    *,
+    inspected: bool = True,
+    mine: bool = False,
+    take_over: bool = False,
+    surely: bool = True,
+    before: App | None = None,
 ) -> App | None:
     """One app, None when there is nothing of it.
+
+    A list, the inspects after it and the journal are not one moment: between them another client may create
+    the rest of the app, start it or remove it. So what a look shows as ended, removed, interrupted or gone
+    counts only when the next one, begun after that, shows it too.
 
     Args:
         inspected: with times, restarts, the OOM mark, ports and hostnames.
         mine: we hold its lock, so nobody else does.
         take_over: who submits it on another machine counts as dead.
+        surely: without, one look has to do: right for whoever looks again.
+        before: what an earlier look showed.
     """
     if not is_id(app_id):
         return None
-    containers = own(engine, app_id)
-    if inspected:
-        containers = engine.inspect_all(each.id for each in containers)
-    return _app(engine, app_id, containers, mine=mine, take_over=take_over, named=True)
+    stone, app = None, before
+    for look in range(_LOOKS):
+        if look or before is not None:
+            stone = tombstones.read(engine, app_id)
+        journal = record.journal(record.folder(app_id))
+        containers = own(engine, app_id)
+        if inspected:
+            containers = engine.inspect_within(containers, INSPECT_S)
+        last, app = (
+            app,
+            _app(engine, app_id, containers, journal, stone, mine=mine, take_over=take_over, named=True),
+        )
+        if not surely or (app is not None and not is_doubtful(app)):
+            break
+        if (look or before is not None) and _conclusion(app) == _conclusion(last):
+            break
+    return app
 
 
-def find_all(engine: EngineView, *labels: str, without: Collection[str] = ()) -> list[App]:
-    """Every app, with what the engine's list alone tells, newest first.
+def find_all(engine: EngineView, *labels: str, stones: Mapping[str, Tombstone] | None = None) -> list[App]:
+    """Every app, with what the engine's list alone tells, newest first: one look, as of `find`.
 
     Args:
         labels: that its containers have; records of apps without containers are looked at for them, too.
-        without: app ids that are left out.
+        stones: how attempts ended, by app id.
     """
-    by_app: dict[str, list[Container]] = {}
+    journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
+    by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
     for container in members(engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
-    for app_id in record.app_ids():
-        by_app.setdefault(app_id, [])
-    found = [_app(engine, app_id, many) for app_id, many in by_app.items() if app_id not in without]
+    stones = stones or {}
+    found = (
+        _app(engine, app_id, many, journals.get(app_id), stones.get(app_id) if many else None)
+        for app_id, many in by_app.items()
+    )
     apps = [each for each in found if each is not None and _has(each.labels, labels)]
     return sorted(apps, key=lambda each: each.labels.created_at, reverse=True)
 
 
 def inspect(engine: EngineView, app: App, *, take_over: bool = False) -> App:
     """The same app, looked at closely."""
-    containers = engine.inspect_all(each.id for each in app.containers)
-    return _app(engine, app.app_id, containers, take_over=take_over, named=True) or app
+    return find(engine, app.app_id, take_over=take_over, before=app) or app
+
+
+def is_doubtful(app: App) -> bool:
+    """Whether one look is not enough to act on it: it seems to be over, or left behind by its owner."""
+    view = app.view
+    if view.ended:
+        return not view.settled
+    return not app.owner and (view.state != "running" or view.unstarted > 0)
+
+
+def _conclusion(app: App | None) -> object:
+    if app is None:
+        return None
+    replicas = [(each.role, each.k, each.id, each.state) for each in app.view.replicas]
+    return app.view.state, app.view.message, app.owner, replicas
 
 
 def _app(
     engine: EngineView,
     app_id: str,
-    containers: Iterable[Container],
+    containers: Sequence[Container],
+    journal: Journal | None,
+    stone: Tombstone | None,
     *,
     mine: bool = False,
     take_over: bool = False,
     named: bool = False,
 ) -> App | None:
-    found, app_dir = tuple(containers), record.folder(app_id)
-    labels = read_labels(found[0].labels) if found else _recorded(engine, app_dir)
+    found = tuple(containers)
+    labels = _labels(engine, app_id, found, stone)
     if labels is None:
         return None
-    journal = record.journal(app_dir)
-    complete = not named and len(found) >= labels.expected
-    view = status.view(found, journal, roster=() if complete else roster(labels))
+    complete = not named or len(found) >= labels.expected or (stone is not None and not found)
+    told = journal
+    if stone is not None and (journal is None or journal.outcome is None):
+        told = replace(journal or Journal(), outcome=stone.outcome)
+    view = status.view(found, told, roster=() if complete else roster(labels))
     if view is None:
         return None
+    if stone is not None and view.started_at is None:
+        view = replace(view, started_at=stone.started_at)
     app = App(labels, found, view, journal)
     return replace(app, owner=_owner(app, mine=mine, take_over=take_over))
+
+
+def _labels(
+    engine: EngineView, app_id: str, found: Sequence[Container], stone: Tombstone | None
+) -> Labels | None:
+    """Of its replicas where there are any: another client's reservation may be there for a moment."""
+    if found:
+        return read_labels(next((each for each in found if not is_reservation(each)), found[0]).labels)
+    return _recorded(engine, record.folder(app_id)) or (stone.labels if stone is not None else None)
 
 
 def _recorded(engine: EngineView, app_dir: str) -> Labels | None:
@@ -142,13 +209,22 @@ def _owner(app: App, *, mine: bool, take_over: bool) -> str:
     view = app.view
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
-    submitter = app.labels.owner
     progress_at = max((each.created_at or 0.0 for each in app.containers), default=None)
-    if submitter is not None and submitter.is_alive(progress_at, take_over=take_over):
-        return str(submitter)
+    for submitter in _submitters(app):
+        if submitter.is_alive(progress_at, take_over=take_over):
+            return str(submitter)
+        if record.is_tended_elsewhere(app.app_id, submitter):
+            return f"a watcher below {submitter.home}"
     if not mine and record.is_locked(app.app_dir):
         return str(record.holder(app.app_dir) or "somebody")
     return ""
+
+
+def _submitters(app: App) -> list[Owner]:
+    """Its owner, and that of a reservation which another client makes or gives up in this moment."""
+    of_all = {Labels(each.labels).text("owner"): Labels(each.labels) for each in app.containers}
+    of_all.setdefault(app.labels.text("owner"), app.labels)
+    return [owner for labels in of_all.values() if (owner := labels.owner) is not None]
 
 
 def _has(labels: Labels, wanted: Iterable[str]) -> bool:
@@ -160,6 +236,9 @@ def attempt_of(app: App) -> Attempt | None:
     attempt, view = app.labels.attempt, app.view
     if attempt is None:
         return None
+    if view.ended and not view.settled and record.is_tended_elsewhere(app.app_id, app.labels.owner):
+        # Its watcher has the journal that tells a cancelled replica from a failed one, and concludes soon.
+        return replace(attempt, state="running", started_at=view.started_at)
     return replace(
         attempt,
         state=view.state,
@@ -178,35 +257,38 @@ def observe(
 ) -> list[Attempt]:
     """As the contract of `StagedScheduler.observe` says.
 
-    Ended attempts of jobs that nobody asks for are told of until they were reaped here.
+    Ended attempts of jobs that nobody asks for are told of until they were reaped here. Containers are
+    inspected only where the list is not enough: of what is over or left behind.
     """
-    found = find_all(engine, f"{PREFIX}job")
-    latest = _latest(found, set(keys))
-    out = []
-    for app in found:
-        unsettled = not app.view.ended or (app.journal is not None and not app.journal.reaped)
-        if app.app_id in settled or not (unsettled or app.app_id in latest):
-            continue
-        looked = app if _is_plain(app) else inspect(engine, app, take_over=take_over)
-        attempt = attempt_of(looked)
-        if attempt is not None:
-            out.append(attempt)
-    return out
+    stones = tombstones.read_all(engine)
+    found = find_all(engine, f"{PREFIX}job", stones=stones)
+    latest = _latest(found, stones.values(), set(keys))
+    wanted = [app for app in found if app.app_id not in settled and _is_asked_for(app, latest)]
+
+    def look(app: App) -> App | None:
+        return find(engine, app.app_id, take_over=take_over, before=app) if is_doubtful(app) else app
+
+    looked = together(look, wanted, INSPECTIONS)
+    told = [attempt_of(app) for app in looked if app is not None]
+    there = {app.app_id for app in found} | set(settled)
+    told += [stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there]
+    return [attempt for attempt in told if attempt is not None]
 
 
-def _is_plain(app: App) -> bool:
-    """Whether a closer look would tell nothing that an attempt has."""
-    return app.view.state in ("reserved", "created") and not app.owner
+def _is_asked_for(app: App, latest: Collection[str]) -> bool:
+    unsettled = not app.view.ended or (app.journal is not None and not app.journal.reaped)
+    return unsettled or app.app_id in latest
 
 
-def _latest(found: Iterable[App], keys: Collection[JobKey]) -> set[str]:
+def _latest(found: Iterable[App], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
     """Of each key the app id with the highest number."""
     best: dict[tuple[str, ...], tuple[int, str]] = {}
-    for app in found:
-        key = tuple(app.labels.text(part) for part in ("project", "target", "job"))
+    known = [(app.labels, app.app_id) for app in found] + [(stone.labels, stone.app_id) for stone in stones]
+    for labels, app_id in known:
+        key = tuple(labels.text(part) for part in ("project", "target", "job"))
         if key in keys:
-            number = int(app.labels.text("attempt") or 0)
-            best[key] = max(best.get(key, (0, "")), (number, app.app_id))
+            number = int(labels.text("attempt") or 0)
+            best[key] = max(best.get(key, (0, "")), (number, app_id))
     return {app_id for _, app_id in best.values()}
 
 

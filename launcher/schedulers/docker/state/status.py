@@ -103,7 +103,7 @@ def view(
         containers=parts,
         journal=told,
         expected=max((Labels(each.labels).expected for each in parts), default=len(known or told.exits)),
-        retries=Labels(found[0].labels).retries if found else {},
+        retries=Labels((parts or found)[0].labels).retries if found else {},
         restarts_possible=journal is not None and not journal.adopted,
     )
     return _view(seen, reserved=len(parts) < len(found) or 0 < len(parts) < seen.expected)

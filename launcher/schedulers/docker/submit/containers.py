@@ -66,7 +66,7 @@ class Making:
             firsts = set({each.role: i for i, each in reversed(list(enumerate(job.containers)))}.values())
 
             def make(i: int) -> None:
-                self._create(i, job.containers[i], configs[i])
+                self._create(job.app_id, i, job.containers[i], configs[i])
                 if i in firsts:  # while the others are created
                     self._check(i, job.containers[i], configs[i], there)
 
@@ -139,14 +139,16 @@ class Making:
             )
         self._volume = name
 
-    def _create(self, position: int, container: DockerContainer, config: Mapping[str, Any]) -> None:
+    def _create(
+        self, app_id: str, position: int, container: DockerContainer, config: Mapping[str, Any]
+    ) -> None:
         try:
             self._made[position] = self.engine.create(container.kwargs["name"], config)
         except EngineUnreachable:
             raise
         except NameTaken as error:
             doing = f"cannot create {where(container)}"
-            raise taken(self.engine, container.kwargs["name"], doing) from error
+            raise taken(self.engine, app_id, container.kwargs["name"], doing) from error
         except EngineError as error:
             text = f"cannot create {where(container)}: {error.cause}"
             raise SchedulerError(text, hint=error.hint) from error

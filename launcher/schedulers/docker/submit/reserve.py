@@ -6,16 +6,20 @@ between the clients of one home, and shows who they are.
 
 from __future__ import annotations
 
+import os
 import time
 
 from launcher.errors import ReservedError, SchedulerError
-from launcher.schedulers.docker.client.errors import EngineError, NameTaken
+from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, NameTaken
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.state.look import own
+from launcher.schedulers.docker.state.replicas import is_reservation
 from launcher.schedulers.docker.submit.taken import is_foreign, taken
 
 TYPE_CHECKING = False
@@ -105,20 +109,41 @@ def _take(
         record.write_attempt(lock.app_dir, apps.facts(engine, labels))
         body = {"Image": image, "Cmd": ["true"], "Labels": {**labels, **RESERVATION_LABELS}}
         try:
-            return Place(lock, marker=engine.create(attempt.app_id, body))
+            marker = engine.create(attempt.app_id, body)
         except NameTaken as error:
             if is_foreign(engine, attempt.app_id):
-                raise taken(engine, attempt.app_id, f"cannot reserve {attempt.app_id}") from error
-            continue  # by somebody on another machine, or in another home, just now
+                doing = f"cannot reserve {attempt.app_id}"
+                raise taken(engine, attempt.app_id, attempt.app_id, doing) from error
+            continue  # by a client on another machine, or with another state folder, just now
         except EngineError as error:
             raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
+        try:
+            free = _is_free(engine, attempt)
+        except BaseException:
+            engine.remove(marker)
+            raise
+        if free:
+            return Place(lock, marker=marker)
+        engine.remove(marker)
     raise ReservedError(attempt.app_id, "reserved")
+
+
+def _is_free(engine: Engine, attempt: Attempt) -> bool:
+    """Look again, now that the name is ours: while we had not taken it, another client may have had it,
+    made all of the attempt and given the name back.
+
+    Raises ReservedError when that attempt, or a later one of the job, has even ended by now.
+    """
+    for stone in tombstones.read_all(engine, attempt.key).values():
+        if stone.number >= attempt.number:
+            raise ReservedError(stone.app_id, stone.outcome.state)
+    return all(is_reservation(each) for each in own(engine, attempt.app_id))
 
 
 def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
     """Make way: remove what a dead owner never started. The app, when it is to be started to its end.
 
-    Raises ReservedError when somebody is at it, or when it is an attempt of its own, however it ended.
+    Raises ReservedError when its owner lives, or when it is an attempt of its own, however it ended.
     """
     view = found.view
     if found.owner:
@@ -127,19 +152,18 @@ def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
         return found
     if view.state not in ("reserved", "created"):
         raise ReservedError(attempt.app_id, view.state)
-    take_back(engine, attempt.app_id, [each.id for each in found.containers])
+    try:
+        # The scratch volume is replaced by who makes the attempt: it may be another client's by now.
+        together(lambda each: engine.remove(each.id), found.containers)
+    except Conflict as error:  # started in this moment
+        raise ReservedError(attempt.app_id, "running") from error
     return None
-
-
-def take_back(engine: Engine, app_id: str, containers: list[str]) -> None:
-    """Remove containers of an app and the scratch volume that they shared."""
-    together(lambda container: engine.remove(container, force=True), containers)
-    engine.remove_volume(scratch_volume(app_id))
 
 
 def give_back(engine: Engine, place: Place) -> None:
     """Let go of an app id; an app that was to be resumed stays as it is."""
     if place.marker:
+        engine.remove_volume(scratch_volume(os.path.basename(place.lock.app_dir)))
         engine.remove(place.marker)
         if place.lock.is_valid:
             record.remove(place.lock.app_dir)

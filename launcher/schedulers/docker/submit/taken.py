@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from launcher.errors import SchedulerError
+from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker.labels import APP_ID
+from launcher.schedulers.docker.state.members import members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,15 +12,17 @@ if TYPE_CHECKING:
 
 
 def is_foreign(engine: Engine, name: str) -> bool:
-    """Whether a container that is none of ours has this name."""
+    """Whether a container that belongs to no app of ours has this name."""
     holder = engine.inspect(name)
-    return holder is not None and APP_ID not in holder.labels
+    return holder is not None and (APP_ID not in holder.labels or not members([holder]))
 
 
-def taken(engine: Engine, name: str, doing: str) -> SchedulerError:
-    """The error for a name that is taken; `doing` as in "cannot create main/0"."""
+def taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
+    """The error for a name that is taken; `doing` as in "cannot create main/0".
+
+    A ReservedError where another client of ours has it: that client's attempt is waited for.
+    """
     if is_foreign(engine, name):
         text = f"{doing}: a container that is not launcher's holds the name {name}"
         return SchedulerError(text, hint=f"remove or rename it: docker rm {name}")
-    text = f"{doing}: the name {name} is taken"
-    return SchedulerError(text, hint="somebody applied the same job meanwhile: plan again")
+    return ReservedError(app_id, "created")

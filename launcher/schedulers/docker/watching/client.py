@@ -181,8 +181,7 @@ def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
         return True
     if not owner.is_here:
         return take_over or owner.host == os.uname().nodename  # it was booted since
-    there = os.path.join(owner.home, "docker", "apps", app_id)
-    return not owner.home or not record.is_locked(there)
+    return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 
 def _spawn(lock: Lock, control: int) -> int:

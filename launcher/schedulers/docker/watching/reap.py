@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.watching import stop
@@ -31,10 +32,16 @@ def _settle(engine: Engine, app: App) -> Attempt | None:
     if app.view.needs_watcher:
         ensure_watched(engine, app.app_id)
     if app.view.ended:
-        looked = apps.inspect(engine, app)
-        if not looked.view.ended or not record.append(app.app_dir, "reaped"):
+        looked = apps.find(engine, app.app_id, before=app)
+        if looked is None or not looked.view.ended:
             return None
-        return apps.attempt_of(looked)
+        attempt = apps.attempt_of(looked)
+        if attempt is not None and attempt.is_live:
+            return None  # its watcher is about to record how it ended
+        if not looked.view.settled:
+            told = record.read_attempt(app.app_dir) or {}
+            tombstones.write(engine, told.get("labels") or looked.containers[0].labels, looked.view)
+        return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
         # An attempt of a job is resumed or removed by the next apply; nobody comes back for this one.
         stop.take_back(engine, app.app_id, force=False)

@@ -7,10 +7,12 @@ does nothing.
 from __future__ import annotations
 
 from launcher.actor import actor
+from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.together import together
-from launcher.schedulers.docker.labels import APP_ID, Labels
+from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
 from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.state.look import look as look
 from launcher.schedulers.docker.state.look import own as own
 from launcher.schedulers.docker.state.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
@@ -18,11 +20,10 @@ from launcher.schedulers.docker.watching.decide import cancel_message, unended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.state.status import AppView
 
 _ROUNDS = 20  # a watcher that restarts what we stop sees our intent at the latest after its next start
@@ -109,17 +110,20 @@ def _mark(engine: Engine, container: Container, mark: str) -> None:
         return
 
 
-def settle(engine: EngineView, app_id: str) -> AppView | None:
-    """Record how an app without a watcher ended, if it has; how it is now."""
-    seen, _ = look(engine, app_id)
-    app_dir = record.folder(app_id)
-    if seen is not None and seen.ended and not seen.live and not seen.settled:
-        conclude(app_dir, seen)
-    return seen
+def settle(engine: Engine, app_id: str) -> None:
+    """Record how an app without a watcher ended, if it has."""
+    found = apps.find(engine, app_id)
+    if found is None or record.is_tended_elsewhere(app_id, found.labels.owner):
+        return
+    if found.view.ended and not found.view.live and not found.view.settled:
+        conclude(engine, found.app_dir, found.view, found.containers)
 
 
-def conclude(app_dir: str, seen: AppView) -> None:
-    """Write down how it ended; of several writers the first one counts."""
+def conclude(engine: Engine, app_dir: str, seen: AppView, containers: Sequence[Container]) -> None:
+    """Write down how it ended, at the engine and here; of several writers the first one counts."""
+    recorded = (record.read_attempt(app_dir) or {}).get("labels")
+    labels = recorded or (containers[0].labels if containers else {})
+    tombstones.write(engine, labels, seen)
     record.append(
         app_dir,
         "end",
@@ -144,15 +148,25 @@ def take_back(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `take_back`, the record apart. The reservation goes last: until then nobody makes the app anew."""
-    found = own(engine, app_id)
+    """As `take_back`, the record apart. The reservation goes last: until then nobody makes the app anew.
+
+    What a client with another state folder has made under the same id stays.
+    """
+    told = record.read_attempt(record.folder(app_id)) or {}
+    owner = (told.get("labels") or {}).get(OWNER)
+
+    def is_own(labels: Mapping[str, str]) -> bool:
+        return owner is None or labels.get(OWNER) == owner
+
+    found = [each for each in own(engine, app_id) if is_own(each.labels)]
     replicas = [each for each in found if not is_reservation(each)]
     if not force and any(each.was_started for each in replicas):
         return False
     try:
         _remove(engine, replicas, force=force)
         for volume in engine.volumes(f"{APP_ID}={app_id}"):
-            engine.remove_volume(volume.name)
+            if is_own(volume.labels):
+                engine.remove_volume(volume.name)
         _remove(engine, [each for each in found if is_reservation(each)], force=force)
     except Conflict:  # started in this moment
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from launcher.schedulers.docker.labels import APP_ID
+from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.watching.client import wait_for_exit
 
@@ -20,32 +21,49 @@ _NEWS = frozenset({"die", "destroy", "rename"})
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> App | None:
     """The app when it has ended and its watcher has gone, or as it is at `deadline` (monotonic)."""
     found = apps.find(engine, app_id)
-    if found is not None and not found.view.ended:
-        found = _listen(engine, app_id, deadline)
-    if found is None or not found.view.ended:
-        return found
+    while found is not None:
+        if not found.view.ended:
+            found = _listen(engine, app_id, deadline) or found
+        if found.view.ended:
+            _wait_for_watchers(found, deadline)
+            if found.view.settled and not found.view.live:
+                return found  # no watcher is left that could record more
+        found = apps.find(engine, app_id)
+        if found is None or _is_over(found) or (deadline is not None and time.monotonic() > deadline):
+            return found
+    return None
+
+
+def _is_over(found: App) -> bool:
+    """Whether it has ended and no watcher below another state folder is about to record how."""
+    tended = record.is_tended_elsewhere(found.app_id, found.labels.owner)
+    return found.view.ended and (found.view.settled or not tended)
+
+
+def _wait_for_watchers(found: App, deadline: float | None) -> None:
     left = _EXIT_S if deadline is None else max(0.0, min(_EXIT_S, deadline - time.monotonic()))
-    gone = wait_for_exit(found.app_dir, left)
-    if gone and found.view.settled and not found.view.live:
-        return found  # nobody is left who could tell more
-    return apps.find(engine, app_id) or found
+    wait_for_exit(found.app_dir, left)
+    owner = found.labels.owner
+    if owner is not None and record.is_tended_elsewhere(found.app_id, owner):
+        wait_for_exit(record.folder_below(owner.home, found.app_id), left)
 
 
 def _listen(engine: EngineView, app_id: str, deadline: float | None) -> App | None:
     from threading import Timer
 
+    """As it is when one look shows its end, or at `deadline`."""
     with engine.events(f"{APP_ID}={app_id}") as events:
         alarm = None if deadline is None else Timer(max(0.0, deadline - time.monotonic()), events.close)
         if alarm is not None:
             alarm.daemon = True
             alarm.start()
         try:
-            found = apps.find(engine, app_id)  # subscribed first: nothing is missed
+            found = apps.find(engine, app_id, surely=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
             while found is not None and not found.view.ended:
                 event = next(events, None)
                 if event is None:
-                    return apps.find(engine, app_id)
+                    return apps.find(engine, app_id, surely=False)
                 if event.action == "start":
                     live.add(event.container_id)
                 elif event.action in _NEWS:
@@ -54,7 +72,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> App | No
                         continue  # nothing ends while some of it runs: looking each time would take time
                     # Answers when the end is in the engine's lists, too.
                     engine.inspect(event.container_id)
-                    found = apps.find(engine, app_id)
+                    found = apps.find(engine, app_id, surely=False)
             return found
         finally:
             if alarm is not None:

@@ -138,7 +138,7 @@ class Watcher:
                 action = self._decide(seen, found, told)
             if isinstance(action, (End, Leave)):
                 if isinstance(action, End) and seen is not None:
-                    stop.conclude(self._app_dir, seen)
+                    stop.conclude(self._engine, self._app_dir, seen, found)
                 return
             new = aim(action, found)
             if new is None or new != self._aim:

@@ -1,0 +1,73 @@
+"""Jobs whose attempt another client reserved first: wait for that client, plan them again, go on.
+
+An apply holds a lock in its own state folder. Clients with other state folders on the same engine meet where
+an attempt's number is reserved: the engine gives it to one of them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from launcher.apply.events import Outcome
+    from launcher.plan.model import Plan
+    from launcher.plan.step import Step
+
+_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+
+
+def in_spite_of_others(
+    plan: Plan,
+    carry_out: Callable[[Sequence[Step]], tuple[Outcome, ...]],
+    look: Callable[[], Plan],
+    *,
+    timeout_s: float | None,
+) -> tuple[Outcome, ...]:
+    """Carry out a plan; what came of each of its steps, those included that had to be planned again.
+
+    Args:
+        look: the same plan as of now, which waits for clients that are submitting one of its jobs.
+        timeout_s: how long to try; then a job that was overtaken keeps its error. None for no limit.
+
+    A step that would now do more than what was approved is not done: its error says so.
+    """
+    steps, outcomes = list(plan.steps), list(carry_out(plan.steps))
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    pause = _PAUSE_S
+    while open_ := [index for index, outcome in enumerate(outcomes) if outcome.overtaken]:
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        time.sleep(pause)  # an engine has no event for "the client that was first has come further"
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+        now = {step.key: step for step in look().steps if step.launch is not None}
+        todo = {index: now[steps[index].key] for index in open_ if steps[index].key in now}
+        going = {index: step for index, step in todo.items() if is_approved(step, steps[index])}
+        for index in set(open_) - set(going):
+            outcomes[index] = _moved(outcomes[index], todo.get(index))
+        done = carry_out(list(going.values()))
+        for index, outcome in zip(going, done, strict=True):
+            outcomes[index] = outcome
+    return tuple(outcomes)
+
+
+def is_approved(step: Step, before: Step) -> bool:
+    """Whether a step does no more than the one that was approved: starts nothing else, stops nothing else."""
+    approved = {stop.app_id for stop in before.stops}
+    stops_more = any(stop.app_id not in approved for stop in step.stops)
+    starts_more = step.starts and not (before.starts and step.digest == before.digest)
+    return step.blocked is None and not (step.has_effects and (stops_more or starts_more))
+
+
+def _moved(outcome: Outcome, step: Step | None) -> Outcome:
+    what = "it is not to be applied any more" if step is None else f"now the plan is to {step.kind} it"
+    return replace(
+        outcome,
+        overtaken=False,
+        error=f"another client applied the job meanwhile: {what}",
+        hint="plan again: launcher plan",
+    )

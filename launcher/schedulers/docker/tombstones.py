@@ -1,0 +1,155 @@
+"""How jobs ended, kept at the engine: one empty volume per job, whose labels say how its last attempt ended.
+
+Clients with other state folders have no journal and no ledger row of an attempt. Once `launcher gc` or
+`docker rm` has removed its containers, this volume is all that tells them not to run it again. It is written
+before the end is journalled, and replaced when a later attempt of the job ends. It has no label
+`launcher.app-id`, so that nothing takes it for a part of the app.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, Labels
+from launcher.schedulers.docker.records.journal import Outcome
+from launcher.specs.attempt import ENDED_STATES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.client.objects import Labelled
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.schedulers.docker.state.status import AppView
+    from launcher.specs.attempt import Attempt
+    from launcher.specs.jobkey import JobKey
+
+_LEFT_OUT = frozenset(PREFIX + name for name in ("app-id", "owner", "part", "role", "replica", "retries"))
+_KEY = ("project", "target", "job")
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What one volume says.
+
+    Attributes:
+        volume: its name.
+        labels: those that the attempt's containers had, as far as they matter after its end.
+    """
+
+    volume: str
+    labels: Labels
+    outcome: Outcome
+    started_at: float | None
+
+    @property
+    def app_id(self) -> str:
+        return self.labels.app_id
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Project, target and job: equal to the JobKey."""
+        return tuple(self.labels.text(part) for part in _KEY)
+
+    @property
+    def number(self) -> int:
+        text = self.labels.text("attempt")
+        return int(text) if text.isdecimal() else 0
+
+    def attempt(self) -> Attempt | None:
+        found, outcome = self.labels.attempt, self.outcome
+        return found and replace(
+            found,
+            state=outcome.state,
+            message=outcome.message,
+            exit_code=outcome.code,
+            drift=outcome.drift,
+            started_at=self.started_at,
+            ended_at=outcome.at,
+        )
+
+
+def name_of(app_id: str) -> str:
+    """Of the volume. App ids are made of job key and number, and have no dot."""
+    return f"{app_id}.ended"
+
+
+def body(labels: Mapping[str, str], view: AppView) -> dict[str, str]:
+    """The labels of the volume, of the labels of an attempt's containers and how it ended."""
+    told: dict[str, Any] = {
+        "outcome": view.state,
+        "message": view.message,
+        "exit-code": view.exit_code,
+        "drift": view.drift,
+        "started-at": view.started_at,
+        "ended-at": view.ended_at,
+    }
+    ours = {name: text for name, text in labels.items() if name.startswith(PREFIX)}
+    return {
+        **{name: text for name, text in ours.items() if name not in _LEFT_OUT},
+        **{PREFIX + name: str(value) for name, value in told.items() if value not in (None, "")},
+        TOMBSTONE: labels.get(APP_ID, ""),
+    }
+
+
+def parse(volume: Labelled) -> Tombstone | None:
+    """None for a volume that says no outcome: labels can be anybody's."""
+    app_id, state = volume.labels.get(TOMBSTONE, ""), volume.labels.get(PREFIX + "outcome", "")
+    if not app_id or state not in ENDED_STATES:
+        return None
+    labels = Labels({**volume.labels, APP_ID: app_id})
+    code = _number(labels.text("exit-code"))
+    outcome = Outcome(
+        state=state,  # type: ignore[arg-type]  # one of ENDED_STATES
+        message=labels.text("message"),
+        code=None if code is None else int(code),
+        drift=labels.text("drift"),
+        at=_number(labels.text("ended-at")),
+    )
+    return Tombstone(volume.name, labels, outcome, _number(labels.text("started-at")))
+
+
+def read(engine: EngineView, app_id: str) -> Tombstone | None:
+    """How one attempt ended; None where nothing says."""
+    volume = engine.volume(name_of(app_id))
+    return None if volume is None else parse(volume)
+
+
+def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombstone]:
+    """App id → how that attempt ended: of all jobs, or of one. One request."""
+    only = () if key is None else [f"{PREFIX}{part}={text}" for part, text in zip(_KEY, key, strict=True)]
+    found = (parse(volume) for volume in engine.volumes(TOMBSTONE, *only))
+    return {each.app_id: each for each in found if each is not None}
+
+
+def write(engine: Engine, labels: Mapping[str, str], view: AppView) -> None:
+    """Say at the engine how an attempt ended, in place of what is said of earlier attempts of its job.
+
+    The first to say it counts. Does nothing for an app that is no job's, or when the engine makes no volume:
+    the end is recorded here all the same. Raises EngineUnreachable.
+    """
+    attempt = Labels(labels).attempt
+    if attempt is None or not view.ended:
+        return
+    try:
+        others = read_all(engine, attempt.key)
+        if any(each.number > attempt.number for each in others.values()):
+            return
+        engine.create_volume(name_of(attempt.app_id), body(labels, view))
+        for each in others.values():
+            if each.number < attempt.number:
+                engine.remove_volume(each.volume)
+    except EngineUnreachable:
+        raise
+    except EngineError:
+        return
+
+
+def _number(text: str) -> float | None:
+    with suppress(ValueError):
+        return float(text)
+    return None
