@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
 
 SUPERVISOR = b"launcher.schedulers.local.supervisor"
+_PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 
 
@@ -78,6 +83,19 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
+
+
+@contextmanager
+def held(pid: int) -> Iterator[None]:
+    """Keep a process suspended as a debugger does: no SIGCONT reaches it. Skips where that is denied."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(_PTRACE_ATTACH, pid, None, None):
+        pytest.skip(f"ptrace is not allowed: {os.strerror(ctypes.get_errno())}")
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    try:
+        yield
+    finally:
+        libc.ptrace(_PTRACE_DETACH, pid, None, None)
 
 
 def describe(pid: int) -> str:

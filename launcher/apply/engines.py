@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.bound import BoundWorkspace
-    from launcher.schedulers.staged import OnImage
+    from launcher.schedulers.staged import OnImage, OnWait
 
 ANY_SESSION = "launcher"
 
@@ -27,16 +27,22 @@ class Engines:
 
     Args:
         readonly: the schedulers get no means to change anything at their engines, where they can do without.
-        take_over, on_progress: as the attributes of StagedScheduler.
+        take_over, on_progress, on_wait: as the attributes of StagedScheduler.
     """
 
     def __init__(
-        self, *, readonly: bool = False, take_over: bool = False, on_progress: OnImage | None = None
+        self,
+        *,
+        readonly: bool = False,
+        take_over: bool = False,
+        on_progress: OnImage | None = None,
+        on_wait: OnWait | None = None,
     ) -> None:
         self._made: dict[tuple[str, str], StagedScheduler[Any]] = {}
         self._params = {"readonly": True} if readonly else {}
         self._take_over = take_over
         self._on_progress = on_progress
+        self._on_wait = on_wait
         self._merged: dict[tuple[tuple[str, ...], ...], BoundWorkspace] = {}
         self._copies = ExitStack()
         self._lock = allocate_lock()
@@ -74,6 +80,7 @@ class Engines:
                 )
             scheduler.take_over = self._take_over
             scheduler.on_progress = self._on_progress
+            scheduler.on_wait = self._on_wait
             self._made[name, session] = scheduler
         return self._made[name, session]
 

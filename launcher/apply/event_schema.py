@@ -15,6 +15,7 @@ _APP: Final = {**_JOB, "app_id": _TEXT}
 _MOVING: Final = {**_ATTEMPT, "image": _TEXT, "done": _NUMBER, "total": _NUMBER}
 _MOVED: Final = {**_ATTEMPT, "image": _TEXT}
 _OPTIONAL: Final = frozenset({"hint", "done", "total", "line"})
+_OPTIONAL_OF: Final[Mapping[EventName, frozenset[str]]] = {"stopping": frozenset({"message"})}
 
 EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "planned": (
@@ -37,7 +38,10 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "pushed": ("The repository has it.", _MOVED),
     "creating": ("Its objects are about to be made.", _ATTEMPT),
     "created": ("All of them exist and were checked; nothing runs yet.", _ATTEMPT),
-    "stopping": ("A live attempt is about to be stopped.", {**_APP, "attempt": _NUMBER}),
+    "stopping": (
+        "A live attempt is about to be stopped; or, with a message, what its stop waits for.",
+        {**_APP, "attempt": _NUMBER, "message": _TEXT},
+    ),
     "stopped": ("Nothing of it is left.", {**_APP, "attempt": _NUMBER}),
     "starting": ("The new attempt is about to be started.", _ATTEMPT),
     "started": ("Every replica was seen to start.", _ATTEMPT),
@@ -79,6 +83,9 @@ def _of(name: EventName, says: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         "description": says,
         "type": "object",
         "properties": {**common, **facts},
-        "required": [*common, *(fact for fact in facts if fact not in _OPTIONAL)],
+        "required": [
+            *common,
+            *(fact for fact in facts if fact not in _OPTIONAL | _OPTIONAL_OF.get(name, frozenset())),
+        ],
         "additionalProperties": False,
     }

@@ -81,6 +81,13 @@ class Events:
                 name: Any = kind
                 self._on_event(event(name, **about, **told))
 
+    def waits(self, app_id: str, what: str) -> None:
+        """What the stop of an app waits for; see `launcher.schedulers.staged.OnWait`."""
+        about = self._apps.get(app_id)
+        if self._on_event is not None and about is not None:
+            with self._lock:
+                self._on_event(event("stopping", **about, message=what))
+
     def _is_due(self, app_id: str, kind: str, image: Any) -> bool:
         now, which = monotonic(), (app_id, kind, image)
         if kind in ("pulling", "pushing") and now - self._told.get(which, now - 1) < _OFTEN_S:

@@ -104,7 +104,7 @@ def apply_launches(
     events = Events(watching.on_event)
     with (
         Ledger.open() as ledger,
-        Engines(take_over=choices.take_over, on_progress=events.progress) as engines,
+        Engines(take_over=choices.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
     ):
         with _locked([launch.key for launch in launches], lock_timeout_s, events):
             settle(ledger, engines, {launch.scheduler: None for launch in launches})
@@ -161,7 +161,9 @@ def apply_plan(
     events = Events(watching.on_event)
     with (
         Ledger.open() as ledger,
-        Engines(take_over=plan.selection.take_over, on_progress=events.progress) as engines,
+        Engines(
+            take_over=plan.selection.take_over, on_progress=events.progress, on_wait=events.waits
+        ) as engines,
     ):
 
         def left() -> Plan:

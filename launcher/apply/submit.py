@@ -178,6 +178,7 @@ def clear(step: Step, engines: Engines) -> None:
 def stop(old: Guard, step: Step, *, engines: Engines, ledger: Ledger, events: Events) -> None:
     """Stop a live attempt, wait until nothing of it is left, and record how it ended."""
     about = {"attempt": old.attempt, "app_id": old.app_id}
+    events.introduce(step.key, **about)
     events.tell("stopping", step.key, **about)
     scheduler = engines.get(old.scheduler)
     scheduler.cancel(old.app_id)

@@ -44,7 +44,9 @@ def run(args: Any, console: Console) -> int:
     for app in [whole(text) for text in args.apps]:
         before = inspect(app).item
         if before.is_live:
-            scheduler_of(app).cancel(app.app_id, *([] if args.grace is None else [args.grace]))
+            scheduler = scheduler_of(app)
+            scheduler.on_wait = lambda app_id, what: console.note(f"waiting for {app_id} to stop: {what}")
+            scheduler.cancel(app.app_id, *([] if args.grace is None else [args.grace]))
             after = inspect(app).item
             console.note(f"{app.handle} {after.state.upper()}")
         else:

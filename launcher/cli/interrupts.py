@@ -83,7 +83,11 @@ class Attached:
         name = self._app.app_id
         self._console.note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")
         try:
-            scheduler_of(self._app).interrupt(self._app.app_id, *([0.0] if at_once else []))
+            scheduler = scheduler_of(self._app)
+            scheduler.on_wait = lambda app_id, what: self._console.note(
+                f"waiting for {app_id} to stop: {what}"
+            )
+            scheduler.interrupt(self._app.app_id, *([0.0] if at_once else []))
         except BaseException as error:
             self._error = error
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # it sleeps in the kernel

@@ -86,6 +86,17 @@ def environment(pid: int) -> bytes:
     return read(f"/proc/{pid}/environ")
 
 
+def innermost(pid: int) -> int:
+    """The pid that a process has in its own pid namespace; 0 when that cannot be told.
+
+    Source: proc_pid_status(5), NSpid: one number for each namespace, the innermost one last.
+    """
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return 0
+
+
 def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) -> list[Process]:
     """The processes below `roots`, parents before children."""
     children: dict[int, list[Process]] = {}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     OnImage = Callable[[str, str, Mapping[str, Any]], None]
     # App id, kind (pulling, pulled, building, built, pushing, pushed), and facts: `image` always, `done` and
     # `total` in bytes or `line` where known. Called from any thread.
+
+    OnWait = Callable[[str, str], None]
 else:
     T = None
 
@@ -75,10 +77,12 @@ class StagedScheduler(Scheduler[T]):
     Attributes:
         take_over: an attempt that somebody on another machine is submitting counts as left behind.
         on_progress: told how far images are while they are pulled, built and pushed.
+        on_wait: called with an app id and what is waited for, where stopping the app takes long.
     """
 
     take_over: bool = False
     on_progress: OnImage | None = None
+    on_wait: OnWait | None = None
 
     @abstractmethod
     def fingerprint(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -55,6 +56,35 @@ def test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing(scenario
     scenario.run_to_end(scenario.job("true", name="short"))
     scenario.cancel("short")
     assert scenario.state("short") is AppState.SUCCEEDED
+
+
+@pytest.mark.parametrize("command", ["cancel", "replace"])
+def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said(scenario, command):
+    gate = scenario.gate()
+    file = scenario.job(gate.script, top="cfg: {grace_s: 0.1}")
+    scenario.apply(file)
+    gate.entered()
+    [(app, supervisor)] = scenario.supervisors().items()
+    with processes.held(supervisor):
+        if command == "cancel":
+            done = scenario.cancel("job")
+        else:
+            done = scenario.apply(scenario.job("true"), "--allow-destructive")
+    assert f"waiting for {app} to stop: its supervisor (pid {supervisor}) is suspended" in done.err
+    assert scenario.processes_of(app) == []
+    assert scenario.attempts()[0].state == "cancelled"
+    scenario.run_to_end(scenario.job("true"))  # the lock of the apply is free again
+
+
+def test_a_suspended_supervisor_is_continued_when_its_app_is_replaced(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    [(app, supervisor)] = scenario.supervisors().items()
+    os.kill(supervisor, signal.SIGSTOP)
+    scenario.run_to_end(scenario.job("true"), "--allow-destructive")
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "succeeded"]
+    assert scenario.processes_of(app) == []
 
 
 def test_a_cancelled_job_is_held_at_the_next_apply(scenario):

@@ -96,6 +96,8 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"
     if name in IMAGE_EVENTS:
         return _image_line(event, job)
+    if name == "stopping" and event.get("message"):
+        return f"{job} waiting for {event['app_id']} to stop: {event['message']}"
     if name in _EVENT_WORDS:
         return f"{job} {_EVENT_WORDS[name]} {event.get('handle') or event.get('app_id') or ''}".rstrip()
     return None

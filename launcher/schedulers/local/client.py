@@ -116,6 +116,19 @@ class Supervisor:
             # Reaped by the host program's own SIGCHLD handling, or we are a fork of whoever spawned it.
             return pids.start_time(self.pid) is None
 
+    def ends(self, timeout_s: float) -> bool:
+        """Whether it has ended within `timeout_s`; as long as it is not reaped its pid is its own."""
+        start = pids.start_time(self.pid)
+        return start is None or pids.wait_for_exit(self.pid, start, timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL, unless it has ended."""
+        from signal import SIGKILL  # hardly ever needed, and dear to load
+
+        start = pids.start_time(self.pid)
+        if start is not None:
+            pids.send(self.pid, start, SIGKILL)
+
     def _ask(self, message: dict[str, Any]) -> None:
         try:
             self._send(message)

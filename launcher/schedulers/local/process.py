@@ -29,6 +29,24 @@ def supervisor_alive(view: AppView) -> bool:
     return boot == pids.boot_id() and pids.is_running(pid, start)
 
 
+def supervisor_pid(view: AppView) -> int | None:
+    """The pid by which this process can signal the supervisor; None when it is gone, or out of sight.
+
+    The record has the pid that the supervisor has in its own pid namespace: from outside of a container its
+    processes have others.
+    """
+    if supervisor_alive(view):
+        assert view.supervisor is not None
+        return view.supervisor[0]
+    if view.supervisor is None or view.supervisor[2] != pids.boot_id():
+        return None
+    pid, start, _ = view.supervisor
+    for each in pids.processes():
+        if each.start == start and each.alive and pids.innermost(each.pid) == pid:
+            return each.pid
+    return None
+
+
 def kill_leftovers(app_dir: str, view: AppView) -> int:
     """KILL every process that an app left behind; how many those were. To be used when it has no supervisor.
 

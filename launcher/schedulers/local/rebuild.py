@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.attemptfile import Record
 
-_OVER = frozenset({"succeeded", "failed", "cancelled"})  # a lost app stays live until its processes are gone
+_OVER = frozenset({"succeeded", "failed", "cancelled"})
 _SESSION = "launcher"  # of an app whose folder does not name one
 
 
@@ -52,7 +52,7 @@ def _row(state_dir: str, app_id: str) -> tuple[Any, ...] | None:
     if view is None:
         return None
     key = record.get("key")
-    over = view.state in _OVER
+    over = view.state in _OVER and not view.abandoned  # then its row stays live until its processes are gone
     return (
         app_id,
         record.get("scheduler") or view.handle.partition("://")[0] or "local_cwd",

@@ -307,13 +307,13 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         from launcher.schedulers.local.stop import cancel
 
         if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s)
+            cancel(self._state_dir, app_id, grace_s, on_wait=self.on_wait)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
         from launcher.schedulers.local.stop import cancel
 
         if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
-            cancel(self._state_dir, app_id, grace_s, interrupt=True)
+            cancel(self._state_dir, app_id, grace_s, interrupt=True, on_wait=self.on_wait)
 
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)
@@ -323,10 +323,20 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         self._let_go_of_index()
         for supervisor in self._supervisors:
             supervisor.close()
-        for supervisor in self._supervisors:
-            if supervisor.attached:
-                supervisor.reap(block=True)
+        self._end_attached()
         self._supervisors = [supervisor for supervisor in self._supervisors if not supervisor.reap()]
+
+    def _end_attached(self) -> None:
+        """Wait for the supervisors that end with us; one that is suspended has not heard that they should."""
+        attached = [supervisor for supervisor in self._supervisors if supervisor.attached]
+        if not attached:
+            return
+        from launcher.schedulers.local.stop import NOTE_S
+
+        for supervisor in attached:
+            if not supervisor.ends(NOTE_S):
+                self.cancel(os.path.basename(supervisor.app_dir))
+            supervisor.reap(block=True)
 
     def _let_go_of_index(self) -> None:
         if self._index is not None:

@@ -7,33 +7,53 @@ import time
 
 from launcher import paths
 from launcher.actor import actor
+from launcher.errors import SchedulerError
 from launcher.schedulers import pids
-from launcher.schedulers.local import kernel, process, rundir
+from launcher.schedulers.local import attemptfile, kernel, process, rundir
 from launcher.schedulers.local.claim import discard_ownerless
 from launcher.schedulers.local.outcome import INTERRUPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
+    from launcher.schedulers.staged import OnWait
+
+NOTE_S = 2.0
+"""How long a client waits before it says what it waits for."""
 
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
+_PROGRESS_S = 10.0  # behind the grace period, a supervisor that records nothing for so long is killed
+_OUT_OF_SIGHT_S = 10.0  # for the lock of a supervisor that is no process of ours to see
+_LOOK_S = 0.05
 
 
-def cancel(state_dir: str, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
+def cancel(
+    state_dir: str,
+    app_id: str,
+    grace_s: float | None = None,
+    *,
+    interrupt: bool = False,
+    on_wait: OnWait | None = None,
+) -> None:
     """Stop the app; returns when none of its processes is left. What has ended stays as it ended.
 
-    Any number of clients may do this at once; the shortest `grace_s` of them counts.
+    Any number of clients may do this at once; the shortest `grace_s` of them counts. A suspended supervisor
+    is continued; one that does not end by itself after the grace period is killed with its replicas.
 
     Args:
-        interrupt: whoever wants it was attached to it; it is recorded as interrupted.
+        interrupt: the client was attached to the app; it is recorded as interrupted.
+        on_wait: called with the app id and what is waited for, once there is a wait.
+
+    Raises SchedulerError when the supervisor cannot be signalled: it is another user's, or in another pid
+    namespace.
     """
     app_dir = rundir.app_dir(state_dir, app_id)
     view = rundir.read_state(app_dir)
-    if view is None or view.state in ("succeeded", "failed", "cancelled"):
+    if view is None or (view.state in ("succeeded", "failed", "cancelled") and not view.abandoned):
         return
-    if view.state != "lost":
-        view = _stop(app_dir, view, grace_s, interrupt)
-    if view is not None and view.state == "lost":
+    if not view.abandoned:
+        view = _stop(app_dir, view, grace_s, interrupt, on_wait)
+    if view is not None and view.abandoned:
         from launcher.schedulers.local.observe import bury
 
         bury(state_dir, app_id, view)
@@ -41,27 +61,123 @@ def cancel(state_dir: str, app_id: str, grace_s: float | None = None, *, interru
         discard_ownerless(state_dir, app_dir)
 
 
-def _stop(app_dir: str, view: AppView, grace_s: float | None, interrupt: bool) -> AppView | None:
+def _stop(
+    app_dir: str, view: AppView, grace_s: float | None, interrupt: bool, on_wait: OnWait | None
+) -> AppView | None:
     """Ask the supervisor to stop, wait for its end, and kill what it may have missed."""
     # First the intent, then a look for the supervisor. It does the two in the other order when it starts,
-    # so that one of us always sees the other.
+    # so that client and supervisor cannot miss each other.
     if not _write_intent(app_dir, grace_s, interrupt):
         return rundir.read_state(app_dir)
     deadline = time.monotonic() + _OWNER_S
     seen: AppView | None = view
     while seen is not None and seen.state in ("reserved", "created", "running") and seen.lock_held:
         if seen.supervisor is not None:
-            pid, start, _ = seen.supervisor
-            if pids.send(pid, start, kernel.SIGTERM):
-                pids.wait_for_exit(pid, start)
+            _end_supervisor(app_dir, seen, on_wait or _silently)
         elif time.monotonic() > deadline:
             break
         else:
             _wait_for_record(app_dir)
         seen = rundir.read_state(app_dir)
-    if seen is not None and seen.state != "lost":
+    if seen is not None and not seen.abandoned:
         process.kill_leftovers(app_dir, seen)
     return seen
+
+
+def _end_supervisor(app_dir: str, view: AppView, on_wait: OnWait) -> None:
+    """Returns when the supervisor of a locked app has gone, by itself or killed. Raises SchedulerError."""
+    assert view.supervisor is not None
+    start = view.supervisor[1]
+    app_id = os.path.basename(app_dir)
+    pid = process.supervisor_pid(view)
+    if pid is None:
+        _wait_for_lock(app_dir, view.supervisor[0], on_wait)
+        return
+    if not _signal(app_id, pid, start, kernel.SIGTERM):
+        return
+    _signal(app_id, pid, start, kernel.SIGCONT)  # a suspended process does not hear of a SIGTERM
+    if pids.wait_for_exit(pid, start, NOTE_S):
+        return
+    grace_s = _grace_s(app_dir)
+    suspended = f"its supervisor (pid {pid}) is suspended; " if _is_suspended(pid) else ""
+    on_wait(app_id, f"{suspended}its processes have {grace_s:g} s to end")
+    if _ends(app_dir, pid, start, grace_s - NOTE_S):
+        return
+    on_wait(app_id, f"its supervisor (pid {pid}) does not answer and is killed")
+    if _signal(app_id, pid, start, kernel.SIGKILL) and not pids.wait_for_exit(pid, start, process.PATIENCE_S):
+        raise SchedulerError(
+            f"cannot stop {app_id}: its supervisor (pid {pid}) does not even end by SIGKILL",
+            hint="it hangs in the kernel, or is frozen by its cgroup; cancel again when it goes on",
+        )
+
+
+def _ends(app_dir: str, pid: int, start: int, grace_s: float) -> bool:
+    """Wait for the supervisor; False when its time is over and it makes no progress."""
+    if pids.wait_for_exit(pid, start, max(0.0, grace_s)):
+        return True
+    while not _is_suspended(pid):
+        before = _size_of_record(app_dir)
+        if pids.wait_for_exit(pid, start, _PROGRESS_S):
+            return True
+        if _size_of_record(app_dir) == before:
+            return False
+    return False
+
+
+def _size_of_record(app_dir: str) -> int:
+    try:
+        return os.stat(rundir.events(app_dir)).st_size
+    except OSError:
+        return 0
+
+
+def _wait_for_lock(app_dir: str, pid: int, on_wait: OnWait) -> None:
+    """Wait until the lock is free that a process holds which /proc does not show."""
+    app_id = os.path.basename(app_dir)
+    began = time.monotonic()
+    noted = False
+    while rundir.is_locked(app_dir):
+        waited = time.monotonic() - began
+        if waited > _OUT_OF_SIGHT_S:
+            raise SchedulerError(
+                f"cannot stop {app_id}: its supervisor (pid {pid}) runs where this process cannot signal it,"
+                " in another container or pid namespace",
+                hint="cancel it from there, or stop that container",
+            )
+        if waited > NOTE_S and not noted:
+            noted = True
+            on_wait(app_id, f"its supervisor (pid {pid}) is not to be seen from here")
+        time.sleep(_LOOK_S)
+
+
+def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
+    """Signal exactly this process; False when it is gone."""
+    try:
+        return pids.send(pid, start, signum)
+    except PermissionError as error:
+        raise SchedulerError(
+            f"cannot stop {app_id}: its supervisor (pid {pid}) belongs to another user",
+            hint="cancel it as that user",
+        ) from error
+
+
+def _is_suspended(pid: int) -> bool:
+    """Whether the process is stopped, by a signal or a debugger."""
+    found = pids.process(pid)
+    return found is not None and found.state in "Tt"
+
+
+def _grace_s(app_dir: str) -> float:
+    """The grace period that the supervisor grants its replicas: a client's, else the app's."""
+    _, asked_s = rundir.cancelled_by(app_dir)
+    if asked_s is not None:
+        return asked_s
+    request = attemptfile.read_request(app_dir) or {}
+    return float(request.get("grace_s") or 0.0)
+
+
+def _silently(app_id: str, what: str) -> None:
+    pass
 
 
 def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.popen import PopenRequest
 
+_TAKE_BACK_S = 10.0
+"""How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
+
 
 def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> Supervisor:
     """A supervisor that has made and checked everything and waits for "go".
@@ -66,6 +69,8 @@ def start(state_dir: str, supervisor: Supervisor) -> None:
 def take_back(state_dir: str, supervisor: Supervisor) -> None:
     """Have the supervisor remove what it made: it does so when we hang up before it was told to go."""
     supervisor.close()
+    if not supervisor.ends(_TAKE_BACK_S):
+        supervisor.kill()  # suspended, or out of its mind
     supervisor.reap(block=True)
     if os.path.isdir(supervisor.app_dir):  # it was killed before it could
         discard_ownerless(state_dir, supervisor.app_dir)

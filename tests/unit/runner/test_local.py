@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 from enum import Enum
 from pathlib import Path
 
+import pytest
+
 from launcher.runner import Runner, get_runner
+from launcher.schedulers.local import attemptfile, submit
+from launcher.schedulers.local.claim import claim
+from launcher.schedulers.local.request import bind_request
+from launcher.schedulers.local.scheduler import create_cwd_scheduler
 from launcher.specs import AppDef, AppState, Role
+from tests import processes
 
 
 def app(script: str) -> AppDef:
@@ -76,3 +84,35 @@ def test_a_detached_app_outlives_the_runner(tmp_path: Path):
         assert state(later, handle) == AppState.RUNNING
         later.cancel(handle)
         assert state(later, handle) == AppState.CANCELLED
+
+
+def test_leaving_the_runner_cancels_what_is_attached_also_when_its_supervisor_is_suspended(
+    tmp_path: Path, launcher_home: Path
+):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with get_runner() as runner:
+        handle = runner.run(app(f"echo up >{fifo}; exec sleep 1000"), "local_cwd")
+        started(fifo)
+        [supervisor] = processes.supervisors(str(launcher_home)).values()
+        os.kill(supervisor, signal.SIGSTOP)
+    with get_runner() as runner:
+        assert state(runner, handle) == AppState.CANCELLED
+    assert processes.of_home(str(launcher_home)) == []
+
+
+def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(
+    monkeypatch: pytest.MonkeyPatch, launcher_home: Path
+):
+    monkeypatch.setattr(submit, "_TAKE_BACK_S", 0.1)
+    state_dir = str(launcher_home / "local")
+    scheduler = create_cwd_scheduler("test", detach=True)
+    info = scheduler.submit_dryrun(app("true"), {})
+    record = attemptfile.of_app(app("true"), {}, "local_cwd", "demo-1", 1.0)
+    made = claim(state_dir, record, session="test", name="demo")
+    supervisor = submit.create(state_dir, made, bind_request(info.request, "demo-1"), attached=False)
+    os.kill(supervisor.pid, signal.SIGSTOP)
+    submit.take_back(state_dir, supervisor)
+    assert os.listdir(launcher_home / "local" / "apps") == []
+    assert processes.of_home(str(launcher_home)) == []
+    scheduler.close()

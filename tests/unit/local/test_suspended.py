@@ -1,0 +1,97 @@
+"""Cancelling an app whose supervisor does not answer, or is out of sight."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SchedulerError
+from launcher.schedulers import pids
+from launcher.schedulers.local import process, rundir, stop
+from launcher.schedulers.local.appview import AppView
+from launcher.schedulers.local.attemptfile import write_request
+from tests import processes
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import Driven
+from tests.unit.local.test_record import START, event, lines, spawn
+
+SLEEP = ["sleep", "1000"]
+
+
+@pytest.fixture
+def app(supervise: Supervise) -> Driven:
+    made = supervise("app")
+    made.start(made.role("main", SLEEP, SLEEP), grace_s=0.1)
+    write_request(made.app_dir, {"grace_s": 0.1})
+    return made
+
+
+def cancel(app_dir: str) -> list[str]:
+    """Cancel the app; what was said meanwhile."""
+    said: list[str] = []
+    state_dir, app_id = Path(app_dir).parents[1], os.path.basename(app_dir)
+    stop.cancel(str(state_dir), app_id, on_wait=lambda app_id, what: said.append(what))
+    return said
+
+
+def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Driven) -> None:
+    os.kill(app.pid, signal.SIGSTOP)
+    assert cancel(app.app_dir) == []
+    assert (app.ended().state, app.view.abandoned) == ("cancelled", False)
+    assert app.left() == []
+
+
+def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driven) -> None:
+    with processes.held(app.pid):
+        said = cancel(app.app_dir)
+    assert f"its supervisor (pid {app.pid}) is suspended" in said[0]
+    assert "is killed" in said[1]
+    assert app.exited() == -signal.SIGKILL
+    assert app.view.state == "cancelled"
+    assert app.view.message.startswith("cancelled by ")
+    assert app.left() == []
+    assert cancel(app.app_dir) == []
+
+
+def test_a_lock_whose_holder_is_out_of_sight_is_waited_for_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in another pid namespace: the pid of the record means no process here, or a stranger."""
+    monkeypatch.setattr(stop, "_OUT_OF_SIGHT_S", 0.2)
+    stranger = subprocess.Popen(SLEEP)
+    app_dir = tmp_path / "apps" / "app"
+    app_dir.mkdir(parents=True)
+    record = {**START, "pid": stranger.pid, "boot": pids.boot_id()}
+    Path(rundir.events(str(app_dir))).write_bytes(lines(record, event("starting"), spawn(0)))
+    with Path(rundir.lock(str(app_dir))).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SchedulerError, match="where this process cannot signal it") as error:
+            cancel(str(app_dir))
+    assert f"pid {stranger.pid}" in str(error.value)
+    assert error.value.hint
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+def test_a_supervisor_in_a_pid_namespace_below_ours_is_found_by_the_pid_that_it_has_there() -> None:
+    begun = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", "echo up; exec sleep 1000"]
+    try:
+        inside = subprocess.Popen(begun, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    with inside:
+        if not (inside.stdout and inside.stdout.readline()):
+            pytest.skip("pid namespaces are not allowed")
+        [sleep] = pids.descendants([inside.pid])
+        view = AppView()
+        view.supervisor = (1, sleep.start, pids.boot_id())
+        assert process.supervisor_pid(view) == sleep.pid
+        view.supervisor = (1, sleep.start + 1, pids.boot_id())
+        assert process.supervisor_pid(view) is None
+        inside.kill()
