@@ -12,18 +12,18 @@ from tests.engines.proxy import Proxy, everything
 
 
 @pytest.fixture
-def engine(scenario, monkeypatch):
+def engine(scenario):
     """An engine of this test's own, which every command asks from now on."""
     if why := own.reason():
         if "docker" in engines.required():
             pytest.fail(f"LAUNCHER_REQUIRE names docker, but {why}")
         pytest.skip(why)
     with OwnEngine() as made:
-        monkeypatch.setenv("DOCKER_HOST", made.host)
+        with pytest.MonkeyPatch.context() as way:
+            way.setenv("DOCKER_HOST", made.host)
+            scenario.daemon = Daemon()
+            yield made
         scenario.daemon = Daemon()
-        yield made
-        monkeypatch.delenv("DOCKER_HOST")
-    scenario.daemon = Daemon()
 
 
 def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_again(scenario, engine):
@@ -58,7 +58,9 @@ def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
     with monkeypatch.context() as way, Proxy(tmp_path / "p.sock", everything) as made:
         made.allowed = until
         way.setenv("DOCKER_HOST", made.host)
-        assert scenario.launcher("apply", file, "--yes", code=None).code != 0
+        applied = scenario.launcher("apply", file, "--yes", code=None)
+        assert applied.code != 0
+        assert "stopped or restarted" in applied.err
     engine.up()
     scenario.settle()
     scenario.launcher("apply", file, "--yes", "--wait", code=None)

@@ -227,6 +227,11 @@ def test_a_log_that_breaks_off_is_an_error(tmp_path: Path):
             "Bind for 127.0.0.1:80 failed: port is already allocated",
             "Bind for 127.0.0.1:80 failed: port is already allocated",
         ),
+        (
+            f"failed to create task for container: task {'a5' * 32}: already exists: unknown",
+            "the engine was killed or restarted in the middle of this start"
+            f" (task {'a5' * 32}: already exists)",
+        ),
         ("", "the engine did not say why"),
     ],
 )

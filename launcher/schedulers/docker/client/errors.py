@@ -123,6 +123,9 @@ _WRAPPINGS = re.compile(
 )
 
 
+_HALF_STARTED = re.compile(r"task [0-9a-f]{64}: already exists\Z")
+
+
 def refusal(status: int, text: str, doing: str) -> EngineError:
     """The error for an answer of `status` with the engine's `text`; `doing` as in "start trainer-0"."""
     cause = cause_of(text)
@@ -138,11 +141,14 @@ def package_missing(name: str, what: str) -> EngineError:
 
 
 def cause_of(text: str) -> str:
-    """The engine's text on one line, without what its layers wrapped around the cause."""
-    line = " ".join(text.split())
-    return (
-        _WRAPPINGS.sub("", line).removesuffix(": unknown").removesuffix(".") or "the engine did not say why"
-    )
+    """The engine's text on one line, without what its layers wrapped around the cause.
+
+    After SIGKILL an engine finds half of a start that the one before has left, and refuses the other half.
+    """
+    line = _WRAPPINGS.sub("", " ".join(text.split())).removesuffix(": unknown").removesuffix(".")
+    if _HALF_STARTED.match(line):
+        return f"the engine was killed or restarted in the middle of this start ({line})"
+    return line or "the engine did not say why"
 
 
 def _class_of(status: int, text: str) -> type[EngineError]:

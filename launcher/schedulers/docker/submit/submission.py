@@ -83,10 +83,11 @@ class Submission:
             self._watcher.started()
         except EngineUnreachable as error:
             self.close()
-            rest = "" if self._attached else ", and starts the rest when the engine answers"
+            then = "cancels the app" if self._attached else "starts the rest"
             raise EngineUnreachable(
                 f"lost the engine while {os.path.basename(self._app_dir)} was being started: {error}",
-                hint=f"its watcher asks for it{rest}; apply again to see how far it came",
+                hint=f"the engine was stopped or restarted: when it answers, the app's watcher {then};"
+                " `launcher list` and apply show how far it came",
             ) from error
         except Exception:
             self.abort()
