@@ -72,6 +72,8 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
             f"{path} stayed locked for {_BUSY_S:g} s",
             hint="another process is writing to it and does not end",
         )
+    if "unable to open" in said and (limit := paths.out_of_files()) is not None:
+        return paths.unusable(limit, path)
     if "full" in said or "disk I/O" in said:
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
     if "not a database" in said or "malformed" in said:

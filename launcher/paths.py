@@ -5,7 +5,9 @@ Plain `os.path` rather than pathlib: every command passes here, and pathlib cost
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 from launcher.errors import StateError
 
@@ -40,22 +42,78 @@ def local() -> str:
 def ensure(folder: str) -> str:
     """Create `folder` below LAUNCHER_HOME, private to the user (0700), and return it.
 
-    Raises StateError when it cannot be made: read-only, full, or a file is in the way.
+    Folders that exist keep their mode. LAUNCHER_HOME and the folders between it and `folder` must be this
+    user's own and no symbolic links: through those, another user could read or replace what is stored there.
+
+    Raises StateError when one is not the user's own, or cannot be made: read-only, full, a file in the way.
     """
     root = home()
+    below = os.path.relpath(folder, root).split(os.sep)
     try:
-        os.makedirs(root, mode=0o700, exist_ok=True)
-        if os.stat(root).st_mode & 0o077:
-            os.chmod(root, 0o700)
-        os.makedirs(folder, mode=0o700, exist_ok=True)  # what lies between is shielded by the root
+        if below[0] == os.pardir:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            return folder
+        mode = _own(root, root)
+        if mode & 0o022:
+            raise _unsafe(
+                root,
+                "other users can write to it",
+                f"chmod go-w {root}, or set LAUNCHER_HOME to {root}/launcher",
+            )
+        path = root
+        for name in below:
+            if name != os.curdir:
+                path = os.path.join(path, name)
+                _own(path, root)
     except OSError as error:
         raise unusable(error, folder) from error
     return folder
 
 
+def _own(path: str, root: str) -> int:
+    """Make the folder `path` if it does not exist. Its mode; StateError when another user may control it."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return _own(path, root)
+    except FileExistsError:
+        pass
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        target = os.path.realpath(path)
+        if path == root:
+            raise _unsafe(path, "it is a symbolic link", f"set LAUNCHER_HOME to where it leads: {target}")
+        raise _unsafe(path, f"it is a symbolic link to {target}", "replace it by the folder that it leads to")
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    if found.st_uid != os.geteuid():
+        owner = f"user {found.st_uid} owns it, and this is user {os.geteuid()}"
+        raise _unsafe(path, owner, "set LAUNCHER_HOME to a folder of your own")
+    return found.st_mode
+
+
+def _unsafe(path: str, why: str, hint: str) -> StateError:
+    return StateError(f"cannot keep state in {path}: {why}", hint=hint)
+
+
 def unusable(error: OSError, path: str) -> StateError:
     """The error for a state folder that cannot be written."""
-    return StateError(
-        f"cannot write {path}: {error.strerror or error}",
-        hint="set LAUNCHER_HOME to a folder on a local disk that you can write",
-    )
+    return StateError(f"cannot write {path}: {error.strerror or error}", hint=_remedy(error))
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno == errno.EMFILE:
+        return "this process may open no more files: raise its limit with `ulimit -n 4096`"
+    if error.errno == errno.ENFILE:
+        return "this machine may open no more files: raise fs.file-max, or end programs that hold many open"
+    return "set LAUNCHER_HOME to a folder on a local disk that you can write"
+
+
+def out_of_files() -> OSError | None:
+    """The error of opening one more file, where the limit of open files is reached."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error if error.errno in (errno.EMFILE, errno.ENFILE) else None
+    return None

@@ -124,7 +124,7 @@ def test_a_read_only_state_folder_can_be_read_but_not_applied_to(scenario):
 
 
 FULL_DISK = """
-mount -t tmpfs -o size=256k none "$LAUNCHER_HOME" || exit 99
+mount -t tmpfs -o mode=700,size=256k none "$LAUNCHER_HOME" || exit 99
 cat /dev/zero >"$LAUNCHER_HOME/filler" 2>/dev/null
 {launcher} apply "$1" --yes --wait >&2; echo "$?"
 rm "$LAUNCHER_HOME/filler"

@@ -206,7 +206,7 @@ with Ledger.open(readonly=True) as ledger:
     print(len(ledger.attempts(attempt().key)))
 """
     launcher_home.mkdir()
-    first, second = mounted(f"mount -t tmpfs -o size=1m tmpfs {launcher_home}", code).splitlines()
+    first, second = mounted(f"mount -t tmpfs -o mode=700,size=1m tmpfs {launcher_home}", code).splitlines()
     number, rest = first.split(" ", 1)
     assert rest.startswith("is the disk full, or over its quota? | cannot use ")
     assert (int(number) > 0, second) == (True, number)
@@ -217,7 +217,7 @@ def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path
         "from launcher.state.ledger import Ledger\ntry: Ledger.open()\nexcept Exception as e: print(repr(e))"
     )
     launcher_home.mkdir()
-    said = mounted(f"mount -t tmpfs -o size=16k tmpfs {launcher_home}", code)
+    said = mounted(f"mount -t tmpfs -o mode=700,size=16k tmpfs {launcher_home}", code)
     assert said.startswith("StateError('cannot use ")
 
 
