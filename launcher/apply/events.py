@@ -111,6 +111,7 @@ class Outcome:
         error: why the job could not be applied; "" when it was.
         message: how the attempt ended, where that is known.
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
+        disabled: nothing was to be done, since the job file says `enabled: false`.
         warnings: what went wrong beside that: output that was lost, a row that the ledger could not take.
     """
 
@@ -124,6 +125,7 @@ class Outcome:
     hint: str = ""
     message: str = ""
     overtaken: bool = False
+    disabled: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -140,9 +142,10 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """0 done; 1 some job could not be applied; 5 waited, and some declared job has not succeeded."""
+        """0 done; 1 some job could not be applied; 5 waited, and a job that is to run has not succeeded."""
         if any(outcome.error for outcome in self.outcomes):
             return 1
-        if self.waited and not all(o.succeeded for o in self.outcomes if o.kind != "destroy"):
+        wanted = [outcome for outcome in self.outcomes if outcome.kind != "destroy" and not outcome.disabled]
+        if self.waited and not all(outcome.succeeded for outcome in wanted):
             return 5
         return 0

@@ -127,11 +127,13 @@ def _watch(step: Step, ledger: Ledger) -> None:
 
 
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
+    disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
     if attempt is None:
-        return Outcome(key=step.key, kind=step.kind)
+        return Outcome(key=step.key, kind=step.kind, disabled=disabled)
     return Outcome(
         key=step.key,
         kind=step.kind,
+        disabled=disabled,
         handle=attempt.handle,
         app_id=attempt.app_id,
         attempt=attempt.number,

@@ -36,6 +36,23 @@ def test_applying_twice_keeps_the_finished_job_and_says_so(scenario):
     assert len(scenario.attempts()) == len(scenario.apps()) == 1
 
 
+def test_waiting_for_a_disabled_job_is_waiting_for_nothing(scenario):
+    file = scenario.job(FAILS, top="enabled: false")
+    scenario.run_to_end(file, code=0)
+    scenario.run_to_end(scenario.job(FAILS), code=5)
+    scenario.job(FAILS, top="enabled: false")
+    scenario.run_to_end(file, code=0)
+    assert len(scenario.apps()) == 1
+
+
+def test_a_job_that_times_out_has_failed_and_its_replicas_were_cancelled(scenario):
+    script = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done"
+    scenario.run_to_end(scenario.job(script, replicas=2, top="timeout: 1s"), code=5)
+    status = scenario.status("job")
+    assert (status["state"], status["message"]) == ("FAILED", "timed out after 1 s")
+    assert {each["state"] for each in status["replicas"]} == {"CANCELLED"}
+
+
 def test_a_plan_after_an_apply_is_empty(scenario):
     file = scenario.job("true")
     scenario.run_to_end(file)

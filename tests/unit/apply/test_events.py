@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
+import pytest
 
 from launcher.apply.event_schema import EVENTS, event_schema
-from launcher.apply.events import EventName, Events
+from launcher.apply.events import EventName, Events, Outcome, Result
 from launcher.cli.render.outcomes import event_line, image_progress
 from launcher.specs.launch import JobKey
 from tests.scenario import Scenario
 
+KEY = JobKey("default", "default", "job")
 PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "event-v1.schema.json"
 
 
@@ -36,6 +38,25 @@ def test_every_line_of_an_apply_fits_the_schema(scenario: Scenario) -> None:
     assert names[0] == "planned"
     assert names[-1] == "done"
     assert [event["text"] for event in made if event["event"] == "log"] == ["hello\n"] * 2
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], 0),
+        ([Outcome(key=KEY, kind="create", state="succeeded")], 0),
+        ([Outcome(key=KEY, kind="keep", state="failed")], 5),
+        ([Outcome(key=KEY, kind="hold", state="failed")], 5),
+        ([Outcome(key=KEY, kind="keep", disabled=True)], 0),
+        ([Outcome(key=KEY, kind="keep", state="failed", disabled=True)], 0),
+        ([Outcome(key=KEY, kind="destroy", state="cancelled")], 0),
+        ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", state="lost")], 5),
+        ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", state="lost")], 1),
+    ],
+)
+def test_the_exit_code_of_a_wait_counts_the_jobs_that_are_to_run(outcomes: list[Outcome], code: int) -> None:
+    assert Result(outcomes=tuple(outcomes), waited=True).exit_code == code
+    assert Result(outcomes=tuple(outcomes)).exit_code == (code if code == 1 else 0)
 
 
 def _lines(scenario: Scenario, *words: str) -> list[dict[str, Any]]:
