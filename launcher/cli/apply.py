@@ -98,6 +98,8 @@ def _check_arguments(args: Any) -> None:
             "var_file",
             "target",
             "allow_dirty",
+            "no_components",
+            "no_env_vars",
             "strict",
             "rerun",
             "retry_failed",

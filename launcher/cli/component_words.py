@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from launcher.runner import Runner
     from launcher.specs import AppDef
 
-_OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "strict")
+_OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
 _OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "workspace", "parent_run_id")
 
 

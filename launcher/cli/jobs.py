@@ -46,6 +46,17 @@ def add_variables(parser: Any) -> None:
         action="store_true",
         help="$<git.sha> may name a commit that files differ from, as SHA-dirty",
     )
+    parser.add_argument(
+        "--no-components",
+        action="store_true",
+        help="refuse components of job files, the built-in ones aside: nothing of the checkout is run "
+        "(LAUNCHER_COMPONENTS=never does the same)",
+    )
+    parser.add_argument(
+        "--no-env-vars",
+        action="store_true",
+        help="refuse variables that take their value from the environment",
+    )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
 
 
@@ -59,7 +70,12 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
     from launcher.jobfile import Environment, compile_files
 
     schedulers = RunOptions()
-    environment = Environment(schedulers=schedulers, rules=schedulers.problems)
+    environment = Environment(
+        schedulers=schedulers,
+        rules=schedulers.problems,
+        components=False if args.no_components else None,
+        reads_environ=not args.no_env_vars,
+    )
     return compile_files(
         list(files) or ["."],
         variables=dict(args.var),

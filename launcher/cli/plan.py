@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\
 Show what `launcher apply` would do to make the job files true, and why.
-Changes nothing.
+Changes nothing. Components that job files name are called; see --no-components.
 
 A directory means every job file below it; without FILE, the current
 directory. Marks: + create, -/+ replace a running one, r re-run, > resume,

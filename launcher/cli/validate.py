@@ -18,13 +18,16 @@ Check job files and show every problem in them, with its place and remedy.
 
 A directory means every *.launcher.yaml, .launcher.yml and .launcher.toml
 below it; without FILE, the current directory. A saved plan (plan.json) is
-checked against its seal and its schema. Nothing is run or written. Exit code 6 when
-something is wrong; `launcher explain CODE` tells more of a problem."""
+checked against its seal and its schema. Nothing is written. A job file with
+`component:` runs that component, in a process with a time limit; no other code of the
+checkout runs, and with --no-components none does: use it for pull requests.
+Exit code 6 when something is wrong; `launcher explain CODE` tells more."""
 EXAMPLES = """\
   launcher validate jobs/train.launcher.yaml
   launcher validate jobs/ --var dataset=/data/mnist
   launcher validate --format json jobs/ | jq .diagnostics
   launcher validate --format github --strict      a step of a workflow
+  launcher validate --no-components --no-env-vars a checkout of others
   launcher validate --format sarif jobs/ >launcher.sarif"""
 
 

@@ -177,6 +177,25 @@ def get_component(name: str, *, folder: str | None = None) -> Component:
     return component
 
 
+def builtin_component(name: str) -> Component | None:
+    """The component of ours by that name; None where there is none, or an installed package may have one.
+
+    Reads the names of entry points, and imports no package.
+    """
+    from importlib.metadata import entry_points
+
+    name = name.removeprefix(f"{BUILTIN}.")
+    home = name.partition(".")[0]
+    if any(point.name == home or point.name.startswith("_") for point in entry_points(group=GROUP)):
+        return None
+    return _ours(name, home) if home in HOMES else None
+
+
+def _ours(name: str, home: str) -> Component | None:
+    found = ModuleComponentsFinder(f"{BUILTIN}.{home}", home).find_one(name)
+    return None if found is None or found.validation_errors else found
+
+
 def get_builtin_source(name: str) -> str:
     """The source of a component with the imports it needs, to begin a component file with."""
     component = get_component(name)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.model import JobFile
+from launcher.jobfile.variables import AnyVar, reads_secret
 from launcher.specs import find_macros
 from launcher.specs.sensitive import is_sensitive
 from launcher.specs.text import split_command
 
 
-def advise_variables(specs: Iterable[str], value: Any, problems: Collector) -> None:
-    """Note the variables that nothing in the file `value` refers to."""
+def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
+    """Note the variables that nothing in the file `value` refers to, and those that read a secret."""
+    for name, spec in specs.items():
+        if spec.from_env is not None and reads_secret(name, spec):
+            message = (
+                f"`{spec.from_env}` looks like a secret, and variable `{name}` writes it into the document"
+            )
+            hint = f'write {{secret: "env:{spec.from_env}"}} in a role\'s env: it is read while submitting'
+            path = ("vars", name, "from_env")
+            problems.add(path, "secret-variable", message, hint=hint, severity="warning")
     used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
     for name in specs:
         if f"var.{name}" not in used:

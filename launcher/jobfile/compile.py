@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.components.calls import Calls, are_allowed
 from launcher.jobfile.diagnostics import Diagnostic, in_order, job_file_error
 from launcher.jobfile.discover import Found, find_files
 from launcher.jobfile.inputs import Folders
@@ -33,12 +34,17 @@ class Environment:
         rules: what else a scheduler refuses. None: nobody knows it here, the plan will tell.
         cwd: where relative paths begin; "" is the current directory.
         environ: for variables with `from_env`; None is the process environment.
+        components: whether job files may call components that are not built in; None is what
+            LAUNCHER_COMPONENTS says.
+        reads_environ: whether variables may take values from the environment.
     """
 
     schedulers: Schedulers | None = None
     rules: Rules | None = None
     cwd: str = ""
     environ: Mapping[str, str] | None = None
+    components: bool | None = None
+    reads_environ: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +92,11 @@ def compile_files(
     cwd = os.path.abspath(environment.cwd or os.getcwd())
     environ = os.environ if environment.environ is None else environment.environ
     values = read_var_files(var_files, cwd)
-    inputs = Inputs(variables or {}, environ, placeholders, values.values)
-    homes = Homes(cwd, not placeholders, allow_dirty, environment.schedulers)
+    inputs = Inputs(
+        variables or {}, environ if environment.reads_environ else None, placeholders, values.values
+    )
+    calls = Calls(are_allowed(os.environ) if environment.components is None else environment.components)
+    homes = Homes(cwd, not placeholders, allow_dirty, environment.schedulers, calls.is_allowed)
     folders = Folders(not placeholders)
     files, missing = find_files(paths, cwd)
     seen: dict[str, list[Diagnostic]] = {}
@@ -96,9 +105,10 @@ def compile_files(
         home = homes.of(os.path.dirname(path))
         if home.problems:
             seen.setdefault(home.problems[0].file, list(home.problems))
-        return Work(path, inputs, target, environment.schedulers, home, folders, environment.rules)
+        return Work(path, inputs, target, environment.schedulers, home, folders, environment.rules, calls)
 
-    results = [_compile_file(found, work) for found in files]
+    with calls:
+        results = [_compile_file(found, work) for found in files]
     strangers = _undeclared(inputs.given, values, results, paths)
     twins = _duplicates(results)
     diagnostics = [*missing, *values.problems, *strangers]
@@ -154,8 +164,9 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
     if isinstance(source, Diagnostic):
         return Compiled((), (source,))
     home = Homes(folder, schedulers=schedulers).of(folder)
-    work = Work(path, Inputs({}, os.environ), None, schedulers, home, Folders(is_read=False))
-    result = compile_document(parse(source), work)
+    with Calls(are_allowed(os.environ)) as calls:
+        work = Work(path, Inputs({}, os.environ), None, schedulers, home, Folders(is_read=False), calls=calls)
+        result = compile_document(parse(source), work)
     return Compiled(result.launches, tuple(in_order([*home.problems, *result.problems])))
 
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from launcher.components.build import build
-from launcher.components.call import ComponentArgs, arranged, from_document
-from launcher.components.component import (
-    Component,
-    ComponentNotFoundException,
-    ComponentValidationException,
-)
-from launcher.components.defaults import argument_names
-from launcher.components.finder import get_component
-from launcher.components.signature import ComponentSignatureException, Parameters
-from launcher.components.types import type_name
-from launcher.components.words import ArgumentProblem
-from launcher.errors import LauncherError
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.names import listing, suggest
-from launcher.specs import AppDef, check_app
-from launcher.specs.difference import first_difference, plain
+from launcher.specs import AppDef
 from launcher.specs.yamltext import to_flow
+
+# Imported with the first component: a job file without one does not pay for what calls them.
+if TYPE_CHECKING:
+    from launcher.components.calls import Calls
+    from launcher.components.evaluate import Answer
+    from launcher.components.words import ArgumentProblem
 
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
@@ -57,13 +50,14 @@ def _conflict(other: str, why: str, problems: Collector) -> None:
 
 
 def arguments_by_name(name: object, values: object) -> str:
-    """A hint for `args` that are no mapping, with an argument of the component where it can be looked up."""
+    """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
+    from launcher.components.defaults import argument_names
+    from launcher.components.finder import builtin_component
+
     example = "NAME: value"
-    if isinstance(name, str) and ":" not in name:
-        try:
-            names, rest = argument_names(get_component(name)) or ((), None)
-        except LauncherError:
-            names, rest = (), None
+    ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None
+    if ours is not None:
+        names, rest = argument_names(ours) or ((), None)
         if isinstance(values, list) and rest:
             example = f"{rest}: {to_flow([str(value) for value in values])}"
         elif names:
@@ -71,62 +65,67 @@ def arguments_by_name(name: object, values: object) -> str:
     return f"arguments of a component stand by name: `args: {{{example}}}`"
 
 
-def build_component(job: JobFile, name: str, folder: str, problems: Collector) -> AppDef:
+def build_component(
+    job: JobFile, name: str, folder: str, root: str, calls: Calls, problems: Collector
+) -> AppDef:
     """The AppDef under the name of one of the file's jobs. What is wrong goes to `problems`.
 
     Args:
         folder: of the job file; a component file is relative to it.
+        root: the folder that a component file may not leave.
     """
+    from launcher.components.evaluate import Call
+
     nothing = AppDef(name)
     if problems.is_assumed(_COMPONENT):
         return nothing
-    before = len(problems.found)
-    component = _found(job.component or "", folder, problems)
-    if component is None:
+    # A placeholder is no value to call a component with.
+    is_called = not problems.holds_assumed(_ARGS) and not problems.holds_broken(_ARGS)
+    spelt = {path: _spelt(path, value, problems) for path, value in _numbers((), job.args)}
+    answer = calls.answer(Call(job.component or "", folder, job.args, spelt, is_called), root)
+    if answer is None:
+        message = f"component `{job.component}` is not called: only the built-in components may run here"
+        hint = "check what it runs, then leave out --no-components (or LAUNCHER_COMPONENTS=never)"
+        problems.add(_COMPONENT, "component-refused", message, hint=hint)
         return nothing
-    try:
-        parameters = component.parameters
-    except (ComponentNotFoundException, ComponentSignatureException) as error:
-        problems.add(_COMPONENT, "invalid-value", str(error), hint=error.hint or "")
+    for fault in answer.faults:
+        problems.add(_COMPONENT, fault.code, fault.message, label=fault.label, hint=fault.hint)
+    for problem in answer.problems:
+        _say(problem, answer, problems)
+    if answer.app is None:
         return nothing
-    arguments = from_document(parameters, job.args, lambda path, value: _spelt(path, value, problems))
-    for problem in arguments.problems:
-        _say(problem, component, parameters, job, problems)
-    if len(problems.found) > before or problems.holds_assumed(_ARGS) or problems.holds_broken(_ARGS):
-        return nothing  # a placeholder is no value to call a component with
-    app = _called(component, arranged(parameters, arguments.values), problems)
-    return replace(app, name=name, metadata={**app.metadata, **job.metadata}) if app else nothing
+    return replace(answer.app, name=name, metadata={**answer.app.metadata, **job.metadata})
 
 
-def _found(name: str, folder: str, problems: Collector) -> Component | None:
-    try:
-        return get_component(name, folder=folder)
-    except ComponentNotFoundException as error:
-        problems.add(_COMPONENT, "unknown-variant", str(error), label=error.hint or "")
-    except ComponentValidationException as error:
-        problems.add(_COMPONENT, "invalid-value", f"`{name}` is no component: {error}")
-    return None
-
-
-def _say(
-    problem: ArgumentProblem, component: Component, parameters: Parameters, job: JobFile, problems: Collector
-) -> None:
-    names = list(parameters)
+def _say(problem: ArgumentProblem, answer: Answer, problems: Collector) -> None:
+    names = list(answer.types)
     path: Path = (*_ARGS, problem.name)
     if problem.code == "unknown-field":
-        message = f"component `{component.name}` has no argument `{problem.name}`"
+        message = f"component `{answer.name}` has no argument `{problem.name}`"
         hint = listing("its arguments", names) or "it takes none"
         label = suggest(problem.name, names)
         problems.add(path, problem.code, message, at="key", label=label, hint=hint)
     elif problem.code == "missing-field":
-        wanted = type_name(parameters[problem.name].type)
-        message = f"component `{component.name}` needs the argument `{problem.name}` ({wanted})"
+        wanted = answer.types[problem.name]
+        message = f"component `{answer.name}` needs the argument `{problem.name}` ({wanted})"
         at = _ARGS if "args" in (problems.document.value or {}) else _COMPONENT
         label = f"add `{problem.name}` to `args`"
         problems.add(at, problem.code, message, at="key", label=label, hint=problem.hint or "")
     else:
         message = f"argument {problem.message}"
         problems.add((*_ARGS, *problem.path), problem.code, message, hint=problem.hint or "")
+
+
+def _numbers(path: Path, value: Any) -> Iterator[tuple[Path, object]]:
+    """The numbers and truth values in a value, each with its path."""
+    if isinstance(value, bool | int | float):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _numbers((*path, key), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _numbers((*path, index), inner)
 
 
 def _spelt(path: Path, value: object, problems: Collector) -> str:
@@ -137,23 +136,3 @@ def _spelt(path: Path, value: object, problems: Collector) -> str:
     if isinstance(value, bool) and problems.document.source.format == "toml":
         return str(value).lower()
     return problems.document.raw(at)
-
-
-def _called(component: Component, arguments: ComponentArgs, problems: Collector) -> AppDef | None:
-    try:
-        app = build(component, arguments)
-        first = plain(app)
-        changes = first_difference(first, plain(build(component, arguments)))
-    except LauncherError as error:
-        problems.add(_COMPONENT, "invalid-value", str(error), hint=error.hint or "")
-        return None
-    if changes:
-        message = f"component `{component.name}` makes another app each time it is called: {changes} changes"
-        hint = "take the time, or a random number, as an argument: a plan would never come to an end"
-        problems.add(_COMPONENT, "invalid-value", message, hint=hint)
-        return None
-    for found in check_app(app):
-        where = ".".join(map(str, found.path))
-        message = f"component `{component.name}` makes an app that cannot run: {where}: {found.message}"
-        problems.add(_COMPONENT, "invalid-value", message)
-    return app

@@ -46,8 +46,12 @@ class Config:
     problems: tuple[Diagnostic, ...] = ()
 
 
-def read_config(file: str, path: str, schedulers: Schedulers | None) -> Config:
-    """The configuration at `path`, shown to the user as `file`."""
+def read_config(file: str, path: str, schedulers: Schedulers | None, *, components: bool = True) -> Config:
+    """The configuration at `path`, shown to the user as `file`.
+
+    Args:
+        components: whether the defaults of components are checked; that imports packages they are in.
+    """
     source = read_source(file, path)
     if isinstance(source, Diagnostic):
         return Config(problems=(source,))
@@ -56,7 +60,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None) -> Config:
     document = parse(source)
     problems = Collector(document, document.problems)
     value = document.value or {}
-    _check_fields(value, schedulers, problems)
+    _check_fields(value, schedulers, problems, components)
     return Config(
         project=_label("project", value, problems),
         target=_label("target", value, problems),
@@ -67,10 +71,12 @@ def read_config(file: str, path: str, schedulers: Schedulers | None) -> Config:
     )
 
 
-def _check_fields(value: Mapping[str, Any], schedulers: Schedulers | None, problems: Collector) -> None:
+def _check_fields(
+    value: Mapping[str, Any], schedulers: Schedulers | None, problems: Collector, is_looked_up: bool
+) -> None:
     found = [*faults(value, schedulers)]
     components = value.get("components")
-    if components and isinstance(components, dict):
+    if components and isinstance(components, dict) and is_looked_up:
         from launcher.components import defaults
 
         found += defaults.faults(components)

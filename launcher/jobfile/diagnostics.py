@@ -14,12 +14,14 @@ Severity = Literal["error", "warning"]
 
 CODES: Mapping[str, str] = {
     "command-line": "a program with its arguments stands where the program alone belongs",
+    "component-refused": "a job calls a component where only the built-in ones may run",
     "conflicting-fields": "two fields say the same thing in different ways; keep one of them",
     "constraint": "fields that are right one by one do not fit together",
     "dirty-tree": "a git reference while files differ from the commit",
     "duplicate-job": "two files declare the same job of one project",
     "duplicate-key": "a key stands twice in one mapping",
     "encoding": "the file is not UTF-8 text",
+    "environment-refused": "a variable is read from the environment where that is not allowed",
     "invalid-name": "a name that engines, hosts or paths could not take",
     "invalid-value": "the value has the right type and is not usable",
     "missing-field": "a field that has no default is not there",
@@ -30,6 +32,7 @@ CODES: Mapping[str, str] = {
     "out-of-range": "a number is too small or too large",
     "reference-phase": "a reference stands where its value is not known or not looked at",
     "secret-literal": "a value is written out under a name that looks like a secret",
+    "secret-variable": "a variable takes what looks like a secret from the environment into the document",
     "too-large": "the file is larger or deeper than a job file can be",
     "toml-syntax": "the text is not TOML",
     "unknown-field": "a key that this mapping does not have",
@@ -47,7 +50,9 @@ CODES: Mapping[str, str] = {
 }
 """Every code there is, each with one sentence; `launcher explain` has more."""
 
-WARNINGS = frozenset({"command-line", "secret-literal", "unpinned-image", "unused-variable"})
+WARNINGS = frozenset(
+    {"command-line", "secret-literal", "secret-variable", "unpinned-image", "unused-variable"}
+)
 """The codes that do not stop anything, unless `--strict` is given. All others are errors."""
 
 

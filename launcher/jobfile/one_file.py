@@ -25,7 +25,7 @@ from launcher.jobfile.references import References
 from launcher.jobfile.source import Source
 from launcher.jobfile.span import Span
 from launcher.jobfile.trace import Trace
-from launcher.jobfile.variables import AnyVar, Inputs, Value, resolve_variables
+from launcher.jobfile.variables import AnyVar, Inputs, Value, resolve_variables, without_secrets
 from launcher.jobfile.variants import Variant, Variants, chosen_target
 from launcher.jobfile.wording import report
 from launcher.specs import JobKey, Launch
@@ -97,6 +97,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
         if not any(_stands_in(each, inside, document) for each in found):
             advise_variables(chosen.specs, document.value, problems := Collector(document))
             found += problems.found
+    found = without_secrets(found, chosen.specs, work.inputs)
     return FileResult(
         launches=() if has_errors else tuple(chosen.launches),
         problems=tuple(found),

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from launcher.components.calls import Calls
 from launcher.jobfile.build import build_app, build_lifecycle, with_project
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.component import build_component, check_shape
@@ -39,6 +40,7 @@ class Work:
         home: what it has in common with the files around it.
         folders: hashes what the file declares as inputs.
         rules: what a scheduler refuses; None where nobody knows it.
+        calls: calls the components of the files.
     """
 
     path: str
@@ -48,6 +50,7 @@ class Work:
     home: Home
     folders: Folders = field(default_factory=Folders)
     rules: Rules | None = None
+    calls: Calls = field(default_factory=Calls)
 
     @property
     def directory(self) -> str:
@@ -121,7 +124,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
     app = (
         build_app(job, name, problems)
         if not isinstance(job, ComponentJob)
-        else build_component(job, name, work.directory, problems)
+        else build_component(job, name, work.directory, home.root, work.calls, problems)
     )
     cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
     if work.schedulers is not None and job.scheduler in work.schedulers:

@@ -44,13 +44,15 @@ class Home:
 class Homes:
     """Looks up each folder, each launcher.toml and each work tree once.
 
-    With `is_asked` False git is not asked: the origin is then the root, commit and branch are assumed.
+    With `is_asked` False git is not asked: the origin is then the root, commit and branch are assumed. With
+    `components` False no package is looked into for components.
     """
 
     cwd: str
     is_asked: bool = True
     allow_dirty: bool = False
     schedulers: Schedulers | None = None
+    components: bool = True
     _folders: dict[str, Home] = field(default_factory=dict)
     _configs: dict[str, Config] = field(default_factory=dict)
     _origins: dict[str, str] = field(default_factory=dict)
@@ -77,7 +79,9 @@ class Homes:
         if path is None:
             return Config()
         if path not in self._configs:
-            self._configs[path] = read_config(os.path.relpath(path, self.cwd), path, self.schedulers)
+            self._configs[path] = read_config(
+                os.path.relpath(path, self.cwd), path, self.schedulers, components=self.components
+            )
         return self._configs[path]
 
 

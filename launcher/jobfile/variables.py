@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from launcher.jobfile.collector import At, Collector
+from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Path
 from launcher.jobfile.model_vars import BoolVar, FloatVar, IntVar, StrVar
 from launcher.jobfile.names import listing, show, suggest
 from launcher.jobfile.var_file import FileValue
+from launcher.specs.sensitive import HIDDEN, is_sensitive
 
 AnyVar = IntVar | FloatVar | StrVar | BoolVar
 
@@ -49,14 +51,14 @@ class Inputs:
 
     Attributes:
         given: by name, from the command line (texts) or from Python (of their type, or text).
-        environ: the process environment, for `from_env`.
+        environ: the process environment, for `from_env`. None: it may not be read.
         placeholders: stand in for a value that nothing gives, instead of an error.
         from_files: by name, from files of values.
         defaulted: the variables whose default is the target's own: it goes before `from_env`.
     """
 
     given: Mapping[str, Any]
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] | None
     placeholders: bool = False
     from_files: Mapping[str, FileValue] = field(default_factory=dict)
     defaulted: frozenset[str] = frozenset()
@@ -68,13 +70,58 @@ def resolve_variables(specs: Mapping[str, AnyVar], inputs: Inputs, problems: Col
     for name, spec in specs.items():
         _check_definition(name, spec, problems)
         values[name] = _value(name, spec, inputs, problems)
-        problems.definitions[f"var.{name}"] = _definition(name, values[name])
+        problems.definitions[f"var.{name}"] = _definition(name, spec, values[name])
     return values
 
 
-def _definition(name: str, value: Value) -> tuple[Path, At, str]:
+def reads_secret(name: str, spec: AnyVar) -> bool:
+    """Whether what a variable holds should not be shown, judged by the names it goes by."""
+    return is_sensitive(name) or (spec.from_env is not None and is_sensitive(spec.from_env))
+
+
+def without_secrets(
+    found: Iterable[Diagnostic], specs: Mapping[str, AnyVar], inputs: Inputs
+) -> list[Diagnostic]:
+    """Diagnostics without the values that such variables get from outside the file."""
+    texts = {
+        text
+        for name, spec in specs.items()
+        if reads_secret(name, spec)
+        for text in _given(name, spec, inputs)
+    }
+    # A text of three letters is in half of all words, and no secret. Long ones are shown cut.
+    patterns = [re.escape(text[:40]) + r"[^\s`'\"]*" * (len(text) > 40) for text in texts if len(text) > 3]
+    if not patterns:
+        return [*found]
+    wanted = re.compile("|".join(sorted(patterns, key=len, reverse=True)))
+
+    def hidden(text: str) -> str:
+        return wanted.sub(HIDDEN, text)
+
+    return [
+        replace(
+            each,
+            message=hidden(each.message),
+            label=hidden(each.label),
+            hint=hidden(each.hint),
+            related=tuple(replace(place, message=hidden(place.message)) for place in each.related),
+        )
+        for each in found
+    ]
+
+
+def _given(name: str, spec: AnyVar, inputs: Inputs) -> Iterator[str]:
+    if name in inputs.given:
+        yield str(inputs.given[name]).strip()
+    if name in inputs.from_files:
+        yield str(inputs.from_files[name].value).strip()
+    if spec.from_env is not None and inputs.environ is not None and spec.from_env in inputs.environ:
+        yield inputs.environ[spec.from_env].strip()
+
+
+def _definition(name: str, spec: AnyVar, value: Value) -> tuple[Path, At, str]:
     """Where the value of a variable comes from, for problems that it causes elsewhere."""
-    shown = "not known here" if value.is_assumed or value.value is None else show(value.value)
+    shown = "not known here" if value.is_assumed or value.value is None else _shown(name, spec, value.value)
     origin = f", from {value.origin}" if value.origin else ""
     text = f"`$<var.{name}>` is {shown}{origin}"
     if value.origin in (_DEFAULT, _TARGET_DEFAULT):
@@ -90,7 +137,12 @@ def _value(name: str, spec: AnyVar, inputs: Inputs, problems: Collector) -> Valu
         return _parsed(name, spec, found.value, found.origin, problems, found)
     if name in inputs.defaulted and spec.default is not None:
         return Value(spec.default, _written(name, spec, problems), origin=_TARGET_DEFAULT)
-    if spec.from_env is not None and spec.from_env in inputs.environ:
+    if spec.from_env is not None and inputs.environ is None:
+        message = f"variable `{name}` may not be read from the environment's {spec.from_env} here"
+        hint = f"give it with `--var {name}=…`, or leave out --no-env-vars"
+        problems.add(("vars", name, "from_env"), "environment-refused", message, hint=hint)
+        return Value(None, "")
+    if spec.from_env is not None and inputs.environ is not None and spec.from_env in inputs.environ:
         return _parsed(
             name, spec, inputs.environ[spec.from_env], f"the environment's {spec.from_env}", problems
         )
@@ -126,12 +178,12 @@ def _parsed(
     if value is None:
         kind = _KINDS[spec.type]
         label = "write true or false" if spec.type == "bool" else ""
-        message = f"variable `{name}` is {show(given)} from {origin}, and must be {kind}"
+        message = f"variable `{name}` is {_shown(name, spec, given)} from {origin}, and must be {kind}"
         problems.add(("vars", name), "wrong-type", message, at="key", label=label, related=related)
         return Value(None, "")
     wrong = _outside(spec, value)
     if wrong:
-        message = f"variable `{name}` is {show(value)} from {origin}, {wrong}"
+        message = f"variable `{name}` is {_shown(name, spec, value)} from {origin}, {wrong}"
         code = "out-of-range" if wrong.startswith(("less", "more")) else "unknown-variant"
         label = suggest(str(value), map(str, _choices(spec)))
         hint = listing("choices", map(str, _choices(spec)))
@@ -141,6 +193,10 @@ def _parsed(
         return Value(value, file.text.strip(), origin=origin)
     text = given.strip() if isinstance(given, str) and not isinstance(value, bool | str) else show_text(value)
     return Value(value, text, origin=origin)
+
+
+def _shown(name: str, spec: AnyVar, value: Any) -> str:
+    return HIDDEN if reads_secret(name, spec) else show(value)
 
 
 def show_text(value: Any) -> str:

@@ -105,7 +105,7 @@ def _normal(
     return {
         "scheduler": scheduler,
         "roles": [_from_role(role) for role in app.roles],
-        **_compact({"cfg": _plain(options, "cfg"), "timeout_s": timeout_s, "workspace": workspace}),
+        **_compact({"cfg": json_value(options, "cfg"), "timeout_s": timeout_s, "workspace": workspace}),
     }
 
 
@@ -159,7 +159,7 @@ def _from_role(role: Role) -> dict[str, Any]:
             "min_replicas": role.min_replicas,
             "max_retries": role.max_retries,
             "retry_policy": str(role.retry_policy),
-            "metadata": _plain(role.metadata, f"roles.{role.name}.metadata"),
+            "metadata": json_value(role.metadata, f"roles.{role.name}.metadata"),
         }
     )
 
@@ -183,7 +183,7 @@ def _to_role(fields: Mapping[str, Any]) -> Role:
         retry_policy=RetryPolicy(fields.get("retry_policy", RetryPolicy.APPLICATION)),
         resource=_to_resource(fields.get("resource")),
         port_map=dict(fields.get("port_map", {})),
-        metadata=_plain(fields.get("metadata", {}), "metadata"),
+        metadata=json_value(fields.get("metadata", {}), "metadata"),
         mounts=[_to_mount(mount) for mount in fields.get("mounts", ())],
     )
 
@@ -195,9 +195,9 @@ def _from_resource(resource: Resource) -> dict[str, Any]:
             "cpu_millis": None if resource.cpu == -1 else round(resource.cpu * 1000),
             "gpu": None if resource.gpu == -1 else resource.gpu,
             "memory_bytes": None if resource.memMB == -1 else round(resource.memMB * _MIB),
-            "capabilities": _plain(resource.capabilities, "resource.capabilities"),
+            "capabilities": json_value(resource.capabilities, "resource.capabilities"),
             "devices": dict(resource.devices),
-            "tags": _plain(resource.tags, "resource.tags"),
+            "tags": json_value(resource.tags, "resource.tags"),
         }
     )
 
@@ -209,9 +209,9 @@ def _to_resource(fields: Mapping[str, Any] | None) -> Resource:
         cpu=_in_units(fields.get("cpu_millis"), 1000),
         gpu=fields.get("gpu", -1),
         memMB=_in_units(fields.get("memory_bytes"), _MIB),  # type: ignore[arg-type]  # whole unless asked for
-        capabilities=_plain(fields.get("capabilities", {}), "resource.capabilities"),
+        capabilities=json_value(fields.get("capabilities", {}), "resource.capabilities"),
         devices=dict(fields.get("devices", {})),
-        tags=_plain(fields.get("tags", {}), "resource.tags"),
+        tags=json_value(fields.get("tags", {}), "resource.tags"),
     )
 
 
@@ -245,7 +245,7 @@ def _to_mount(fields: Mapping[str, Any]) -> Mount:
     return BindMount(src, dst, fields.get("read_only", False))
 
 
-def _plain(value: Any, path: str) -> Any:
+def json_value(value: Any, path: str) -> Any:
     """A copy as JSON would give it back: lists for tuples.
 
     Raises UnstorableValueError for what JSON cannot hold.
@@ -253,9 +253,9 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise UnstorableValueError(f"{path}: every key must be text, got {sorted(map(repr, value))}")
-        return {key: _plain(inner, f"{path}.{key}") for key, inner in value.items()}
+        return {key: json_value(inner, f"{path}.{key}") for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner, f"{path}[{index}]") for index, inner in enumerate(value)]
+        return [json_value(inner, f"{path}[{index}]") for index, inner in enumerate(value)]
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -230,8 +230,7 @@ def test_convert_says_why_no_job_file_gives_the_app(scenario, words, code, said)
     text = "import time\nfrom launcher.specs import AppDef, Role\nclass Mine(Role): pass\n"
     text += "def f() -> AppDef: return AppDef('f', [Role('a_b', '', entrypoint=str(time.time_ns()))])\n"
     text = text.replace("entrypoint=str(time.time_ns())", "entrypoint='e', args=[str(time.time_ns())]")
-    text += "seen = []\ndef g() -> AppDef:\n    seen.append(1)\n"
-    text += "    return AppDef('g', [(Mine if len(seen) == 1 else Role)('a_b', '', entrypoint='e')])\n"
+    text += "def g() -> AppDef: return AppDef('g', [Mine('a_b', '', entrypoint='e')])\n"
     (scenario.folder / "c.py").write_text(text)
     assert said in scenario.launcher("convert", *words, code=code).err
 

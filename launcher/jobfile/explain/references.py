@@ -35,6 +35,18 @@ roles: {main: {entrypoint: train, env: {COMMIT: $<git.sha>}}}
 """
 _COMMIT = ("git init -q", "git add .", "git commit -q -m 'Train'")
 
+_ENV = """\
+version: 1
+name: train
+vars: {epochs: {type: int, from_env: EPOCHS}}
+roles: {main: {entrypoint: train, args: [--epochs, $<var.epochs>]}}
+"""
+_COMPONENT = """\
+version: 1
+name: train
+component: %s
+"""
+
 EXPLANATIONS = (
     in_yaml(
         "unknown-reference",
@@ -89,5 +101,20 @@ EXPLANATIONS = (
         "`launcher validate` does not mind.",
         Example({JOB: _GIT}, f"plan {JOB}", before=(*_COMMIT, f"echo '# a note' >> {JOB}")),
         Example({JOB: _GIT}, f"plan {JOB}", before=_COMMIT),
+    ),
+    Explanation(
+        "component-refused",
+        "A component is code, and compiling a job file calls it. With `--no-components`, or "
+        "`LAUNCHER_COMPONENTS=never` in the environment, job files call the built-in components alone: for "
+        "checkouts of others, such as pull requests.",
+        Example({JOB: _COMPONENT % "train.py:train"}, f"validate --no-components {JOB}"),
+        Example({JOB: _COMPONENT % "utils.echo"}, f"validate --no-components {JOB}"),
+    ),
+    Explanation(
+        "environment-refused",
+        "With `--no-env-vars` no variable takes its value from the environment (`from_env`): a job "
+        "file of another author cannot read your environment. Give the value with `--var`.",
+        Example({JOB: _ENV}, f"validate --no-env-vars {JOB}"),
+        Example({JOB: _ENV}, f"validate --no-env-vars {JOB} --var epochs=3"),
     ),
 )

@@ -30,6 +30,16 @@ EXPLANATIONS = (
         'roles: {main: {entrypoint: env, env: {API_TOKEN: {secret: "env:API_TOKEN"}}}}\n',
     ),
     in_yaml(
+        "secret-variable",
+        "A variable takes its value from an environment variable that is named like a secret. The value "
+        "becomes part of the document: it is hashed, shown in plans and stored with every attempt. A "
+        "reference in a role's `env` is read while submitting, and stored nowhere.",
+        "version: 1\nname: train\nvars: {token: {type: str, default: none, from_env: HF_TOKEN}}\n"
+        "roles: {main: {entrypoint: train, args: [$<var.token>]}}\n",
+        "version: 1\nname: train\n"
+        'roles: {main: {entrypoint: train, env: {HF_TOKEN: {secret: "env:HF_TOKEN"}}}}\n',
+    ),
+    in_yaml(
         "unused-variable",
         "A variable is declared and nothing refers to it: a value given to it changes nothing. Use it, or "
         "delete it.",

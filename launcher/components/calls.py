@@ -1,0 +1,143 @@
+"""Call the components that job files name: ours here, all others in a process with a time limit.
+
+A component file is code out of a checkout, and the checkout may be a stranger's. What it does to its process
+is judged, its app is handed back as data, and its process group is killed when the compile has ended.
+"""
+
+from __future__ import annotations
+
+import os
+
+from launcher.errors import UsageError
+
+# What calls a component is imported with the first one: a job file without components does not pay for it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from launcher.components.evaluate import Answer, Call
+    from launcher.components.process import Process
+
+ALLOWED = "LAUNCHER_COMPONENTS"
+TIMEOUT = "LAUNCHER_COMPONENT_TIMEOUT"
+TIMEOUT_S = 30.0
+
+
+def are_allowed(environ: Mapping[str, str]) -> bool:
+    """What LAUNCHER_COMPONENTS says: whether job files may call components that are not ours.
+
+    Raises UsageError for anything but `always`, `never` and "".
+    """
+    said = environ.get(ALLOWED, "")
+    if said not in ("", "always", "never"):
+        raise UsageError(f"{ALLOWED} is `{said}`", hint="want `never`, `always`, or nothing")
+    return said != "never"
+
+
+class Calls:
+    """The calls of one compile. A process is started for the first component that is not ours.
+
+    Args:
+        is_allowed: False refuses those, and imports none of them.
+    """
+
+    def __init__(self, is_allowed: bool = True) -> None:
+        self.is_allowed = is_allowed
+        self._process: Process | None = None
+        self._late = ""
+
+    def __enter__(self) -> Calls:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def answer(self, call: Call, root: str) -> Answer | None:
+        """What comes of a call, with everything wrong; None for a component that is not allowed.
+
+        Args:
+            root: the folder that a component file may not leave.
+        """
+        from launcher.components.evaluate import evaluate, failed
+        from launcher.components.finder import builtin_component
+
+        name = call.component
+        ours = builtin_component(name) if ":" not in name else None
+        if ours is not None:
+            return evaluate(lambda: ours, call)
+        if not self.is_allowed:
+            return None
+        outside = _outside(name, call.folder, root)
+        if outside:
+            hint = "copy it into the repository, or install it as a package"
+            return failed(name, "invalid-value", outside, hint=hint)
+        if self._late:
+            return failed(name, "invalid-value", f"`{name}` was not called: {self._late}")
+        return self._sent(call)
+
+    def _sent(self, call: Call) -> Answer:
+        from json import dumps, loads
+
+        from launcher.components.evaluate import Answer, failed
+        from launcher.components.process import DiedError, Process
+
+        name = call.component
+        limit = _timeout_s()
+        try:
+            if self._process is None:
+                self._process = Process(limit)
+            return Answer.from_json(loads(self._process.ask(dumps(call.to_json()).encode())))
+        except DiedError as death:
+            self._stop()
+            return failed(name, "invalid-value", f"component `{name}` {death}")
+        except TimeoutError:
+            self._late = f"component `{name}` took longer than {limit:g} s"
+            self._stop()
+            hint = f"set {TIMEOUT} to more seconds if it needs them"
+            return failed(name, "invalid-value", f"{self._late} and was killed", hint=hint)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._stop()
+            return failed(
+                name, "invalid-value", f"component `{name}` answered with something else than an app"
+            )
+        except OSError as error:
+            self._stop()
+            return failed(
+                name, "invalid-value", f"component `{name}` cannot be called: {error.strerror or error}"
+            )
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+
+def _timeout_s() -> float:
+    said = os.environ.get(TIMEOUT) or str(TIMEOUT_S)
+    try:
+        limit = float(said)
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit < float("inf"):
+        raise UsageError(f"{TIMEOUT} is `{said}`", hint="want a number of seconds, such as 60")
+    return limit
+
+
+def _outside(name: str, folder: str, root: str) -> str:
+    """Why a component file is none of the checkout; "" when it is, is one of ours, or is not there."""
+    from launcher.components.source import PACKAGE, locate
+
+    path, colon, _ = name.rpartition(":")
+    if not colon:
+        return ""
+    try:
+        real = os.path.realpath(locate(path, folder))
+    except (FileNotFoundError, ValueError):
+        return ""  # the finder says so
+    for top in (os.path.realpath(root), os.path.realpath(PACKAGE)):
+        if real.startswith(top.rstrip(os.sep) + os.sep):
+            return ""
+    return f"the component file {path} lies outside of the repository"

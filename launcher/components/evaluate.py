@@ -1,0 +1,139 @@
+"""A component and the arguments of a document → the app, or everything that is wrong, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from launcher.components.build import build
+from launcher.components.call import ComponentArgs, arranged, from_document
+from launcher.components.component import (
+    Component,
+    ComponentNotFoundException,
+    ComponentValidationException,
+)
+from launcher.components.signature import ComponentSignatureException
+from launcher.components.types import type_name
+from launcher.components.words import ArgumentProblem
+from launcher.errors import LauncherError
+from launcher.specs import AppDef, check_app
+from launcher.specs.appjson import from_json, to_json
+from launcher.specs.difference import first_difference, plain
+
+
+class Call(NamedTuple):
+    """What a document asks for.
+
+    Attributes:
+        folder: a relative component file is relative to it.
+        spelt: the text of each number and truth value in `args`, by its path.
+        is_called: False where the arguments are not known well enough: they are checked, nothing more.
+    """
+
+    component: str
+    folder: str
+    args: Mapping[str, Any]
+    spelt: Mapping[tuple[str | int, ...], str]
+    is_called: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        spelt = [[list(path), text] for path, text in self.spelt.items()]
+        return {**self._asdict(), "args": dict(self.args), "spelt": spelt}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Call:
+        return cls(**{**value, "spelt": {tuple(path): text for path, text in value["spelt"]}})
+
+
+class Fault(NamedTuple):
+    """Something wrong with the component itself; `code` is that of a diagnostic."""
+
+    code: str
+    message: str
+    label: str = ""
+    hint: str = ""
+
+
+class Answer(NamedTuple):
+    """Attributes:
+    types: the component's parameters, in their order, with the names of their types.
+    app: None where there is a fault or a problem, and where it was not to be called.
+    """
+
+    name: str
+    types: Mapping[str, str] = {}
+    problems: tuple[ArgumentProblem, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    app: AppDef | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "app": to_json(self.app) if self.app is not None else None}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Answer:
+        """Raises ValueError, TypeError or KeyError for anything that `to_json` does not make."""
+        faults = tuple(Fault(*map(_text, fault)) for fault in value["faults"])
+        app = from_json(value["app"]) if value["app"] is not None else None
+        if app is not None:
+            faults += tuple(_unsound(_text(value["name"]), app))
+        problems = tuple(
+            ArgumentProblem(_text(name), _text(code), _text(message), hint and _text(hint), tuple(path))
+            for name, code, message, hint, path in value["problems"]
+        )
+        types = {_text(name): _text(kind) for name, kind in value["types"].items()}
+        return cls(_text(value["name"]), types, problems, faults, None if faults else app)
+
+
+def failed(name: str, code: str, message: str, *, label: str = "", hint: str = "") -> Answer:
+    """An answer that is one fault."""
+    return Answer(name, faults=(Fault(code, message, label, hint),))
+
+
+def evaluate(find: Callable[[], Component], call: Call) -> Answer:
+    """Find a component, check its arguments and call it twice; what it prints goes to stderr."""
+    name = call.component
+    try:
+        component = find()
+    except ComponentNotFoundException as error:
+        return failed(name, "unknown-variant", str(error), label=error.hint or "")
+    except ComponentValidationException as error:
+        return failed(name, "invalid-value", f"`{name}` is no component: {error}")
+    try:
+        parameters = component.parameters
+    except (ComponentNotFoundException, ComponentSignatureException) as error:
+        return failed(name, "invalid-value", str(error), hint=error.hint or "")
+    arguments = from_document(parameters, call.args, lambda path, value: call.spelt[path])
+    types = {name: type_name(parameter.type) for name, parameter in parameters.items()}
+    answer = Answer(component.name, types, tuple(arguments.problems))
+    if arguments.problems or not call.is_called:
+        return answer
+    return _called(answer, component, arranged(parameters, arguments.values))
+
+
+def _called(answer: Answer, component: Component, arguments: ComponentArgs) -> Answer:
+    try:
+        app = build(component, arguments)
+        first = plain(app)
+        changes = first_difference(first, plain(build(component, arguments)))
+    except LauncherError as error:
+        return answer._replace(faults=(Fault("invalid-value", str(error), hint=error.hint or ""),))
+    if changes:
+        message = f"component `{component.name}` makes another app each time it is called: {changes} changes"
+        hint = "take the time, or a random number, as an argument: a plan would never come to an end"
+        return answer._replace(faults=(Fault("invalid-value", message, hint=hint),))
+    faults = tuple(_unsound(component.name, app))
+    return answer._replace(faults=faults) if faults else answer._replace(app=app)
+
+
+def _unsound(name: str, app: AppDef) -> list[Fault]:
+    said = f"component `{name}` makes an app that cannot run"
+    return [
+        Fault("invalid-value", f"{said}: {'.'.join(map(str, found.path))}: {found.message}")
+        for found in check_app(app)
+    ]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"no text: {value!r:.80}")
+    return value

@@ -1,0 +1,125 @@
+"""Components of job files: what they do to their process is judged, and which may run at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.jobfile.compile import Compiled, Environment, compile_files
+from tests import processes
+
+HEAD = "import os, sys, signal, subprocess, time\nfrom launcher.specs import AppDef, Role\n"
+JOB = "version: 1\nname: job\ncomponent: {}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "repo").mkdir()
+    monkeypatch.chdir(tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+def compiled(folder: Path, body: str, *, name: str = "c.py:f", top: str = "", **environment) -> Compiled:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    (folder / "c.py").write_text(f"{HEAD}{top}\ndef f() -> AppDef:\n{lines}")
+    (folder / "job.launcher.yaml").write_text(JOB.format(name))
+    return compile_files(["job.launcher.yaml"], environment=Environment(**environment))
+
+
+def pids_in(folder: Path) -> list[int]:
+    return [int(pid) for pid in (folder / "pids").read_text().split()]
+
+
+def said(result: Compiled) -> list[str]:
+    return [f"{d.place} {d.code} {d.message}" for d in result.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("os._exit(0)", "ended its process with exit code 0 instead of returning an AppDef"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
+        ("if os.fork():\n    os._exit(3)\ntime.sleep(60)", "ended its process with exit code 3"),
+        ("sys.exit(0)", "failed: SystemExit: 0, line 5 of"),
+        ("raise KeyboardInterrupt", "failed: KeyboardInterrupt"),
+        (
+            "return AppDef('x' * (1 << 25), [Role('a', '', entrypoint='e')])",
+            "app of more than 16 MiB",
+        ),
+        (
+            "for fd in range(3, 64):\n    try: os.write(fd, b'{}\\n')\n    except OSError: pass\nos._exit(0)",
+            "answered with something else than an app",
+        ),
+        (
+            "return AppDef('a', [Role('a', '', entrypoint='e', metadata={'x': sys})])",
+            "roles.a.metadata.x: want text, numbers, lists and mappings",
+        ),
+    ],
+)
+def test_how_a_component_ends_its_process_is_an_error_at_its_place(folder: Path, body: str, message: str):
+    [line] = said(compiled(folder, body))
+    assert line.startswith("job.launcher.yaml:3:12 invalid-value component `c.py:f`")
+    assert message in line
+
+
+def test_a_component_that_does_not_end_is_killed_with_all_it_started(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LAUNCHER_COMPONENT_TIMEOUT", "2")
+    body = "p = subprocess.Popen(['sleep', '1000'])\n"
+    body += "open('pids', 'w').write(f'{os.getpid()} {p.pid}')\nwhile True: pass"
+    [line] = said(compiled(folder, body))
+    assert "took longer than 2 s and was killed" in line
+    assert processes.gone(pids_in(folder), timeout_s=10)
+
+
+def test_what_a_component_started_ends_with_the_compile(folder: Path):
+    body = "p = subprocess.Popen(['sleep', '1000'])\nopen('pids', 'a').write(f'{p.pid} ')\n"
+    result = compiled(folder, body + "return AppDef('a', [Role('a', '', entrypoint='e')])")
+    assert len(result.launches) == 1
+    assert len(pids_in(folder)) == 2
+    assert processes.gone(pids_in(folder), timeout_s=10)
+
+
+def test_nothing_of_a_component_file_runs_in_this_process(folder: Path):
+    result = compiled(folder, "return AppDef('a', [Role('a', '', entrypoint=str(os.getpid()))])")
+    assert result.launches[0].app.roles[0].entrypoint != str(os.getpid())
+
+
+@pytest.mark.parametrize("name", ["../outside.py:f", "link.py:f", "folder/outside.py:f", "/etc/passwd:f"])
+def test_a_component_file_outside_of_the_repository_is_refused(folder: Path, name: str):
+    (folder.parent / "outside.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
+    (folder / "link.py").symlink_to("../outside.py")
+    (folder / "folder").symlink_to("..")
+    [line] = said(compiled(folder, "pass", name=name))
+    assert "lies outside of the repository" in line
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["c.py:f", "../c.py:f", "os.path.join", "mine.own"])
+def test_components_are_refused_where_they_may_not_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    for environment in ({"components": False}, {}):
+        monkeypatch.setenv("LAUNCHER_COMPONENTS", "always" if environment else "never")
+        [line] = said(compiled(folder, "pass", name=name, top="open('ran', 'w')", **environment))
+        assert line.startswith(f"job.launcher.yaml:3:12 component-refused component `{name}` is not called")
+    assert not (folder / "ran").exists()
+
+
+def test_components_of_ours_run_everywhere(folder: Path):
+    result = compiled(folder, "pass", name="utils.echo", components=False)
+    assert result.diagnostics == ()
+    assert result.launches[0].app.roles[0].entrypoint
+
+
+def test_a_word_that_launcher_components_does_not_know_is_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from launcher.errors import UsageError
+
+    monkeypatch.setenv("LAUNCHER_COMPONENTS", "nver")
+    with pytest.raises(UsageError, match="LAUNCHER_COMPONENTS is `nver`"):
+        compiled(folder, "pass")
