@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.apps import App
+    from launcher.cli.console import Console
+    from launcher.cli.render.live_frames import LiveFrames
 
 
 class Asked:
@@ -21,9 +23,21 @@ class Asked:
     Attributes:
         since, until: seconds since the epoch.
         prefixes: one per replica, or none.
+        live: the display that shows progress bars, with all lines; then `read` has none left to give.
     """
 
-    __slots__ = ("follow", "prefixes", "regex", "replicas", "since", "stream", "tail", "timestamps", "until")
+    __slots__ = (
+        "follow",
+        "live",
+        "prefixes",
+        "regex",
+        "replicas",
+        "since",
+        "stream",
+        "tail",
+        "timestamps",
+        "until",
+    )
 
     def __init__(self, replicas: list[tuple[str, int]], stream: str = "combined") -> None:
         self.replicas = replicas
@@ -35,6 +49,7 @@ class Asked:
         self.regex: str | None = None
         self.timestamps = False
         self.prefixes: list[bytes] = []
+        self.live: LiveFrames | None = None
 
     def prefix(self, number: int) -> bytes:
         return self.prefixes[number] if self.prefixes else b""
@@ -84,6 +99,24 @@ def _known_replicas(app: App) -> list[tuple[str, int]]:
     )
 
 
+def show(app: App, asked: Asked, console: Console) -> None:
+    """Read to the end, and write what there is to stdout.
+
+    Several replicas that are followed at a terminal show their progress bars there, too.
+    """
+    if asked.follow and asked.prefixes and not asked.timestamps and console.is_terminal:
+        from launcher.cli.render.live_frames import on_terminal
+
+        asked.live = on_terminal(console)
+    try:
+        for data in read(app, asked):
+            console.copy(data, flush=asked.follow)
+    finally:
+        if asked.live is not None:
+            asked.live.close()
+    console.flush()
+
+
 def read(app: App, asked: Asked) -> Iterator[bytes]:
     """The text to show, in pieces."""
     scheduler = scheduler_of(app)
@@ -129,6 +162,11 @@ def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator
             yield (role, k), shapers[role, k].feed(0, "", data)
         for where, shaper in shapers.items():
             yield where, shaper.finish()
+
+    if asked.live is not None:
+        for where, text in pieces():
+            asked.live.show(where, text, shapers[where].frame())
+        return
 
     if asked.regex is None or asked.tail is None or asked.follow:
         yield from (text for _, text in pieces() if text)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
 HELP = """\
 Print what the replicas of an app have printed. One replica is printed as it
-is; several are put in order of time, each line behind `role/replica |`.
+is; several are put in order of time, each line behind `role/replica |`, and
+of a progress bar that redraws its line only the last frame.
 
 TIME is a duration (so long ago: 10m, 2h), a local time (12:30,
 2025-03-01T12:30), or seconds since the epoch (@1740832200)."""
@@ -49,7 +50,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.apps import find, tell_warnings
-    from launcher.cli.log_reader import read
+    from launcher.cli.log_reader import show
 
     if args.follow:
         from launcher.cli.interrupts import terminate_with_exception
@@ -58,9 +59,7 @@ def run(args: Any, console: Console) -> int:
     if args.regex is not None:
         check_regex(args.regex)
     app = find(args.app)
-    for data in read(app, _asked(args, app, console)):
-        console.copy(data, flush=args.follow)
-    console.flush()
+    show(app, _asked(args, app, console), console)
     tell_warnings(app, console)
     return 0
 

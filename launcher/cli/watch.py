@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.apply.events import Outcome, Result
     from launcher.apply.plans import Watching
     from launcher.cli.console import Console
+    from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.progress import Progress
     from launcher.plan.model import Plan
     from launcher.schedulers.responses import DescribeAppResponse
@@ -52,6 +53,7 @@ class Watch:
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
         self._progress: Progress | None = None
+        self._frames: LiveFrames | None = None
         self._interrupted = False  # before there was anything to wait for
 
     def __enter__(self) -> Watch:
@@ -63,6 +65,8 @@ class Watch:
         if self._progress is not None:
             self._progress.__exit__(kind, error, trace)
             self._progress = None
+        if self._frames is not None:
+            self._frames.close()
         if kind is KeyboardInterrupt and self._wait and not self._interrupted:
             self._console.note(_DETACHED)
 
@@ -82,6 +86,10 @@ class Watch:
             replicas = list(_replicas(plan))
             fronts = prefixes([name for _, name in replicas], self._console.color)
             self._fronts = dict(zip((where for where, _ in replicas), fronts, strict=True))
+            if self._format == "text" and self._console.is_terminal:
+                from launcher.cli.render.live_frames import on_terminal
+
+                self._frames = on_terminal(self._console)
         if self._format == "jsonl":
             counts = {kind: count for kind, count in plan.counts().items() if count}
             self._json(event("planned", counts=counts, plan_digest=plan.plan_digest))
@@ -155,6 +163,9 @@ class Watch:
         with self._lock:
             if self._progress is not None:
                 self._progress.say(line)
+            elif self._frames is not None:
+                with self._frames.above():
+                    self._console.note(line)
             else:
                 self._console.note(line)
 
@@ -191,6 +202,14 @@ class Watch:
         self._lines(where, self._shapers[where].finish(0))
 
     def _lines(self, where: tuple[JobKey, str, int], lines: bytes) -> None:
+        if self._frames is not None:
+            try:
+                self._frames.show(where, lines, self._shapers[where].frame())
+            except OutputClosed:
+                pass
+            except OutputError as error:
+                self._console.error(error)
+            return
         if not lines:
             return
         key, role, k = where

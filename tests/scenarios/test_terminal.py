@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import sys
 
 import pytest
@@ -79,3 +80,39 @@ def test_no_colour_where_nobody_looks_or_where_it_is_not_wanted(scenario, monkey
     assert "\x1b[" in at_a_terminal(scenario, "plan", file, answer=b"")[1]
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in at_a_terminal(scenario, "plan", file, answer=b"")[1]
+
+
+BARS = r"printf '\r 10%%'; read x <gate$<replica_id>.leave; printf '\r100%%\ndone\n'"
+
+
+@pytest.mark.parametrize("command", ["apply", "logs"])
+def test_progress_bars_of_two_replicas_are_shown_with_prefixes_before_their_lines_end(
+    scenario, command, monkeypatch
+):
+    monkeypatch.setenv("TERM", "xterm")
+    gates = [scenario.gate(f"gate{k}") for k in range(2)]
+    file = scenario.job(BARS, replicas=2)
+    argv = ["apply", file, "--yes", "--wait", "--logs"]
+    if command == "logs":
+        scenario.apply(file)
+        argv = ["logs", "job", "--follow"]
+    ours, theirs = pty.openpty()
+    process = scenario.spawn(
+        [sys.executable, "-m", "launcher", *map(str, argv)], stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    while not all(re.search(rb"main/%d \|[^\n]* 10%%" % k, shown) for k in range(2)):
+        chunk = read(ours)
+        assert chunk, shown
+        shown += chunk
+    assert b"100%" not in shown
+    for gate in gates:
+        gate.open()
+    while chunk := read(ours):
+        shown += chunk
+    os.close(ours)
+    assert process.wait() == 0
+    for row in re.split(rb"\r?\n|\x1b\[\d+A|\x1b\[J", shown):
+        assert b"0%" not in row or re.search(rb"main/[01] \|", row), row
+    assert scenario.logs("job").splitlines().count("main/0 | 100%") == 1

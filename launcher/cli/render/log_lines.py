@@ -20,7 +20,8 @@ class Shaper:
     A line is shown when it is complete, or at the end: stdout and stderr never mix within a line.
 
     Args:
-        prefix: stands in front of every line.
+        prefix: stands in front of every line. Of a line that its replica has written over and over, each time
+            behind a carriage return, only the last frame is shown then: the others would hide the prefix.
         regex: only lines in which it is found are shown.
         timestamps: whether the time stands in front of every line, behind the prefix.
     """
@@ -38,22 +39,43 @@ class Shaper:
         end = data.rfind(b"\n") + 1
         if not end:
             if data:
-                self._partial.setdefault(stream, []).append(data)
+                self._hold(stream, data)
             return b""
         begun = self._partial.pop(stream, None)
         if end < len(data):
-            self._partial[stream] = [data[end:]]
+            self._hold(stream, data[end:])
             data = data[:end]
         return self._shape(time_ns, b"".join([*begun, data]) if begun else data)
+
+    def _hold(self, stream: str, data: bytes) -> None:
+        """Keep the beginning of a line; of one with frames, what comes behind the last frame but one."""
+        parts = self._partial.setdefault(stream, [])
+        parts.append(data)
+        if self._prefix and b"\r" in data:
+            text = b"".join(parts)
+            parts[:] = [text[max(0, text.rfind(b"\r", 0, len(text.rstrip(b"\r")))) :]]
+
+    def frame(self) -> bytes:
+        """The line that is written over and over, as it is now, with its prefix; b"" where there is none."""
+        for parts in self._partial.values():
+            if b"\r" in parts[0]:
+                text = b"".join(parts)
+                if text.strip():
+                    return self._shape(0, text.strip(b"\r") + b"\n")[:-1]
+        return b""
 
     def finish(self, time_ns: int = 0) -> bytes:
         """The lines that never got their newline; they get one here, so that prefixes stay at line starts."""
         rest = [b"".join(parts) for parts in self._partial.values()]
         self._partial.clear()
+        if self._prefix:  # a progress bar that was wiped out at its end leaves nothing
+            rest = [text for text in rest if text.strip() or b"\r" not in text]
         return b"".join(self._shape(time_ns, text + b"\n") for text in rest)
 
     def _shape(self, time_ns: int, text: bytes) -> bytes:
         """`text` holds whole lines."""
+        if self._prefix and b"\r" in text:
+            text = last_frames(text)
         if self._regex is not None:
             from launcher.schedulers.logs import grep
 
@@ -62,6 +84,15 @@ class Shaper:
         if not front or not text:
             return text
         return front + text[:-1].replace(b"\n", b"\n" + front) + b"\n"
+
+
+def last_frames(text: bytes) -> bytes:
+    r"""Whole lines without what their carriage returns have overwritten. A `\r\n` stays as it is."""
+    lines = text.split(b"\n")
+    for n, line in enumerate(lines):
+        if b"\r" in line:
+            lines[n] = line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :]
+    return b"\n".join(lines)
 
 
 _last_stamp: tuple[int, bytes] = (-1, b"")

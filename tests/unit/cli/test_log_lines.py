@@ -19,6 +19,9 @@ def shown(shaper, chunks):
     return b"".join([*(shaper.feed(0, stream, data) for stream, data in chunks), shaper.finish(0)])
 
 
+STAMP = len(stamp(0))
+
+
 def lines_of(chunks, stream):
     return b"".join(data for name, data in chunks if name == stream).split(b"\n")
 
@@ -31,10 +34,46 @@ def test_every_line_of_a_stream_comes_out_whole_and_in_order(chunks):
         if not expected[-1]:
             expected.pop()
         only = [part for part in chunks if part[0] == stream]
-        assert shown(Shaper(b"> "), only) == b"".join(b"> " + line + b"\n" for line in expected)
-    assert out.count(b"\n") == sum(len(list(lines_of(chunks, s)[:-1])) for s in ("stdout", "stderr")) + sum(
-        bool(lines_of(chunks, s)[-1]) for s in ("stdout", "stderr")
-    )
+        assert shown(Shaper(timestamps=True), only).count(b"\n") == len(expected)
+        assert [line[STAMP:] for line in shown(Shaper(timestamps=True), only).split(b"\n")[:-1]] == expected
+    assert out.count(b"\n") >= sum(len(lines_of(chunks, s)[:-1]) for s in ("stdout", "stderr"))
+
+
+@given(CHUNKS)
+def test_behind_a_prefix_a_line_is_the_last_of_its_frames(chunks):
+    r"""What a terminal shows of it, were it wide enough, whatever the borders of the chunks."""
+    shaper, text = Shaper(b"> "), b"".join(data for _, data in chunks)
+    out = shown(shaper, [("", data) for _, data in chunks])
+    *whole, rest = text.split(b"\n")
+    expected = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in whole]
+    if rest.strip() or (rest and b"\r" not in rest):
+        expected.append(rest.rstrip(b"\r").rpartition(b"\r")[2])
+    assert [line.rstrip(b"\r") for line in out.split(b"\n")[:-1]] == [b"> " + line for line in expected]
+
+
+@given(CHUNKS)
+def test_the_frame_is_what_a_line_would_be_if_it_ended_now(chunks):
+    shaper = Shaper(b"> ")
+    for _, data in chunks:
+        shaper.feed(0, "", data)
+        frame = shaper.frame()
+    if chunks and frame:
+        assert frame == shaper.finish().rstrip(b"\r\n")
+
+
+def test_a_progress_bar_without_end_takes_no_memory():
+    shaper = Shaper(b"> ")
+    for n in range(10_000):
+        shaper.feed(0, "", b"\r%5d of many" % n)
+    assert sum(len(part) for parts in shaper._partial.values() for part in parts) < 100
+    assert shaper.frame() == b">  9999 of many"
+    assert shaper.feed(0, "", b"\rdone\n") == b"> done\n"
+    assert shaper.frame() == b""
+
+
+def test_windows_line_ends_and_unprefixed_lines_stay_as_they_are():
+    assert Shaper(b"> ").feed(0, "", b"a\r\nb\r\n") == b"> a\r\n> b\r\n"
+    assert Shaper().feed(0, "", b"1%\r2%\r\nb\n") == b"1%\r2%\r\nb\n"
 
 
 def test_lines_of_two_streams_are_never_mixed():

@@ -1,0 +1,128 @@
+"""Progress bars of several replicas at a terminal: lines scroll above, the last frames stay below."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.cli.render import live_frames
+from launcher.cli.render.live_frames import LiveFrames, cut
+
+
+class Screen:
+    """A terminal that knows newlines, cursor up, and erasing to its end; it may not scroll further up."""
+
+    def __init__(self) -> None:
+        self.lines = [""]
+        self.writes = 0
+
+    def write(self, data: bytes) -> None:
+        self.writes += 1
+        for part in re.split(r"(\n|\x1b\[\d+A|\x1b\[J)", data.decode()):
+            if part == "\n":
+                self.lines.append("")
+            elif part == "\x1b[J":
+                pass
+            elif part.startswith("\x1b["):
+                assert self.lines[-1] == ""
+                assert int(part[2:-1]) < ROWS
+                self.lines = [*self.lines[: -1 - int(part[2:-1])], ""]
+            else:
+                self.lines[-1] += part
+
+
+ROWS = 4
+SHOWN = st.lists(
+    st.tuples(
+        st.sampled_from("abcde"),
+        st.sampled_from([b"", b"line\n", b"one\ntwo\n"]),
+        st.sampled_from([b"", b"1%", b"2%", b"3% of a frame that is too long"]),
+    )
+)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that passes between two looks at it."""
+    steps = [1.0, 0.0]  # step, now
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            steps[1] += steps[0]
+            return steps[1]
+
+    monkeypatch.setattr(live_frames, "time", Clock)
+    return steps
+
+
+@given(SHOWN)
+def test_the_screen_has_every_line_and_then_the_last_frames(shown: list[tuple[str, bytes, bytes]]) -> None:
+    screen = Screen()
+    frames: dict[str, str] = {}
+    lines = ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live_frames, "INTERVAL_S", 0.0)
+        live = LiveFrames(screen.write, lambda: (10, ROWS))
+        for where, text, frame in shown:
+            live.show(where, text, frame)
+            lines += text.decode()
+            if frame or where in frames:
+                frames[where] = frame.decode()[:9]
+        live.close()
+    drawn = [frame for frame in frames.values() if frame]
+    if len(drawn) >= ROWS:
+        drawn = [*drawn[: ROWS - 2], f"... and {len(drawn) - ROWS + 2} more"]
+    assert screen.lines == [*lines.splitlines(), *drawn, ""]
+
+
+def test_frames_are_drawn_now_and_then_and_lines_at_once(clock: list[float]) -> None:
+    screen = Screen()
+    live = LiveFrames(screen.write, lambda: (80, 24))
+    clock[0] = 0.001
+    for n in range(100):
+        live.show("a", b"", b"%d%%" % n)
+    live.close()
+    assert screen.writes <= 3
+    live.show("b", b"line\n", b"")
+    assert screen.lines == ["line", "99%", ""]
+
+
+def test_the_last_frame_is_drawn_though_nothing_follows() -> None:
+    screen = Screen()
+    live = LiveFrames(screen.write, lambda: (80, 24))
+    for n in range(5):
+        live.show("a", b"", b"%d%%" % n)
+    timer = live._timer
+    assert timer is not None
+    timer.join(10)
+    assert screen.lines == ["4%", ""]
+
+
+def test_what_is_written_by_other_means_comes_above(clock: list[float]) -> None:
+    screen = Screen()
+    live = LiveFrames(screen.write, lambda: (80, 24))
+    live.show("a", b"", b"1%")
+    with live.above():
+        screen.write(b"note\n")
+    assert screen.lines == ["note", "1%", ""]
+
+
+@pytest.mark.parametrize(
+    ("frame", "columns", "row"),
+    [
+        (b"short", 9, b"short"),
+        (b"0123456789", 5, b"01234"),
+        ("█████".encode(), 3, "███".encode()),
+        ("漢字漢字".encode(), 5, "漢字".encode()),
+        (b"\x1b[32m0123\x1b[0m456", 5, b"\x1b[32m0123\x1b[0m4\x1b[0m"),
+        (b"a\x1b[Kb\x1b[3Ac\x1b]0;title\x07d\te", 80, b"abcd e"),
+        (b"\xff bell\x07\x9b", 80, "\ufffd bell\ufffd".encode()),
+        (b"anything", 0, b""),
+    ],
+)
+def test_a_frame_is_cut_to_a_row_that_moves_no_cursor(frame: bytes, columns: int, row: bytes) -> None:
+    assert cut(frame, columns) == row
