@@ -257,6 +257,21 @@ def _notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
             notes[step.key] = said
     if refusals:
         raise _refused(refusals)
+    return notes | _kept_notes(plan, engines)
+
+
+def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
+    """What the schedulers say of attempts that stay as they are. Each scheduler is asked once."""
+    kept: dict[str, dict[str, Step]] = {}
+    for step in plan.steps:
+        stays = step.kind in ("keep", "hold") and bool(step.guard.app_id)
+        if stays and step.launch is not None and step.launch.scheduler == step.guard.scheduler:
+            kept.setdefault(step.guard.scheduler, {})[step.guard.app_id] = step
+    notes: dict[JobKey, tuple[str, ...]] = {}
+    for scheduler, steps in kept.items():
+        apps = {app_id: step.launch.app for app_id, step in steps.items() if step.launch is not None}
+        said = engines.get(scheduler).kept_notes(apps)
+        notes |= {steps[app_id].key: tuple(lines) for app_id, lines in said.items() if lines}
     return notes
 
 

@@ -124,7 +124,7 @@ class Step:
     @property
     def is_quiet(self) -> bool:
         """The job is kept and there is nothing to say of it: a count tells enough."""
-        told = self.waits_for or any(reason.code == "drift" for reason in self.reasons)
+        told = self.waits_for or self.notes or any(reason.code == "drift" for reason in self.reasons)
         return self.kind == "keep" and not told
 
     @property

@@ -8,7 +8,7 @@ from launcher.schedulers.api import Scheduler, filter_regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any, TypeVar
 
@@ -131,6 +131,16 @@ class StagedScheduler(Scheduler[T]):
     @abstractmethod
     def abort(self, reservation: Reservation) -> None:
         """Remove everything that this reservation made. May be called twice."""
+
+    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
+        """What to know of attempts that a plan leaves as they are, though their documents did not change.
+
+        Args:
+            kept: app id of the attempt → the app as its job file has it.
+
+        Returns app id → notes; attempts that there is nothing to say of may be left out.
+        """
+        return {}
 
     def log_iter(
         self,

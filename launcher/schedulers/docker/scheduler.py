@@ -187,6 +187,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             return apps.attempt_of(found)
         return elsewhere.attempt(self.view, app_id) if apps.is_id(app_id) else None
 
+    def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
+        from launcher.schedulers.docker.images import moved
+
+        return moved.notes(self.view, kept)
+
     def reap(self) -> list[Attempt]:
         from launcher.schedulers.docker.watching.reap import reap
 

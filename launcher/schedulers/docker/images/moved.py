@@ -1,0 +1,52 @@
+"""Image names that have come to mean another image since containers were made from them."""
+
+from __future__ import annotations
+
+from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.specs.app import AppDef
+
+
+def notes(engine: EngineView, kept: Mapping[str, AppDef]) -> dict[str, list[str]]:
+    """For each attempt (app id) whose containers were made from another image than its roles name now: notes.
+
+    Two questions to the engine, however many attempts there are. Nothing is said of an attempt whose
+    containers are gone, nor of images that are made of a workspace, whose names never change their meaning.
+    """
+    ran: dict[tuple[str, str], str] = {}
+    for container in engine.containers(f"{PREFIX}job"):
+        labels = container.labels
+        if labels.get(APP_ID) in kept and container.image_id and labels.get(ROLE):
+            ran.setdefault((labels[APP_ID], labels[ROLE]), container.image_id)
+    if not ran:
+        return {}
+    images = engine.images()
+    now = {tag: image.id for image in images for tag in image.tags}
+    of_workspaces = {image.id for image in images if WORKSPACE_LABEL in image.labels}
+    found: dict[str, list[str]] = {}
+    for app_id, app in kept.items():
+        for role in app.roles:
+            before, today = ran.get((app_id, role.name), ""), now.get(_full(role.image), "")
+            if before and today and before != today and before not in of_workspaces:
+                found.setdefault(app_id, []).append(
+                    f"role `{role.name}` ran {role.image} when that was {_short(before)};"
+                    f" the engine has {_short(today)} under this name now"
+                )
+    return found
+
+
+def _full(name: str) -> str:
+    """A name as the engine lists it: with its tag, without the registry that goes without saying."""
+    for default in ("docker.io/library/", "docker.io/"):
+        name = name.removeprefix(default)
+    return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
+
+
+def _short(image_id: str) -> str:
+    return image_id.removeprefix("sha256:")[:12]
