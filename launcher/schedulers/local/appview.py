@@ -62,7 +62,6 @@ class AppView:
 
     __slots__ = (
         "abandoned",
-        "attached",
         "created_at",
         "ended_at",
         "exit_code",
@@ -86,7 +85,6 @@ class AppView:
         self.owner = ""
         self.lock_held = False
         self.handle = ""
-        self.attached = False
         self.abandoned = False
         self.created_at: float | None = None
         self.started_at: float | None = None
@@ -182,7 +180,6 @@ class _Fold:
         view = self.view
         view.supervisor = (event["pid"], event["start"], event["boot"])
         view.handle = event["handle"]
-        view.attached = event["attached"]
 
     def _created(self, event: dict[str, Any], at: float) -> None:
         self.view.state = "created"

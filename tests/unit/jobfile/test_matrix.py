@@ -179,3 +179,21 @@ def test_two_files_may_not_make_one_job(tmp_path: Path) -> None:
     (tmp_path / "b.launcher.yaml").write_text("version: 1\nname: job-2\nroles: {a: {entrypoint: x}}\n")
     compiled = compile_files(["."], environment=Environment(cwd=str(tmp_path)))
     assert [found.code for found in compiled.errors] == ["duplicate-job"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "text"),
+    [
+        ("'0.10'", "0.10"),
+        ('"a b"', "a b"),
+        ("'it''s'", "it's"),
+        ('"tab\\there"', "tab\there"),
+        ("plain", "plain"),
+        ("0.10", "0.10"),
+        ("true", "true"),
+    ],
+)
+def test_a_value_in_text_is_what_it_says_without_its_quotes(tmp_path: Path, axis: str, text: str) -> None:
+    role = "roles: {a: {entrypoint: x, args: ['<$<matrix.a>>']}}\n"
+    [made] = launches(tmp_path, HEAD + role + f"matrix: {{a: [{axis}]}}\n").values()
+    assert made.app.roles[0].args == [f"<{text}>"]

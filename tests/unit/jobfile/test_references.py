@@ -155,3 +155,24 @@ def test_numbers_in_args_and_env_are_taken_as_written(tmp_path: Path, name: str)
     role = launch(tmp_path, toml if name.endswith("toml") else yaml, name=name).app.roles[0]
     assert role.args == ["3.10", "1e3", "true", "0x1F"]
     assert role.env == {"A": "017", "B": "2026-01-02", "C": "-0"}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("'$<var.v> costs $5'", "x costs $5"),
+        ("'$<var.v> $$<app_id>'", "x $<app_id>"),
+        ("'$<var.v> $${HOME}'", "x ${HOME}"),
+        ("'a$<var.n>b'", "a2b"),
+    ],
+)
+def test_escapes_are_resolved_where_the_run_fills_nothing_in(tmp_path: Path, written: str, read: str) -> None:
+    made = launch(tmp_path, f"{HEAD}{VARS}description: {written}\nroles: {{main: {{entrypoint: run}}}}\n")
+    assert made.description == read
+
+
+def test_a_dollar_in_a_value_is_escaped_only_where_the_run_fills_in(tmp_path: Path) -> None:
+    variables = "vars: {d: {type: str, default: 'a$$<app_id>'}}\n"
+    role = "roles: {main: {entrypoint: run, args: ['$<var.d>']}}\n"
+    made = launch(tmp_path, HEAD + variables + "description: '$<var.d>'\n" + role)
+    assert (made.description, made.app.roles[0].args) == ("a$$<app_id>", ["a$$$<app_id>"])

@@ -252,3 +252,9 @@ def test_attempts_of_another_job_project_or_target_do_not_count() -> None:
         attempt(job("train", target="prod"), "running"),
     ]
     assert plan(train(), *others).steps[0].kind == "create"
+
+
+def test_problems_come_in_the_order_of_their_jobs() -> None:
+    jobs = [job(name) for name in ("c", "a", "b")]
+    made = plan(jobs, *(attempt(each, "failed", origin="elsewhere") for each in jobs))
+    assert [problem.key.job for problem in made.problems] == ["a", "b", "c"]

@@ -24,7 +24,8 @@ from launcher.specs import (
     document,
     renormalise,
 )
-from launcher.specs.canonical import UnstorableValueError
+from launcher.specs.canonical import UnstorableValueError, to_workspace
+from launcher.specs.launch import ProjectRef, WorkspaceRef
 from tests.unit.specs.strategies import LAUNCH, launch_of
 
 
@@ -301,3 +302,34 @@ def test_what_a_later_version_wrote_is_kept():
         "roles": [{"name": "a", "entrypoint": "x", "secrets": {"K": "env:K"}}],
     }
     assert renormalise(stored) == stored
+
+
+@pytest.mark.parametrize(
+    ("resource", "fields"),
+    [
+        (Resource(cpu=2, gpu=-1, memMB=-1), {"cpu_millis": 2000}),
+        (Resource(cpu=-1, gpu=0, memMB=-1), {"gpu": 0}),
+        (Resource(cpu=-1, gpu=4, memMB=-1), {"gpu": 4}),
+        (Resource(cpu=-1, gpu=-1, memMB=1), {"memory_bytes": 2**20}),
+        (Resource(cpu=0.5, gpu=0, memMB=0), {"cpu_millis": 500, "gpu": 0, "memory_bytes": 0}),
+    ],
+)
+def test_an_amount_that_is_not_said_is_in_no_document(resource: Resource, fields: dict[str, int]) -> None:
+    role = replace(small_role(), resource=resource)
+    made = document(launch_of(AppDef("a", roles=[role])))
+    assert made["roles"][0]["resource"] == fields
+    assert app_from_document(made, "a", {}).roles[0].resource == resource
+
+
+def test_projects_of_a_workspace_come_back_with_their_digests() -> None:
+    projects = (ProjectRef("lib", "src/lib", "ws1:sha256:1"), ProjectRef("run.py", ".", "ws1:sha256:2"))
+    launch = replace(launch_of(AppDef("a", roles=[small_role()])), workspace=WorkspaceRef("", "", projects))
+    made = document(launch)
+    assert made["workspace"] == {
+        "projects": {
+            "lib": {"target": "src/lib", "digest": "ws1:sha256:1"},
+            "run.py": {"target": ".", "digest": "ws1:sha256:2"},
+        }
+    }
+    assert to_workspace(made["workspace"]) == launch.workspace
+    assert renormalise(made) == made

@@ -1,0 +1,71 @@
+"""Whether a plan may be carried out: problems, protection, and approval of what stops live attempts."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.apply.approval import check_approved
+from launcher.errors import BlockedError, LauncherError
+from launcher.specs.launch import Launch
+from tests.unit.plan.world import attempt, job, plan
+
+OLD = job("train", "--lr", "3")
+CHANGED = ("--lr", "5")
+
+
+@pytest.mark.parametrize("allow_destructive", [False, True])
+@pytest.mark.parametrize(
+    ("desired", "state", "when_refused"),
+    [
+        (OLD, None, None),
+        (OLD, "running", None),
+        (OLD, "failed", None),
+        (job("train", *CHANGED), "succeeded", None),
+        (job("train", *CHANGED), "running", "destructive"),
+        (job("train", *CHANGED, on_change="replace"), "running", None),
+        (job("train", *CHANGED, on_change="hold"), "running", None),
+        (job("train", *CHANGED, protect=True), "running", "protected"),
+        (job("train", *CHANGED, protect=True, on_change="replace"), "running", "protected"),
+        (job("train", *CHANGED, protect=True), "succeeded", None),
+        (job("train", enabled=False), "running", "destructive"),
+        (job("train", enabled=False), "succeeded", None),
+        (job("train", origin="elsewhere"), "running", "problem"),
+    ],
+)
+def test_what_may_be_carried_out(
+    desired: Launch, state: str | None, when_refused: str | None, allow_destructive: bool
+) -> None:
+    made = plan(desired, *([attempt(OLD, state)] if state else []))
+    if when_refused is None or (when_refused == "destructive" and allow_destructive):
+        check_approved(made, allow_destructive=allow_destructive)
+        return
+    with pytest.raises(LauncherError) as caught:
+        check_approved(made, allow_destructive=allow_destructive)
+    said, hint = str(caught.value), str(caught.value.hint)
+    if when_refused == "problem":
+        assert caught.value.exit_code == 1
+        assert (said.startswith("train: `train`"), "--take-over" in hint) == (True, True)
+        return
+    assert isinstance(caught.value, BlockedError)
+    wanted = {
+        "destructive": ("would stop what is running: default/train", "--allow-destructive"),
+        "protected": ("protected, and would have to be stopped: default/train", "`protect: false`"),
+    }
+    assert said == wanted[when_refused][0]
+    assert wanted[when_refused][1] in hint
+
+
+def test_every_job_in_the_way_is_named() -> None:
+    names = ("b", "a")
+    jobs = [job(name, *CHANGED, protect=True) for name in names]
+    made = plan(jobs, *(attempt(job(name), "running") for name in names))
+    with pytest.raises(BlockedError, match="stopped: default/a, default/b"):
+        check_approved(made, allow_destructive=True)
+
+
+def test_problems_come_before_approval_and_each_hint_once() -> None:
+    jobs = [job("a", origin="elsewhere"), job("b", origin="elsewhere"), job("c", protect=True)]
+    live = [attempt(job(name, "-x"), "running") for name in ("a", "b", "c")]
+    with pytest.raises(LauncherError) as caught:
+        check_approved(plan(jobs, *live), allow_destructive=False)
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["a", "b"]
