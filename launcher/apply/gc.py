@@ -11,6 +11,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.settle import settle
 from launcher.errors import LauncherError
 from launcher.schedulers.staged import Finished, StagedScheduler
+from launcher.specs.attempt import ENDED_STATES
 from launcher.state.ledger import Ledger
 
 
@@ -61,6 +62,7 @@ def collect(
     *,
     now: float,
     dry_run: bool = False,
+    tombstones: bool = False,
 ) -> Collected:
     """Settle what has ended, then remove by `rule`, then what apps shared and none uses any more.
 
@@ -68,6 +70,7 @@ def collect(
 
     Args:
         dry_run: change nothing; what apps shared is not looked at.
+        tombstones: what engines keep of how jobs ended goes as well, by the age in `rule`.
     """
     done = Collected()
     for name in schedulers:
@@ -82,6 +85,8 @@ def collect(
             if not dry_run:
                 done.shared += scheduler.sweep()
                 leftovers = scheduler.leftovers()
+            if tombstones:
+                done.shared += _forget(scheduler, ledger, now - rule.older_than_s, dry_run=dry_run)
             done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
@@ -89,6 +94,22 @@ def collect(
     if live:
         done.kept.insert(0, (_count(live, "live job"), "work in progress"))
     return done
+
+
+def _forget(scheduler: StagedScheduler[Any], ledger: Ledger, before: float, *, dry_run: bool) -> list[str]:
+    """Remove what the engine keeps of outcomes before a moment; each in words, with what runs again."""
+    gone = []
+    for attempt in scheduler.outcomes():
+        if (attempt.ended_at or attempt.created_at) > before:
+            continue
+        entry = ledger.entry(attempt.app_id)
+        known = entry is not None and entry.state in ENDED_STATES
+        again = "from another state folder" if known else "the next time"
+        if not dry_run:
+            scheduler.forget_outcome(attempt.app_id)
+        how = f"attempt {attempt.number} of {attempt.key}, {attempt.state}"
+        gone.append(f"the record of {how}: the job runs again when it is applied {again}")
+    return gone
 
 
 def _is_ours(app: Finished, ledger: Ledger) -> bool:

@@ -21,8 +21,9 @@ folders and containers, and what no app uses any more: the Docker network and
 images that were built from workspaces, made more than an hour ago. Live apps
 stay as they are. What is kept is named, with the reason.
 
-How a job ended stays on record: nothing runs again because of this. Without
-options, apps go that ended more than a week ago."""
+How a job ended stays on record, here and on a Docker engine (an empty volume per
+job): nothing runs again because of this. --tombstones removes those volumes of
+all users too. Without options, apps go that ended more than a week ago."""
 EXAMPLES = """\
   launcher gc --dry-run             what would go?
   launcher gc --older-than 1d       what ended more than a day ago
@@ -43,6 +44,11 @@ def add_arguments(parser: Any) -> None:
         "--keep", metavar="N", type=count, help="keep the newest N of every job, whatever their age"
     )
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
+    parser.add_argument(
+        "--tombstones",
+        action="store_true",
+        help="also remove what the engine keeps of how jobs ended, and name the jobs that run again",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only show which apps would go")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -61,7 +67,9 @@ def run(args: Any, console: Console) -> int:
     names = _schedulers(args.scheduler)
     now = time.time()
     with Ledger.open(readonly=args.dry_run) as ledger, Engines(readonly=args.dry_run) as engines:
-        done = collect(ledger, engines, names, rule, now=now, dry_run=args.dry_run)
+        done = collect(
+            ledger, engines, names, rule, now=now, dry_run=args.dry_run, tombstones=args.tombstones
+        )
     if args.scheduler is not None and [name for name, _ in done.problems] == names:
         raise done.problems[0][1]
     _show(done, args, console, now)
@@ -89,7 +97,7 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
     if done.removed:
         console.print(_table(done.removed, now, color=console.color))
     for line in done.shared:
-        console.print(f"removed {line}")
+        console.print(f"{'would remove' if args.dry_run else 'removed'} {line}")
     from launcher.cli.render.values import plural
 
     word = "would be removed" if args.dry_run else "removed"

@@ -180,6 +180,13 @@ class StagedScheduler(Scheduler[T]):
         """Remove what apps shared and none uses any more; what was removed, in words."""
         return []
 
+    def outcomes(self) -> list[Attempt]:
+        """The latest ended attempt of each job, where the engine keeps that apart from its objects."""
+        return []
+
+    def forget_outcome(self, app_id: str) -> None:
+        """Remove what the engine keeps of how an attempt ended."""
+
     def leftovers(self) -> list[tuple[str, str]]:
         """What apps shared that `sweep` leaves, and why, both in words."""
         return []

@@ -20,6 +20,7 @@ BENCHMARKS = {
     "ledger": "P7  a durable record; list with many recorded apps",
     "memory": "P8  memory of a supervisor",
     "many": "P10  commands from many processes at once",
+    "races": "P11  clients with several state folders race one job on one engine",
     "docker": "P4, P5, P6  containers: started, listed, finished, noticed, read back",
 }
 

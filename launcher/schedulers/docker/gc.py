@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspace_name
@@ -75,6 +76,9 @@ def remove(engine: Engine, app_id: str) -> None:
     app_dir = record.folder(app_id)
     lock = _claim(app_dir) if record.exists(app_dir) else None
     try:
+        if app is not None and app.containers:
+            # Clients with other state folders know of its end from its containers alone.
+            tombstones.write(engine, app.containers[0].labels, app.view)
         together(lambda container: engine.remove(container.id), app.containers if app else ())
         together(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
         if lock is not None:

@@ -279,6 +279,17 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         gc.remove(self.engine, app_id)
 
+    def outcomes(self) -> list[Attempt]:
+        from launcher.schedulers.docker import tombstones
+
+        found = (stone.attempt() for stone in tombstones.read_all(self.view).values())
+        return [attempt for attempt in found if attempt is not None]
+
+    def forget_outcome(self, app_id: str) -> None:
+        from launcher.schedulers.docker import tombstones
+
+        self.engine.remove_volume(tombstones.name_of(app_id))
+
     def sweep(self) -> list[str]:
         from launcher.schedulers.docker import gc
 

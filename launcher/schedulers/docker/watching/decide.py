@@ -124,10 +124,7 @@ def cancel_message(by: str, *, interrupt: bool = False) -> str:
 
 
 def _stop(containers: Sequence[Container], why: str, message: str = "") -> Stop | End:
-    live = [each for each in containers if each.live]
-    if not live and why in ("peer", "hand", "lost", "cancel", "start"):
-        return End()
-    return Stop(unended(containers), why, message) if live else End()
+    return Stop(unended(containers), why, message) if any(each.live for each in containers) else End()
 
 
 def unended(containers: Sequence[Container]) -> tuple[str, ...]:

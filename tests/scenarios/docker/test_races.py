@@ -1,0 +1,13 @@
+"""Clients with several state folders on one engine: one attempt, and every client exits 0 (invariant 12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.races import PLAIN, SLOW, Race
+
+
+@pytest.mark.parametrize("delays", [PLAIN, SLOW], ids=["plain", "slow"])
+def test_six_state_folders_race_one_job(scenario, delays):
+    """Long (the slow one half a minute): nothing but real clients and a slow engine shows the races."""
+    assert Race(scenario.folder / "race", scenario.token, delays).run() == []

@@ -1,0 +1,99 @@
+"""How a job ended lives with the engine: what was removed runs again for nobody (invariant 13)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.engines import tidy
+
+
+@pytest.fixture
+def elsewhere(scenario, tmp_path, monkeypatch):
+    """Runs a command as another user of the engine does, with a state folder of their own."""
+
+    def run(*argv, **options):
+        with monkeypatch.context() as there:
+            there.setenv("LAUNCHER_HOME", str(tmp_path / "b"))
+            return scenario.launcher(*argv, **options)
+
+    return run
+
+
+def action(elsewhere, file):
+    [job] = json.loads(elsewhere("plan", file, "--format", "json").out)["jobs"]
+    return job["action"]
+
+
+def volumes(scenario):
+    return [one.name for one in scenario.things() if one.kind == "volume"]
+
+
+def remove_by_hand(scenario):
+    scenario.remove_by_hand(scenario.containers())
+
+
+def collect(scenario):
+    scenario.launcher("gc", "--older-than", "0", "-s", "local_docker")
+
+
+@pytest.mark.parametrize("remove", [remove_by_hand, collect])
+@pytest.mark.parametrize(("script", "action_now"), [("true", "keep"), ("exit 3", "hold")])
+def test_what_was_removed_does_not_run_again_from_another_state_folder(
+    scenario, elsewhere, remove, script, action_now
+):
+    file = scenario.job(script)
+    scenario.run_to_end(file, code=None)
+    remove(scenario)
+    assert scenario.containers() == []
+    assert action(elsewhere, file) == action_now
+    elsewhere("apply", file, "--yes")
+    assert scenario.containers() == []
+
+
+def test_the_record_of_a_cancelled_job_says_so_elsewhere(scenario, elsewhere):
+    file = scenario.job("exec sleep 1000")
+    scenario.apply(file)
+    scenario.cancel("job")
+    remove_by_hand(scenario)
+    assert "was cancelled" in elsewhere("plan", file).out
+
+
+def test_a_later_attempt_replaces_the_record_of_the_earlier_one(scenario, elsewhere):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    scenario.run_to_end(file, "--rerun", "job")
+    remove_by_hand(scenario)
+    [record] = [one for one in scenario.things() if tidy.is_tombstone(one)]
+    assert record.labels["launcher.attempt"] == "2"
+    assert "launcher.app-id" not in record.labels
+    assert action(elsewhere, file) == "keep"
+    elsewhere("apply", file, "--yes", "--wait", "--rerun", "job")
+    assert {one.labels["launcher.attempt"] for one in scenario.containers()} == {"3"}
+
+
+def test_another_client_that_collects_containers_keeps_the_outcome(scenario, elsewhere):
+    """Also where no watcher has written it: as of apps that an earlier version started."""
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    scenario.daemon.remove(one for one in scenario.things() if tidy.is_tombstone(one))
+    elsewhere("apply", file, "--yes")
+    elsewhere("gc", "--older-than", "0", "-s", "local_docker")
+    assert scenario.containers() == []
+    scenario.forget()
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_gc_names_the_jobs_that_run_again_once_their_records_are_removed(scenario, elsewhere):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    collect(scenario)
+    shown = scenario.launcher("gc", "--tombstones", "--older-than", "0", "-s", "local_docker", "--dry-run")
+    assert f"attempt 1 of {scenario.token}/job, succeeded" in shown.out
+    assert len(volumes(scenario)) == 1
+    shown = scenario.launcher("gc", "--tombstones", "--older-than", "0", "-s", "local_docker")
+    assert "the job runs again when it is applied from another state folder" in shown.out
+    assert volumes(scenario) == []
+    assert action(elsewhere, file) == "create"
+    assert scenario.actions(file) == {"job": "keep"}
