@@ -48,5 +48,14 @@ def test_fail_on_drift_tells_ci_of_it(scenario, running):
     file, app = running
     scenario.plan(file, "--fail-on", "drift", code=0)
     scenario.remove_by_hand([scenario.container(app, 1)])
-    assert scenario.launcher("plan", file, "--fail-on", "drift", code=None).code != 0
+    scenario.plan(file, "--fail-on", "drift", code=3)
     scenario.cancel("job")
+
+
+def test_drift_is_told_of_all_that_was_removed_and_after_its_end_is_on_record(scenario, running):
+    file, app = running
+    scenario.remove_by_hand(scenario.containers(app))
+    scenario.plan(file, "--fail-on", "drift", code=3)
+    for _ in range(3):  # the end is recorded, then the record of the app is removed
+        scenario.apply(file)
+    scenario.plan(file, "--fail-on", "drift", code=3)

@@ -88,7 +88,10 @@ def test_a_reservation_without_replicas_is_reserved() -> None:
 def test_what_was_started_and_is_gone_is_lost() -> None:
     found = view([], journal({"e": "go"}))
     assert found is not None
-    assert (found.state, found.message) == ("lost", "its containers were removed")
+    assert (found.state, found.message, found.drift) == ("lost", *["its containers were removed"] * 2)
+    found = view([], journal({"e": "go"}), roster=ROSTER[:1])
+    assert found is not None
+    assert found.drift == "main/0 was removed by hand"
 
 
 def test_a_removed_replica_is_named() -> None:

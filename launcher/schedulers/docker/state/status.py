@@ -123,7 +123,10 @@ def _view(seen: _Seen, *, reserved: bool) -> AppView:
     if seen.journal.outcome is not None:
         return _recorded(common, seen)
     if not started:
-        return common if seen.containers or reserved else replace(common, state="lost", message=_LOST)
+        if seen.containers or reserved:
+            return common
+        what = _missing(seen) or _LOST
+        return replace(common, state="lost", message=what, drift=what)
     missing = _missing(seen)
     if missing:
         return replace(common, state="lost", message=missing, drift=missing, ended_at=_ended_at(seen))
