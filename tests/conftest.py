@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import processes
+from tests import lanes, processes
 from tests.engines import require, required
 from tests.engines import tidy as engine_tidy
 from tests.engines.docker import Daemon, Thing
@@ -22,7 +22,11 @@ BEFORE = pytest.StashKey[list[Thing]]()
 SETTLE_S = 3.0  # an app whose last replica has ended needs a moment to write that down
 
 
-def pytest_configure() -> None:
+lanes.register_profiles()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    lanes.choose_examples(config)
     required()  # a misspelt engine must not pass as "nothing required"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,12 +41,32 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The last session on an engine removes what its tests shared, and fails when anything else is left."""
     engine_tidy.part()
+    if _is_worker(session.config):
+        lanes.of_worker(session.config, None)
     before = session.config.stash.get(BEFORE, None)
     if before is None or not Daemon().answers():
         return
     if left := engine_tidy.leave(before):
         print(f"\nthe tests left behind on the engine: {', '.join(map(str, left))}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    lanes.mark(item)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    if items:
+        lanes.count(items[0].config, items)
+
+
+def pytest_testnodedown(node: object) -> None:
+    lanes.of_worker(node.config, getattr(node, "workeroutput", None) or {})  # type: ignore[attr-defined]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in lanes.summary(config):
+        terminalreporter.write_line(line)
 
 
 def _is_worker(config: pytest.Config) -> bool:

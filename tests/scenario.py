@@ -13,21 +13,14 @@ import sys
 import textwrap
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from tests import processes
+from tests.forkserver import Done, ForkServer
 
 if TYPE_CHECKING:
     from launcher.specs import AppState
     from launcher.specs.attempt import Attempt
-
-
-class Done(NamedTuple):
-    """A finished command."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Gate:
@@ -55,6 +48,9 @@ class Gate:
     def open(self) -> None:
         """Let one replica go on. Waits for it to arrive at the pipe."""
         self.leave.write_text("go\n")
+
+
+_server: ForkServer | None = None  # of this process, made when the first test needs it
 
 
 class Scenario:
@@ -115,12 +111,25 @@ class Scenario:
 
         Fails when it exits with anything but `code` (None: whatever), or prints a traceback.
         """
-        command = [sys.executable, "-m", "launcher", *map(str, argv)]
+        words = [*map(str, argv)]
+        got = self._done(words, timeout_s, popen)
+        shown = f"launcher {shlex.join(words)} exited {got.code}\n{got.out}\n{got.err}"
+        assert "Traceback (most recent call last)" not in got.err, shown
+        assert code is None or got.code == code, shown
+        return got
+
+    def _done(self, argv: list[str], timeout_s: float, popen: dict[str, Any]) -> Done:
+        """Forked from a loaded interpreter where that makes no difference, else from the start."""
+        global _server
+        environ = popen.get("env") or os.environ
+        if popen.keys() <= {"cwd", "env"}:
+            _server = _server or ForkServer()
+            if _server.can_run(environ):
+                cwd = str(popen.get("cwd", self.folder))
+                return _server.run(argv, cwd=cwd, environ=environ, timeout_s=timeout_s)
+        command = [sys.executable, "-m", "launcher", *argv]
         popen = {"cwd": self.folder, "stdin": subprocess.DEVNULL, **popen}
         got = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, **popen)
-        shown = f"launcher {shlex.join(command[3:])} exited {got.returncode}\n{got.stdout}\n{got.stderr}"
-        assert "Traceback (most recent call last)" not in got.stderr, shown
-        assert code is None or got.returncode == code, shown
         return Done(got.returncode, got.stdout, got.stderr)
 
     def start(self, *argv: str | Path, **popen: Any) -> subprocess.Popen[str]:

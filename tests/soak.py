@@ -70,7 +70,7 @@ def soak(folder: Path, home: Path, *, operations: int, seed: int, workers: int =
     LAUNCHER_HOME must be `home`. Returns what went wrong, empty when nothing did.
     """
     write_jobs(folder)
-    _load()
+    load()
     problems: list[Problem] = []
     for name in JOBS:  # every job has an attempt that `status` and `cancel` can find
         problems += _judged(Command(["apply", f"{name}.launcher.yaml", "--yes"], frozenset({0})), folder)
@@ -134,7 +134,7 @@ def judged_world(folder: Path, home: Path) -> list[Problem]:
     return problems
 
 
-def _load() -> None:
+def load() -> None:
     """Import what the commands import, once for all of them."""
     for package in (launcher.apply, launcher.cli, launcher.jobfile, launcher.plan, launcher.schedulers.local):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.lanes import sampled
+
 MOST_MB = 200
 SECONDS = 5.0
 HEAD = b"version: 1\nname: job\nroles: {main: {entrypoint: a, "
@@ -35,6 +37,7 @@ print(json.dumps({"said": validated(Path(sys.argv[1]), sys.argv[2]), "peak_mb": 
 """
 
 
+@pytest.mark.slow
 def test_damaged_files_of_the_corpus(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.corpus.fuzz", "--seconds", str(SECONDS), "--keep", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -44,8 +47,8 @@ def test_damaged_files_of_the_corpus(tmp_path: Path) -> None:
     assert figures["peak_mb"] < MOST_MB
 
 
-@pytest.mark.parametrize("style", ["text", "sarif"])
-@pytest.mark.parametrize("name", LONG_LINES)
+@pytest.mark.parametrize("style", sampled(["text", "sarif"], "text"))
+@pytest.mark.parametrize("name", sampled(LONG_LINES, "quotes.launcher.yaml", "digits.launcher.toml"))
 def test_files_of_one_long_line(tmp_path: Path, name: str, style: str) -> None:
     path = tmp_path / name
     path.write_bytes(LONG_LINES[name])

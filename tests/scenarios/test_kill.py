@@ -11,6 +11,7 @@ import pytest
 
 from launcher.specs import AppState
 from tests import processes
+from tests.lanes import sampled
 
 STEPS = ["reserving", "reserved", "created", "starting", "started", "recorded"]
 REPLACE_STEPS = ["reserving", "reserved", "created", "stopping", "stopped", "starting", "started", "recorded"]
@@ -42,14 +43,14 @@ def assert_as_if_never_killed(scenario, file, log):
     assert scenario.actions(file) == {"job": "keep"}
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", sampled(STEPS, "reserved", "starting"))
 def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert_as_if_never_killed(scenario, file, log)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", sampled(STEPS, "created"))
 def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, runs, step):
     file, log = runs
     scenario.plan(file, "--out", "plan.json")
@@ -59,7 +60,7 @@ def test_killed_while_applying_a_saved_plan_the_same_plan_finishes_it(scenario, 
     assert_as_if_never_killed(scenario, file, log)
 
 
-@pytest.mark.parametrize("step", REPLACE_STEPS)
+@pytest.mark.parametrize("step", sampled(REPLACE_STEPS, "stopping"))
 def test_killed_while_replacing_the_next_apply_finishes_the_replacement(scenario, step):
     gate = scenario.gate()
     file = scenario.job(gate.script)
@@ -90,7 +91,7 @@ def span():
     return []
 
 
-@pytest.mark.parametrize("batch", range(MOMENTS // BATCH))
+@pytest.mark.parametrize("batch", sampled(range(MOMENTS // BATCH), 0))
 def test_killed_at_random_moments_the_next_apply_finishes_the_work(scenario, span, batch):
     if not span:
         count = scenario.folder / "count"

@@ -11,6 +11,7 @@ from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import compare, table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_quick_look_works(name):
     command = [sys.executable, "-m", "tests.benchmarks", name, "--rounds", "1", "--scale", "0.01"]

@@ -1,0 +1,78 @@
+"""Lanes of tests, by what they need: README's test command runs what needs only Python and little time.
+
+`-m engine`, `-m editor` and `-m slow` run the others, `-m ""` all of them. A run ends with what it left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+LANES = {
+    "engine": "need a Docker engine",
+    "editor": "need the language servers of editors",
+    "slow": "take long",
+}
+ENGINE_FIXTURES = frozenset({"token"})
+EDITOR_TESTS = "tests/editors/"
+
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def sampled(values: Iterable[object], *quick: object) -> list[object]:
+    """Parameters of a test: those of `quick` for the quick lane, the others for the slow one."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def mark(item: pytest.Item) -> None:
+    """Give a test the marks of what its fixtures need."""
+    names = frozenset(getattr(item, "fixturenames", ()))
+    call = getattr(item, "callspec", None)
+    if names & ENGINE_FIXTURES or (call is not None and call.params.get("case") == "local_docker"):
+        item.add_marker("engine")
+    if item.nodeid.startswith(EDITOR_TESTS):
+        item.add_marker("editor")
+
+
+def register_profiles() -> None:
+    """At import of conftest, before hypothesis looks for the profile that the command line names."""
+    # Other tests run beside ours, so how long an example takes proves nothing.
+    unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("quick", unhurried, derandomize=True, max_examples=30)
+    settings.register_profile("random", unhurried, print_blob=True)
+
+
+def choose_examples(config: pytest.Config) -> None:
+    """Have property tests draw the same examples in each run, unless a seed or a profile is given."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("quick" if config.getoption("--hypothesis-seed") is None else "random")
+
+
+def count(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note of tests that are not run which lane they are in: the first one that they are marked with."""
+    left_out = config.stash.setdefault(_LEFT_OUT, Counter())
+    for item in items:
+        lane = next((lane for lane in LANES if item.get_closest_marker(lane)), "")
+        if lane:
+            left_out[lane] += 1
+
+
+def of_worker(config: pytest.Config, output: dict[str, object] | None) -> None:
+    """Hand the counts from a worker of xdist to the controller: all workers count the same."""
+    if output is None:
+        config.workeroutput["left_out"] = dict(config.stash.get(_LEFT_OUT, {}))  # type: ignore[attr-defined]
+    elif isinstance(found := output.get("left_out"), dict):
+        config.stash[_LEFT_OUT] = Counter(found)
+
+
+def summary(config: pytest.Config) -> list[str]:
+    """A line for each lane that was left out."""
+    left_out = config.stash.get(_LEFT_OUT, Counter())
+    return [
+        f"left out: {left_out[lane]} tests that {need} (-m {lane})"
+        for lane, need in LANES.items()
+        if left_out[lane]
+    ]
