@@ -1,0 +1,175 @@
+"""Looking at an app while another client changes it: between the list and an inspect, or two lists.
+
+A proxy before the engine makes the change at the very request, so that no race has to be hit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import ReservedError
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.owner import Owner, this_process
+from launcher.schedulers.docker.request.labelling import attempt_labels, replica_labels
+from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.watching import stop
+from tests.contract.conftest import DockerCase
+from tests.contract.test_staged import attempt_of
+from tests.engines.images import SHELL_IMAGE
+from tests.engines.proxy import Proxy, everything
+from tests.unit.docker.apps_by_hand import SLEEP, HandMade
+
+LIST = re.compile(r"GET /[^/]+/containers/json")
+INSPECT = re.compile(r"GET /[^/]+/containers/[^/]+/json")
+CREATE = re.compile(r"POST /[^/]+/containers/create")
+
+
+@pytest.fixture
+def engine(token: str) -> Iterator[Engine]:
+    made = connect()
+    yield made
+    made.close()
+
+
+@contextmanager
+def meanwhile(
+    folder: Path, request: re.Pattern[str], change: Callable[[], None], nth: int = 1
+) -> Iterator[Engine]:
+    """The engine, where `change` happens just before it gets the nth such request."""
+    seen = 0
+
+    def before(method: str, path: str) -> float:
+        nonlocal seen
+        seen += bool(request.match(f"{method} {path}"))
+        if seen == nth:
+            seen += 1
+            change()
+        return 0.0
+
+    with Proxy(folder / "p.sock", everything, before) as proxy:
+        view = connect(environ={**os.environ, "DOCKER_HOST": proxy.host})
+        yield view
+        view.close()
+
+
+def dead() -> Owner:
+    """A process that has ended, below this state folder."""
+    child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
+    return replace(this_process(), pid=int(child.stdout), start=1)
+
+
+def test_an_app_that_is_made_and_started_between_list_and_inspect_is_not_lost(
+    engine: Engine, token: str, tmp_path: Path
+) -> None:
+    app = HandMade(engine, token, {"r": [SLEEP, SLEEP]})
+    first = app._create("r", 0)
+
+    def change() -> None:
+        for made in (first, app._create("r", 1)):
+            engine.start(made)
+
+    with meanwhile(tmp_path, INSPECT, change) as slow:
+        found = apps.find(slow, app.app_id)
+    assert found is not None
+    assert (found.view.state, found.view.drift) == ("running", "")
+    stop.cancel(engine, app.app_id)
+
+
+def test_a_start_that_goes_on_after_its_owner_died_is_not_interrupted(
+    engine: Engine, token: str, tmp_path: Path
+) -> None:
+    """What was seen before the owner was found dead does not count: it may have started all since."""
+    app = HandMade(engine, token, {"r": [SLEEP, SLEEP]}, owner=dead())
+    made = app.create()
+    with meanwhile(tmp_path, LIST, lambda: [engine.start(each) for each in made] and None, nth=2) as slow:
+        found = apps.find(slow, app.app_id)
+    assert found is not None
+    assert (found.view.state, found.view.unstarted) == ("running", 0)
+    stop.cancel(engine, app.app_id)
+
+
+def test_a_watcher_below_another_state_folder_owns_what_its_client_left(
+    engine: Engine, token: str, tmp_path: Path
+) -> None:
+    owner = replace(dead(), home=str(tmp_path / "other"))
+    app = HandMade(engine, token, {"r": [SLEEP]}, owner=owner)
+    app.create()
+    folder = record.folder_below(owner.home, app.app_id)
+    os.makedirs(folder)
+    held = record.claim(folder)
+    found = apps.find(engine, app.app_id)
+    assert found is not None
+    assert found.owner == f"a watcher below {owner.home}"
+    held.release()
+    found = apps.find(engine, app.app_id)
+    assert found is not None
+    assert found.owner == ""
+    stop.take_back(engine, app.app_id, force=True)
+
+
+def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: Engine, token: str) -> None:
+    """As when two clients reserved one id: the loser's watcher removed the winner's replicas."""
+    ours = HandMade(engine, token, {"r": [SLEEP]})
+    theirs = HandMade(engine, token, {"x": [SLEEP]}, owner=dead())
+    record.claim(ours.app_dir).release()
+    record.write_attempt(ours.app_dir, {"labels": {"launcher.owner": this_process().to_json()}})
+    ours.create()
+    engine.start(theirs.create()[0])
+    assert stop.take_back(engine, ours.app_id, force=True)
+    assert [each.name for each in ours.containers()] == [theirs.name("x")]
+    engine.remove(ours.containers()[0].id, force=True)
+
+
+def test_an_id_that_another_client_made_its_own_before_we_had_it_is_given_back(
+    case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That client had made all of its containers, and removed its reservation, after we had looked."""
+    attempt = attempt_of(case, case.app())
+    engine = connect()
+
+    def change() -> None:
+        labels = {**attempt_labels(attempt, this_process()), **replica_labels("main", 0)}
+        name = f"{attempt.app_id}-main-0"
+        engine.create(name, {"Image": SHELL_IMAGE, "Cmd": ["true"], "Labels": labels})
+
+    with meanwhile(tmp_path, CREATE, change) as slow, monkeypatch.context() as there:
+        there.setenv("DOCKER_HOST", slow.host)
+        staged: Any = case.another()  # type: ignore[attr-defined]
+        with pytest.raises(ReservedError):
+            staged.reserve(attempt)
+    left = engine.containers(f"launcher.app-id={attempt.app_id}")
+    assert [each.name for each in left] == [f"{attempt.app_id}-main-0"]
+    engine.remove(left[0].id)
+    engine.close()
+
+
+class Slow(EngineView):
+    """A view whose inspects are counted, and none of which begins after the deadline."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def inspect(self, container: str) -> Container | None:
+        self.asked.append(container)
+        return Container(id=container, name=container, state="exited", inspected=True)
+
+
+def test_what_cannot_be_inspected_in_time_is_as_it_was_listed() -> None:
+    listed = [Container(id=f"id{k}", name=f"n{k}", state="exited") for k in range(3)]
+    slow = Slow()
+    assert slow.inspect_within(listed, within_s=-1.0) == listed
+    assert slow.asked == []
+    assert all(each.inspected for each in slow.inspect_within(listed, within_s=60.0))
