@@ -12,6 +12,7 @@ from typing import Any
 from launcher import git
 from launcher.actor import actor
 from launcher.apply.approval import check_approved, check_plan
+from launcher.apply.arguments import check_is_plan, check_launches
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, OnEvent, Outcome, Result
 from launcher.apply.execute import execute
@@ -63,8 +64,9 @@ def make_plan(launches: Sequence[Launch], *, choices: Choices = Choices()) -> Pl
         choices: what a user may decide: which failed work runs again, what is approved.
 
     Raises SchedulerError when a scheduler refuses a request, with what it says of each job; StateError when
-    LAUNCHER_HOME cannot be read.
+    LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.
     """
+    check_launches("make_plan", launches)
     with (
         Ledger.open(readonly=True) as ledger,
         Engines(readonly=True, take_over=choices.take_over) as engines,
@@ -101,6 +103,7 @@ def apply_launches(
 
     Raises BlockedError when a step needs approval or a policy forbids it, LockTimeoutError.
     """
+    check_launches("apply_launches", launches)
     events = Events(watching.on_event)
     with (
         Ledger.open() as ledger,
@@ -152,6 +155,7 @@ def apply_plan(
 
     Raises StaleError with what was expected and found, BlockedError, LockTimeoutError.
     """
+    check_is_plan("apply_plan", plan)
     plan = _at_home(plan, root)
     keys = list(dict.fromkeys(step.key for step in plan.steps))
     schedulers = dict.fromkeys(

@@ -153,7 +153,11 @@ def validate(
     found = parsed.functions.get(function)
     if found is None:
         return [LinterMessage("NotFound", f"Function {function} not found", 1, 0)]
-    return list(lint(found, validators))
+    try:
+        return list(lint(found, validators))
+    except (MemoryError, RecursionError):  # the file could be parsed, and its tree is too deep to look at
+        text = f"an expression in function '{function}' is nested too deeply"
+        return [LinterMessage("SyntaxError", text, found.lineno, found.col_offset)]
 
 
 def _arguments(function: ast.FunctionDef) -> list[ast.arg]:

@@ -67,6 +67,8 @@ def _read(path: str, *_version: int) -> ComponentFile:
         return ComponentFile(path, text, {}, (), error)
     except ValueError as error:  # a null byte, before Python 3.12
         return ComponentFile(path, text, {}, (), SyntaxError(str(error)))
+    except (MemoryError, RecursionError):  # the parser's stack is full, whichever of the two it calls it
+        return ComponentFile(path, text, {}, (), SyntaxError("an expression is nested too deeply"))
     functions = {node.name: node for node in tree.body if isinstance(node, Function)}
     imports = tuple(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
     return ComponentFile(path, text, functions, imports)

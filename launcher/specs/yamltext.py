@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 
 # What may stand without quotes: nothing that YAML would read as a number, a null, a boolean or syntax.
-_PLAIN = re.compile(r"(?!\.\d)[A-Za-z_./<][\w./<>@+()=-]*(?: [\w./<>@+()=-]+)*", re.ASCII)
+_PLAIN = re.compile(r"(?!\.[\d_])[A-Za-z_./<][\w./<>@+()=-]*(?: [\w./<>@+()=-]+)*", re.ASCII)
 _KEYWORDS = frozenset({"<<", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"})
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
 

@@ -23,22 +23,21 @@ def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str
         folder, _, name = entry.path.rpartition("/")
         _add(found, folder)
         found[folder][1].append(name)
-    yield from _visit(top, "", found)
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        dirs, files = found[folder]
+        yield os.path.join(top, folder) if folder else top, dirs, files
+        pending += [f"{folder}/{name}" if folder else name for name in reversed(dirs)]
 
 
 def _add(found: dict[str, tuple[list[str], list[str]]], folder: str) -> None:
-    """The folder, and those it lies in."""
-    if folder not in found:
-        parent, _, name = folder.rpartition("/")
-        _add(found, parent)
+    """Add the folder and those that hold it. A loop: folders may be nested deeper than calls may be."""
+    missing = []
+    while folder not in found:
+        missing.append(folder)
+        folder = folder.rpartition("/")[0]
+    for path in reversed(missing):
+        parent, _, name = path.rpartition("/")
         found[parent][0].append(name)
-        found[folder] = ([], [])
-
-
-def _visit(
-    top: str, folder: str, found: dict[str, tuple[list[str], list[str]]]
-) -> Iterator[tuple[str, list[str], list[str]]]:
-    dirs, files = found[folder]
-    yield os.path.join(top, folder) if folder else top, dirs, files
-    for name in dirs:
-        yield from _visit(top, f"{folder}/{name}" if folder else name, found)
+        found[path] = ([], [])

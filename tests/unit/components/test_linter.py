@@ -134,3 +134,27 @@ def test_a_visitor_looks_at_one_function_of_a_tree():
     visitor.visit(ast.parse("def g(a): ...\ndef f(a) -> AppDef: ..."))
     assert visitor.visited_function
     assert texts(visitor.linter_errors) == ["Missing type annotation for argument 'a' in function 'f'"]
+
+
+@pytest.mark.parametrize("size", [60, 90, 150, 300, 600, 900, 2_000, 30_000])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = {minus}1\ndef f(a: int) -> AppDef: ...",
+        "def f(a: '{minus}1') -> AppDef: ...",
+        "def f(a: x{plus}) -> AppDef: ...",
+        "def f(a: str = x{plus}) -> AppDef: ...",
+        "def f(a: x{dots}) -> AppDef: ...",
+        "def f(a: '{open}1{close}') -> AppDef: ...",
+        "def f(a: int) -> {open}1{close}: ...",
+        "def f(a: {union}int) -> AppDef: ...",
+    ],
+)
+def test_deep_expressions_end_in_a_message_at_most(lint, source, size):
+    parts = {"minus": "-", "plus": "+x", "dots": ".x", "open": "[", "close": "]", "union": "None | "}
+    found = lint(source.format(**{name: part * size for name, part in parts.items()}))
+    assert all(isinstance(message, LinterMessage) and message.description for message in found)
+
+
+def test_a_file_that_fills_the_stack_of_the_parser_says_so(lint):
+    assert texts(lint("x = " + "-" * 30_000 + "1\n")) == ["an expression is nested too deeply"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
 
-from launcher.specs.yamltext import to_yaml
+from launcher.specs.yamltext import to_flow, to_yaml
 
 TEXT = st.one_of(
     st.text(max_size=12),
@@ -39,3 +42,101 @@ def test_what_is_written_is_read_back(data):
 )
 def test_the_layout(data, text):
     assert to_yaml(data) == text
+
+
+TRICKY = [
+    *(
+        "._",
+        "._1",
+        ".__",
+        ".5",
+        "+.5",
+        "-.5",
+        "5.",
+        "1_0",
+        "0o7",
+        "0x_f",
+        "0b1",
+        "1:30",
+        "190:20:30",
+        "+12",
+        "1e3",
+    ),
+    *(
+        ".inf",
+        "-.Inf",
+        "+.INF",
+        ".nan",
+        ".NaN",
+        "~",
+        "Null",
+        "NULL",
+        "=",
+        "<<",
+        "<",
+        "-",
+        "--",
+        "---",
+        "...",
+        ".",
+    ),
+    *(
+        "2026-01-02",
+        "2026-1-2T3:4:5Z",
+        "on",
+        "OFF",
+        "yes",
+        "No",
+        "TRUE",
+        "y",
+        "N",
+        "",
+        " ",
+        "a ",
+        " a",
+        "a: b",
+    ),
+    *(
+        "a #b",
+        "#a",
+        "a:",
+        ":a",
+        "?",
+        "? a",
+        "- a",
+        "[a",
+        "{a",
+        "a]",
+        "a, b",
+        "!a",
+        "&a",
+        "*a",
+        "|",
+        ">",
+        "%a",
+        "@a",
+    ),
+    *("`a", "'", '"', "a\nb", "a\tb", "\x85", "\u2028", "\ufeff", "é", "漢", "😀", "\x7f", "\x9b"),
+]
+
+
+@pytest.mark.parametrize("version", [(1, 1), (1, 2)])
+def test_what_other_readings_of_yaml_take_for_no_text_is_quoted(version):
+    reader = YAML(typ="safe", pure=True)
+    reader.version = version
+    for text in TRICKY:
+        assert reader.load(to_yaml({text: text, "list": [text, {text: 1}]})) == {
+            text: text,
+            "list": [text, {text: 1}],
+        }, text
+
+
+@pytest.mark.parametrize("version", [(1, 1), (1, 2)])
+def test_no_short_text_without_quotes_is_anything_but_text(version):
+    reader = YAML(typ="safe", pure=True)
+    reader.version = version
+    letters = "01_.eExo+-<=/~aynf:"
+    for size in (1, 2, 3):
+        for text in map("".join, itertools.product(letters, repeat=size)):
+            if to_flow(text) == text:
+                assert str(reader.resolver.resolve(ScalarNode, text, (True, False))).endswith(":str"), text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,30 @@ def test_links_are_files_and_not_followed(tmp_path: Path) -> None:
 def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError):
         list(walk_workspace(tmp_path / "none"))
+
+
+def test_folders_may_be_nested_deeper_than_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = 1_200
+    top = tmp_path / "top"
+    top.mkdir()
+    monkeypatch.chdir(top)
+    try:
+        for _ in range(depth):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("file").touch()
+        os.chdir(tmp_path)
+        walked = list(walk_workspace(top))
+        assert len(walked) == depth + 1
+        assert [found[1:] for found in walked[-2:]] == [(["d"], []), ([], ["file"])]
+    finally:
+        subprocess.run(["rm", "-rf", str(top)], check=True)  # shutil.rmtree goes no deeper than calls do
+
+
+def test_a_folder_taken_out_of_the_list_is_not_gone_into(tmp_path: Path) -> None:
+    write(tmp_path, "a/b/x", "c/y")
+    seen = []
+    for folder, dirs, _ in walk_workspace(tmp_path):
+        seen.append(Path(folder).name)
+        dirs[:] = [name for name in dirs if name != "a"]
+    assert seen == [tmp_path.name, "c"]

@@ -1,0 +1,52 @@
+"""Python callers that pass something else than launches or a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import launcher
+from launcher.apply import apply_launches, apply_plan, make_plan
+from launcher.errors import LauncherError
+from launcher.specs import AppDef
+from tests.unit.plan.world import job
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "hint"),
+    [
+        ("x", "takes a list of launches, got str: 'x'", "([launcher.load_job('x')])"),
+        (b"x", "got bytes: b'x'", "load_job"),
+        (None, "got NoneType: None", "load_job"),
+        (7, "got int: 7", "load_job"),
+        (iter([]), "got list_iterator: ", "load_job"),
+        (["x.launcher.yaml"], "got in it str: 'x.launcher.yaml'", "([launcher.load_job('x.launcher.yaml')])"),
+        ([AppDef("a", roles=[])], "got in it AppDef: ", "load_job"),
+        (job("train"), "got Launch: ", "([launch])"),
+        ([job("train"), None], "got in it NoneType: None", "load_job"),
+        (["x" * 1000], "xxx…", "load_job"),
+    ],
+)
+@pytest.mark.parametrize("function", [make_plan, apply_launches])
+def test_what_is_no_list_of_launches_is_named_with_a_remedy(
+    function: Any, given: Any, said: str, hint: str
+) -> None:
+    with pytest.raises(LauncherError) as caught:
+        function(given)
+    assert isinstance(caught.value, TypeError)
+    assert str(caught.value).startswith(f"{function.__name__} takes ")
+    assert said in str(caught.value)
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("given", ["plan.json", None, [job("train")], {}])
+def test_what_is_no_plan_is_named_with_a_remedy(given: Any) -> None:
+    with pytest.raises(TypeError, match="apply_plan takes a plan, got ") as caught:
+        apply_plan(given)
+    assert "launcher apply plan.json" in str(caught.value.hint)  # type: ignore[attr-defined]
+
+
+def test_no_launches_are_an_empty_plan() -> None:
+    assert launcher.make_plan([]).is_empty
+    assert launcher.make_plan(()).is_empty
