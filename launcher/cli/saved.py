@@ -50,9 +50,10 @@ def _finding(path: str, message: str, hint: str | None = None) -> Diagnostic:
 
 
 def _bytes(path: str) -> bytes:
+    from launcher.files import read_regular
+
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path)
     except OSError as error:
         raise _unreadable(path, error) from error
 

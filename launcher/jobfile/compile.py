@@ -18,7 +18,7 @@ from launcher.jobfile.options import Schedulers
 from launcher.jobfile.parse import parse
 from launcher.jobfile.project import Homes
 from launcher.jobfile.rules import Rules
-from launcher.jobfile.source import Source, read_source, source_of
+from launcher.jobfile.source import Source, leads_out, read_source, source_of
 from launcher.jobfile.trace import Trace
 from launcher.jobfile.var_file import VarFiles, read_var_files
 from launcher.jobfile.variables import Inputs
@@ -171,10 +171,15 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
 
 
 def _compile_file(found: Found, work: Callable[[str], Work]) -> FileResult:
+    if os.path.lexists(found.path):
+        job = work(found.path)
+        outside = leads_out(found.file, found.path, os.path.realpath(job.home.root))
+        if outside:
+            return FileResult(problems=(outside,))
     source = read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
         return FileResult(problems=(source,))
-    return compile_document(parse(source), work(found.path))
+    return compile_document(parse(source), job)
 
 
 def _undeclared(

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launcher.errors import LauncherError
+from launcher.files import is_below
+from launcher.git import repository
 from launcher.jobfile.collector import At, Collector
 from launcher.jobfile.document import Path
 from launcher.jobfile.model import LifecycleSpec
@@ -71,6 +73,11 @@ class Folders:
             message = f"the workspace `{path}` {found}"
             problems.add(where, "invalid-value", message, at=at, hint="it is relative to the job file")
             return None
+        wrong = _unbounded(absolute, directory)
+        if wrong:
+            hint = "name a folder that holds the job's files alone"
+            problems.add(where, "invalid-value", f"the workspace `{path}` {wrong}", at=at, hint=hint)
+            return None
         digest = self._content(absolute)
         if isinstance(digest, LauncherError):
             problems.add(where, "unreadable", str(digest), at=at, hint=digest.hint or "")
@@ -89,8 +96,14 @@ class Folders:
                 self._workspaces[path] = error
         return self._workspaces[path]
 
-    def trigger_digest(self, lifecycle: LifecycleSpec, directory: str, problems: Collector) -> str:
-        """The hash of all files that `rerun_on` names; "" where it names none."""
+    def trigger_digest(self, lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> str:
+        """The hash of all files that `rerun_on` names; "" where it names none.
+
+        Args:
+            root: the folder that no glob may leave.
+        """
+        if not _stays_inside(lifecycle, directory, root, problems):
+            return ""
         globs = tuple(glob for trigger in triggers(lifecycle) for glob in trigger.globs)
         if not globs or not self.is_read or problems.holds_assumed(("lifecycle",)):
             return ""
@@ -99,13 +112,28 @@ class Folders:
             from launcher.workspace import trigger_digest
 
             try:
-                self._triggers[key] = trigger_digest(directory, globs)
+                self._triggers[key] = trigger_digest(directory, globs, root)
             except LauncherError as error:
                 problems.add(
                     ("lifecycle", "rerun_on"), "unreadable", str(error), at="key", hint=error.hint or ""
                 )
                 return ""
         return self._triggers[key]
+
+
+def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> bool:
+    """Whether no glob leaves the repository by what it says; those that do are noted."""
+    good = True
+    for index, item in enumerate(lifecycle.rerun_on):
+        for number, glob in enumerate(() if isinstance(item, str) else item.files):
+            from launcher.workspace.triggers import leaves
+
+            if leaves(directory, glob, root):
+                good = False
+                path: Path = ("lifecycle", "rerun_on", index, "files", number)
+                hint = "it is relative to the job file, and watches files of the repository"
+                problems.add(path, "invalid-value", f"the glob `{glob}` leaves the repository", hint=hint)
+    return good
 
 
 class _Seen:
@@ -141,6 +169,18 @@ class _Seen:
     def _again(self, where: Path, message: str, first: str, hint: str) -> None:
         related = (self._problems.place(("workspace", first), "the other one is here"),)
         self._problems.add(where, "constraint", message, at="key", hint=hint, related=related)
+
+
+def _unbounded(path: str, directory: str) -> str:
+    """Why a folder is no workspace whatever it holds: the whole file system, or the kernel's; else ""."""
+    real = os.path.realpath(path)
+    if real == os.sep:
+        return "is the whole file system"
+    if any(is_below(real, folder) for folder in ("/proc", "/sys", "/dev")):
+        return "is a folder of the kernel"
+    tree = repository(directory)
+    top = os.path.realpath(tree.root) if tree is not None else real
+    return "lies around the repository" if real != top and is_below(top, real) else ""
 
 
 def _absolute(path: str, directory: str) -> str:

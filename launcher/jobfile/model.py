@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from launcher.jobfile.model_base import Count, EnvName, Label, MiB, Model, Port, Replicas, kind_tag
+from launcher.jobfile.model_base import Attempts, Count, EnvName, Label, MiB, Model, Port, Replicas, kind_tag
 from launcher.jobfile.model_vars import Vars
 from launcher.jobfile.quantities import (
     DURATION_PATTERN,
@@ -188,7 +188,7 @@ class LifecycleSpec(Model):
     on_lost: OnEnd = Field(
         "hold", description="After its supervisor or containers are gone.", examples=["rerun"]
     )
-    max_attempts: Replicas | None = Field(
+    max_attempts: Attempts | None = Field(
         None, description="Bounds automatic re-runs of one content of the file.", examples=[3]
     )
     protect: bool = Field(

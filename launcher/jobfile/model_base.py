@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from launcher.specs.check import MAX_REPLICAS
+
 VERSION = 1
 LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 VAR_NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
@@ -13,7 +15,8 @@ ENV_NAME = r"^[^=\x00]+$"
 
 Label = Annotated[str, Field(pattern=LABEL)]
 EnvName = Annotated[str, Field(pattern=ENV_NAME)]
-Replicas = Annotated[int, Field(ge=1, le=1_000_000)]
+Replicas = Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
+Attempts = Annotated[int, Field(ge=1, le=1_000_000)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 MiB = Annotated[int, Field(ge=1, le=1_000_000_000)]
 """Memory: up to about a PB, as `memory` takes it; the largest named resource has 1.1 TiB."""

@@ -138,7 +138,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         timeout_s=job.timeout,
         workspace=work.folders.workspace(job.workspace, work.directory, problems),
         lifecycle=build_lifecycle(lifecycle),
-        trigger_digest=work.folders.trigger_digest(lifecycle, work.directory, problems),
+        trigger_digest=work.folders.trigger_digest(lifecycle, work.directory, home.root, problems),
         enabled=job.enabled,
         description=job.description,
         root=home.root,

@@ -10,6 +10,7 @@ from launcher.jobfile.config import CONFIG, Config, read_config
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.git_facts import GitFacts
 from launcher.jobfile.options import Schedulers
+from launcher.jobfile.source import leads_out
 from launcher.specs import DEFAULT_PROJECT
 
 
@@ -73,14 +74,18 @@ class Homes:
             self._origins[root] = (tree.origin if tree and self.is_asked else None) or root
         if root not in self._git:
             self._git[root] = GitFacts(tree, self.allow_dirty, not self.is_asked)
-        return Home(root, self._origins[root], self._config(path), self._git[root])
+        return Home(root, self._origins[root], self._config(path, root), self._git[root])
 
-    def _config(self, path: str | None) -> Config:
+    def _config(self, path: str | None, root: str) -> Config:
         if path is None:
             return Config()
         if path not in self._configs:
-            self._configs[path] = read_config(
-                os.path.relpath(path, self.cwd), path, self.schedulers, components=self.components
+            shown = os.path.relpath(path, self.cwd)
+            outside = leads_out(shown, path, os.path.realpath(root))
+            self._configs[path] = (
+                Config(problems=(outside,))
+                if outside
+                else read_config(shown, path, self.schedulers, components=self.components)
             )
         return self._configs[path]
 

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Literal
 
+from launcher.files import is_below, read_regular
 from launcher.jobfile.diagnostics import Diagnostic, Related, Span
 from launcher.specs.nearest import nearest
 
@@ -101,9 +102,7 @@ def format_of(path: str) -> Format:
 def read_source(file: str, path: str) -> Source | Diagnostic:
     """Read `path`, shown to the user as `file`; what cannot be read or is no UTF-8 text is a diagnostic."""
     try:
-        # Not os.path.getsize: a pipe or a device has no size and may never end.
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES + 1)
     except OSError as error:
         return unreadable(file, path, error)
     except ValueError:
@@ -142,6 +141,14 @@ def unreadable(file: str, path: str, error: OSError) -> Diagnostic:
         return _whole_file(file, "no-such-file", "there is no such file", hint=hint)
     reason = error.strerror or os.strerror(error.errno or 0)
     return _whole_file(file, "unreadable", f"the file cannot be read: {reason}")
+
+
+def leads_out(file: str, path: str, root: str) -> Diagnostic | None:
+    """What is said of a file that a link puts outside of the real path `root`: its text is not shown."""
+    if is_below(os.path.realpath(path), root):
+        return None
+    hint = "copy the file into the repository"
+    return _whole_file(file, "unreadable", "the file is a link that leads out of the repository", hint=hint)
 
 
 def _neighbour(path: str) -> str | None:

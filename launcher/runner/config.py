@@ -12,6 +12,7 @@ import os
 import re
 
 from launcher.errors import LauncherError, SchedulerError
+from launcher.files import read_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,8 +208,7 @@ def _header(path: Sequence[str], end: str = r"\]") -> re.Pattern[str]:
 
 def _read(path: str) -> _Source:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        text = read_regular(path, 1 << 20).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     return _Source(path, text)

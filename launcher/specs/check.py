@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 
+MAX_REPLICAS = 10_000
+"""Of one app: plans, requests and supervisors hold each of them."""
+
 JOB_DIR = "job.dir"
 _RUN_NAMES = frozenset(RUN_MACROS)
 _KNOWN_NAMES = (*RUN_MACROS, JOB_DIR)
@@ -43,7 +46,20 @@ def check_app(app: AppDef) -> list[Problem]:
             found.append(Problem(("roles", name), "duplicate-role", f"{count} roles are named `{name}`"))
     for role in app.roles:
         found += _check_role(role)
-    return found
+    return [*found, *_check_size(app)]
+
+
+def _check_size(app: AppDef) -> Iterator[Problem]:
+    """Roles that are too large together; one that is so by itself is named before."""
+    total = 0
+    for role in app.roles:
+        if not _is_int(role.num_replicas) or role.num_replicas > MAX_REPLICAS:
+            continue
+        total += role.num_replicas
+        if total > MAX_REPLICAS:
+            message = f"with this role it is {total:,} replicas, and an app has at most {MAX_REPLICAS:,}"
+            yield Problem(("roles", role.name, "num_replicas"), "out-of-range", message)
+            return
 
 
 def _check_role(role: Role) -> Iterator[Problem]:
@@ -113,6 +129,9 @@ def _check_counts(at: Path, role: Role) -> Iterator[Problem]:
     replicas = role.num_replicas
     if not _is_int(replicas) or replicas < 1:
         message = f"num_replicas is an integer of 1 or more, got {replicas!r}"
+        yield Problem((*at, "num_replicas"), "out-of-range", message)
+    elif replicas > MAX_REPLICAS:
+        message = f"num_replicas is at most {MAX_REPLICAS:,}, got {replicas:,}"
         yield Problem((*at, "num_replicas"), "out-of-range", message)
     least = role.min_replicas
     if least is not None:

@@ -35,6 +35,10 @@ __all__ = [
 
 PREFIX = "ws1:sha256:"
 _MARKS = {"file": b"f", "program": b"x", "link": b"l"}
+MAX_FILES = 250_000
+MAX_BYTES = 64 << 30
+"""Of a workspace: reading more takes minutes, with every plan."""
+
 _CHUNK = 1 << 20
 _MANY_BYTES = 32 << 20  # from here on threads repay their import
 _THREADS = 4
@@ -81,18 +85,28 @@ def entries(folder: str) -> list[Entry]:
 
 
 def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
-    """The files and links below a folder that `ignore` leaves, in no order. Links are not followed."""
+    """The files and links below a folder that `ignore` leaves, in no order. Links are not followed.
+
+    Raises WorkspaceError for a folder that holds more than MAX_FILES or MAX_BYTES.
+    """
     # Our own records, should somebody keep them here: they change with every apply.
     state = os.path.relpath(os.path.realpath(paths.home()), os.path.realpath(folder))
-    waiting = [""]
+    waiting, seen, size = [""], 0, 0
     while waiting:
         inside = waiting.pop()
-        for item in _scan(os.path.join(folder, inside)):
+        scanned = _scan(os.path.join(folder, inside))
+        seen += len(scanned)
+        if seen > MAX_FILES:
+            raise too_large(folder)
+        for item in scanned:
             path = f"{inside}{item.name}"
             if item.is_dir(follow_symlinks=False):
                 if path != state and not ignore.ignores_all_below(path):
                     waiting.append(f"{path}/")
             elif not ignore.ignores(path) and (entry := _looked_at(path, item)):
+                size += entry.size
+                if size > MAX_BYTES:
+                    raise too_large(folder)
                 yield entry
 
 
@@ -174,6 +188,13 @@ def _hashes(folder: str, found: list[Entry]) -> Iterator[bytes]:
 
     with ThreadPoolExecutor(_THREADS) as pool:  # hashing and reading let go of the interpreter
         yield from pool.map(one, found)
+
+
+def too_large(what: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"{what} holds more than {MAX_FILES:,} files, or more than {MAX_BYTES >> 30} GiB",
+        hint="name a smaller folder, or leave data out with lines in .launcherignore",
+    )
 
 
 def changed(path: str) -> WorkspaceError:

@@ -15,10 +15,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 from launcher.errors import LauncherError
+from launcher.files import read_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 FILES = (".dockerignore", ".launcherignore")
 """Read in this order, so that the second one has the last word."""
@@ -33,6 +34,17 @@ ALWAYS = (
 
 Job files are among it: otherwise a comment or a policy in one would change the job whose workspace it is in.
 """
+
+MAX_IGNORE_BYTES = 256 << 10
+MAX_WILDCARDS = 2
+"""Of a pattern that `re` matches: it backtracks, and each more multiplies the time by a path's length."""
+
+MAX_SLOW = 64
+MAX_SLOW_LENGTH = 256
+"""How many patterns may have more wildcards than that, and how long they may be."""
+
+_ANY, _FOLDERS, _NAME = ".*", "(?:.*/)?", "[^/]*"
+_WILDCARDS = frozenset({_ANY, _FOLDERS, _NAME})
 
 _WILD = re.compile(r"[*?\[\\]")
 _CHAR = r"(\\.|[^\\\]-])"
@@ -51,7 +63,11 @@ class BadPatternError(ValueError):
 class _Pattern(NamedTuple):
     takes_back: bool
     text: str
-    regex: str
+    pieces: tuple[str, ...]
+
+    @property
+    def is_slow(self) -> bool:
+        return sum(piece in _WILDCARDS for piece in self.pieces) > MAX_WILDCARDS
 
 
 class Ignore:
@@ -61,16 +77,18 @@ class Ignore:
         """Lines of an ignore file. Raises BadPatternError."""
         parsed = [_parse(text) for text in map(_cleaned, patterns) if text]
         self._runs = [
-            (takes_back, re.compile(rf"(?:{'|'.join(p.regex for p in run)})(?:/|\Z)", re.DOTALL))
+            (takes_back, _matcher(list(run)))
             for takes_back, run in groupby(parsed, key=lambda pattern: pattern.takes_back)
         ]
+        if sum(pattern.is_slow for pattern in parsed) > MAX_SLOW:
+            raise BadPatternError(f"more than {MAX_SLOW} patterns have more than {MAX_WILDCARDS} wildcards")
         self._back = [pattern.text for pattern in parsed if pattern.takes_back]
 
     def ignores(self, path: str) -> bool:
         """Whether the file or folder does not count."""
         ignored = False
-        for takes_back, regex in self._runs:
-            if takes_back == ignored and regex.match(path):
+        for takes_back, matches in self._runs:
+            if takes_back == ignored and matches(path):
                 ignored = not takes_back
         return ignored
 
@@ -90,17 +108,23 @@ def read_ignore(folder: str) -> Ignore:
             except BadPatternError as error:
                 raise WorkspaceError(f"{path}:{number}: {error}") from error
             lines.append(line)
-    return Ignore(lines)
+    try:
+        return Ignore(lines)
+    except BadPatternError as error:
+        raise WorkspaceError(f"{folder}: {error}", hint="name folders in the ignore files") from error
 
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            return [line.rstrip("\r") for line in file.read().split("\n")]
+        data = read_regular(path, MAX_IGNORE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise WorkspaceError(f"cannot read {path}: {error.strerror or error}") from error
+    if len(data) > MAX_IGNORE_BYTES:
+        raise WorkspaceError(f"{path} is larger than {MAX_IGNORE_BYTES >> 10} KiB", hint="name folders in it")
+    text = data.decode("utf-8-sig", "surrogateescape")
+    return [line.rstrip("\r") for line in text.split("\n")]
 
 
 def _cleaned(line: str) -> str:
@@ -121,7 +145,63 @@ def _parse(text: str) -> _Pattern:
     text = text[1:] if takes_back else text
     if not text:
         raise BadPatternError("`!` stands alone; behind it comes the pattern to take back")
-    return _Pattern(takes_back, text, "".join(_translated(text)))
+    found = _Pattern(takes_back, text, tuple(_translated(text)))
+    if found.is_slow and len(text) > MAX_SLOW_LENGTH:
+        message = f"more than {MAX_SLOW_LENGTH} characters with more than {MAX_WILDCARDS} wildcards"
+        raise BadPatternError(message)
+    return found
+
+
+def _matcher(run: list[_Pattern]) -> Callable[[str], object]:
+    """Whether one of the patterns matches a path, or a folder that the path lies in."""
+    quick = "|".join("".join(pattern.pieces) for pattern in run if not pattern.is_slow)
+    first = re.compile(rf"(?:{quick})(?:/|\Z)", re.DOTALL).match if quick else None
+    slow = [_Automaton(pattern.pieces).matches for pattern in run if pattern.is_slow]
+    if not slow and first is not None:
+        return first
+    return lambda path: (first is not None and first(path)) or any(matches(path) for matches in slow)
+
+
+class _Automaton:
+    """A pattern of many wildcards, matched without backtracking: in the time of pattern times path.
+
+    A state is the number of pieces that have matched; `~n` is inside of piece n, a `(?:.*/)?` that has begun.
+    """
+
+    def __init__(self, pieces: tuple[str, ...]) -> None:
+        self._pieces = pieces
+        self._takes = [None if piece in _WILDCARDS else re.compile(piece).fullmatch for piece in pieces]
+
+    def matches(self, path: str) -> bool:
+        states = self._with_empty({0})
+        for char in path:
+            if len(self._pieces) in states and char == "/":
+                return True
+            states = self._with_empty({after for state in states for after in self._after(state, char)})
+        return len(self._pieces) in states
+
+    def _with_empty(self, states: set[int]) -> set[int]:
+        """With the states that are reached by wildcards that match nothing."""
+        for state in list(states):
+            while 0 <= state < len(self._pieces) and self._takes[state] is None:
+                state += 1
+                states.add(state)
+        return states
+
+    def _after(self, state: int, char: str) -> Iterator[int]:
+        at = state if state >= 0 else ~state
+        if at == len(self._pieces):
+            return
+        takes, piece = self._takes[at], self._pieces[at]
+        if takes is not None:
+            if takes(char):
+                yield at + 1
+        elif piece == _FOLDERS:
+            yield ~at
+            if char == "/":
+                yield at + 1
+        elif piece == _ANY or char != "/":
+            yield at
 
 
 def _translated(text: str) -> Iterator[str]:
@@ -134,7 +214,7 @@ def _translated(text: str) -> Iterator[str]:
             slash = text.startswith("/", at)
             at += slash
             # `**/` is any number of folders, none included; without the slash in front it is any text.
-            yield ".*" if at == len(text) or (start == 0 and not slash) else "(?:.*/)?"
+            yield _ANY if at == len(text) or (start == 0 and not slash) else _FOLDERS
             continue
         if char == "[":
             found = _CLASS.match(text, at)
@@ -150,7 +230,7 @@ def _translated(text: str) -> Iterator[str]:
             char = text[at]
             yield re.escape(char)
         else:
-            yield {"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char)
+            yield {"*": _NAME, "?": "[^/]"}.get(char) or re.escape(char)
         at += 1
 
 

@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
-import glob
+import fnmatch
 import os
+import re
+from glob import has_magic
 from hashlib import sha256
 
+from launcher.files import is_below
 from launcher.specs.trigger import combine
-from launcher.workspace.context import file_hash, files_below, unreadable
-from launcher.workspace.ignore import Ignore
+from launcher.workspace.context import MAX_BYTES, file_hash, files_below, too_large, unreadable
+from launcher.workspace.ignore import Ignore, WorkspaceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+MAX_STEPS = 1_000_000
+"""Names that one glob may be compared with; about two seconds."""
 
 
-def trigger_digest(directory: str, globs: Iterable[str]) -> str:
+def trigger_digest(directory: str, globs: Iterable[str], root: str | None = None) -> str:
     """The digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
 
     Globs are `glob.glob`'s, with `**`; names that start with a dot match only where the glob writes the dot.
     One that names a folder means all files below it. Links are followed, except below such a folder. Paths
     count as the globs give them, relative to `directory`.
 
-    Raises WorkspaceError for a file that cannot be read.
+    Args:
+        root: the folder that no glob and no link may leave.
+
+    Raises WorkspaceError for a file that cannot be read, a glob or link that leaves `root`, and a glob that
+    takes more than MAX_STEPS steps.
     """
-    return combine({pattern: _content(directory, pattern) for pattern in globs})
+    return combine({pattern: _content(directory, pattern, root) for pattern in globs})
 
 
-def _content(directory: str, pattern: str) -> str:
+def leaves(directory: str, pattern: str, root: str) -> bool:
+    """Whether a glob leaves the folder `root` by what it says: it begins at `/`, or has too many `..`."""
+    parts = os.path.normpath(os.path.join(directory, "")).split(os.sep)
+    for part in pattern.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+        if not is_below(os.sep.join(parts) or os.sep, root):
+            return True
+    return pattern.startswith("/")
+
+
+def _content(directory: str, pattern: str, root: str | None) -> str:
     """Hash of the sorted files with their paths; a pattern that matches nothing has one as well."""
     whole = sha256()
-    for path in sorted(_files(directory, pattern), key=os.fsencode):
+    size = 0
+    for path in sorted(_files(directory, pattern, root), key=os.fsencode):
         absolute = os.path.join(directory, path)
         try:
+            size += os.stat(absolute).st_size
+            if size > MAX_BYTES:
+                raise too_large(f"what `{pattern}` matches")
             content = file_hash(absolute)
         except FileNotFoundError:
             continue  # it was there a moment ago
@@ -42,10 +69,102 @@ def _content(directory: str, pattern: str) -> str:
     return whole.hexdigest()
 
 
-def _files(directory: str, pattern: str) -> set[str]:
+def _files(directory: str, pattern: str, root: str | None) -> set[str]:
     folder = os.path.join(directory, pattern)
-    if not glob.has_magic(pattern) and os.path.isdir(folder):
+    walk = _Walk(directory, pattern, os.path.realpath(root) if root is not None else None)
+    if not has_magic(pattern) and os.path.isdir(folder):
+        walk.check_inside(pattern)
         below = (e for e in files_below(folder, Ignore()) if e.kind != "link")
         return {os.path.normpath(os.path.join(pattern, entry.path)) for entry in below}
-    found = glob.glob(pattern, root_dir=directory, recursive=True)
-    return {os.path.normpath(path) for path in found if os.path.isfile(os.path.join(directory, path))}
+    return set(walk.files())
+
+
+class _Walk:
+    """One glob below one folder. Each pair of a folder and a part of the glob is looked at once."""
+
+    def __init__(self, directory: str, pattern: str, root: str | None) -> None:
+        self._directory = directory
+        self._pattern = pattern
+        self._root = root
+        self._steps = 0
+        self._names: dict[str, list[str]] = {}
+        self._parts: list[str] = []
+        for part in pattern.split("/"):
+            if part not in ("", ".") and not (part == "**" and self._parts[-1:] == ["**"]):
+                self._parts.append(part)
+        self._matchers: list[Callable[[str], object]] = [
+            re.compile(fnmatch.translate(part)).match for part in self._parts
+        ]
+
+    def files(self) -> Iterator[str]:
+        """The paths of the regular files that match, as the glob gives them."""
+        if self._pattern.rpartition("/")[2] in ("", "."):
+            return  # folders alone
+        start = "/" if self._pattern.startswith("/") else ""
+        waiting, seen = [(start, 0)], {(start, 0)}
+        while waiting:
+            path, at = waiting.pop()
+            for found in self._next(path, at):
+                self._step()
+                if found[1] == len(self._parts):
+                    if self._is_file(found[0]):
+                        yield os.path.normpath(found[0])
+                elif found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+
+    def _next(self, path: str, at: int) -> Iterator[tuple[str, int]]:
+        """What the next part of the glob leads to from a folder: (path, number of parts used)."""
+        part, last = self._parts[at], at + 1 == len(self._parts)
+        if part == "**":
+            if not last:
+                yield path, at + 1
+            for name in self._inside(path):
+                if not name.startswith("."):
+                    yield os.path.join(path, name), at
+                    if last:
+                        yield os.path.join(path, name), at + 1
+        elif has_magic(part):
+            matches, hidden = self._matchers[at], part.startswith(".")
+            for name in self._inside(path):
+                if (hidden or not name.startswith(".")) and matches(name):
+                    yield os.path.join(path, name), at + 1
+        else:
+            yield os.path.join(path, part), at + 1
+
+    def _inside(self, path: str) -> list[str]:
+        """The names in a folder; none when it is no folder, or cannot be read."""
+        if path not in self._names:
+            absolute = os.path.join(self._directory, path)
+            try:
+                if os.path.islink(absolute) or path.endswith(".."):
+                    self.check_inside(path)
+                self._names[path] = os.listdir(absolute)
+            except OSError:
+                self._names[path] = []
+        self._steps += len(self._names[path])
+        return self._names[path]
+
+    def _is_file(self, path: str) -> bool:
+        absolute = os.path.join(self._directory, path)
+        if not os.path.isfile(absolute):
+            return False
+        if self._root is not None and (os.path.islink(absolute) or not has_magic(self._pattern)):
+            self.check_inside(path)
+        return True
+
+    def check_inside(self, path: str) -> None:
+        """Raises WorkspaceError when a path leads out of the root."""
+        if self._root is None:
+            return
+        if not is_below(os.path.realpath(os.path.join(self._directory, path)), self._root):
+            hint = "`rerun_on` watches files of the repository: copy it, or write a narrower glob"
+            raise WorkspaceError(
+                f"`{path}`, which `{self._pattern}` matches, leads out of the repository", hint=hint
+            )
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            message = f"`{self._pattern}` is compared with more than {MAX_STEPS:,} names"
+            raise WorkspaceError(message, hint="begin it with a folder, and use `**` once")

@@ -14,6 +14,7 @@ RANK = {
     "errors": 0,
     "paths": 0,
     "command": 0,
+    "files": 0,
     "git": 0,
     "database": 0,
     "actor": 0,

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from launcher.workspace.ignore import ALWAYS, BadPatternError, Ignore, WorkspaceError, read_ignore
+from launcher.workspace.ignore import (
+    ALWAYS,
+    BadPatternError,
+    Ignore,
+    WorkspaceError,
+    _Automaton,
+    _translated,
+    read_ignore,
+)
 
 CASES = [
     # pattern(s), ignored, not ignored
@@ -94,4 +106,33 @@ def test_gitignore_means_nothing_here(tmp_path: Path):
 def test_a_bad_line_is_named(tmp_path: Path):
     (tmp_path / ".launcherignore").write_text("fine\n[oops\n")
     with pytest.raises(WorkspaceError, match=r"\.launcherignore:2: `\[oops`"):
+        read_ignore(str(tmp_path))
+
+
+@given(
+    st.lists(st.sampled_from(["*", "**", "**/", "a", "b", "/", "?", "[ab]"]), min_size=1, max_size=9),
+    st.lists(st.sampled_from("ab/"), min_size=1, max_size=9),
+)
+def test_many_wildcards_match_what_their_regular_expression_does(pattern: list[str], path: list[str]):
+    pieces = tuple(_translated("".join(pattern)))
+    text = "".join(path)
+    expected = re.match(rf"(?:{''.join(pieces)})(?:/|\Z)", text, re.DOTALL)
+    assert _Automaton(pieces).matches(text) is (expected is not None)
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 40 + "b", "**/a" * 40 + "/b", "**a" * 40 + "c"])
+def test_repeated_wildcards_do_not_multiply(pattern: str):
+    assert not Ignore([pattern]).ignores("a" * 255 + "/a" * 100)
+
+
+def test_an_ignore_file_that_is_no_file_or_too_large_is_an_error(tmp_path: Path):
+    os.mkfifo(tmp_path / ".launcherignore")
+    with pytest.raises(WorkspaceError, match="it is a named pipe"):
+        read_ignore(str(tmp_path))
+    (tmp_path / ".launcherignore").unlink()
+    (tmp_path / ".launcherignore").write_text("x\n" * 200_000)
+    with pytest.raises(WorkspaceError, match="larger than 256 KiB"):
+        read_ignore(str(tmp_path))
+    (tmp_path / ".launcherignore").write_text("*a*b*c*d*\n" * 65)
+    with pytest.raises(WorkspaceError, match="more than 64 patterns"):
         read_ignore(str(tmp_path))

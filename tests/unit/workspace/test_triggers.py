@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from launcher.specs.trigger import changed_globs
-from launcher.workspace import trigger_digest
+from launcher.workspace import WorkspaceError, trigger_digest
+from launcher.workspace.triggers import _files, leaves
 
 
 @pytest.fixture
@@ -64,3 +69,57 @@ def test_the_folder_itself_means_nothing(folder: Path, tmp_path: Path):
 
 def test_no_globs_have_no_digest(folder: Path):
     assert trigger_digest(str(folder), []) == ""
+
+
+NAMES = ["a", "b", ".h", "a.csv", "d/a.csv", "d/e/a.csv", "d/.h/a.csv", ".h2/a.csv", "d/e/f/b", "link/x"]
+PARTS = st.sampled_from(["**", "*", "a*", ".*", "d", "e", "a.csv", "[ab]", ".", "..", "", "**", "w"])
+
+
+@given(st.lists(PARTS, min_size=1, max_size=6).map("/".join).filter(lambda text: text.strip("/.")))
+def test_a_glob_matches_what_that_of_the_standard_library_does(tree: str, pattern: str):
+    folder, pattern = tree, pattern.lstrip("/")
+    found = set(glob.glob(pattern, root_dir=folder, recursive=True))
+    files = {os.path.normpath(path) for path in found if os.path.isfile(os.path.join(folder, path))}
+    if not (not glob.has_magic(pattern) and os.path.isdir(os.path.join(folder, pattern))):
+        assert set(_files(folder, pattern, None)) == files
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> str:
+    top = tmp_path_factory.mktemp("tree") / "w"
+    for name in NAMES:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(name)
+    (top / "d" / "linked").symlink_to("../link")
+    return str(top)
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 40 + "none", "**/*/" * 20 + "none", "*/" * 3000 + "x"])
+def test_repeated_wildcards_cost_no_more_than_the_tree_is_large(tmp_path: Path, pattern: str):
+    for k in range(12):
+        os.makedirs(tmp_path / "/".join(str(k + j) for j in range(6)))
+    assert _files(str(tmp_path), pattern, None) == set()
+
+
+@pytest.mark.parametrize("pattern", ["/**", "../*", "../../etc/passwd", "d/../../x", "a/../.."])
+def test_a_glob_that_leaves_the_repository_is_known_by_its_text(pattern: str):
+    assert leaves("/repo", pattern, "/repo")
+    assert leaves("/repo/jobs", "../ok/*.csv", "/repo") is False
+
+
+@pytest.mark.parametrize("pattern", ["link/*", "**/*.csv", "link", "file.csv", "*.csv"])
+def test_a_link_out_of_the_repository_is_not_followed(tmp_path: Path, pattern: str):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.csv").write_text("x")
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (repo / "link").symlink_to("../outside")
+    (repo / "file.csv").symlink_to("../outside/secret.csv")
+    with pytest.raises(WorkspaceError, match="leads out of the repository"):
+        trigger_digest(str(repo), [pattern], str(repo))
+
+
+def test_a_glob_that_meets_too_many_names_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("launcher.workspace.triggers.MAX_STEPS", 5)
+    with pytest.raises(WorkspaceError, match="compared with more than 5 names"):
+        trigger_digest(str(folder), ["**/*"])

@@ -6,6 +6,7 @@ import os
 import re
 from typing import NamedTuple
 
+from launcher.files import read_regular
 from launcher.workspace.context import unreadable
 
 NAMES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
@@ -59,8 +60,7 @@ def dockerfile_of(folder: str) -> Dockerfile:
     for name in NAMES:
         path = os.path.join(folder, name)
         try:
-            with open(path, "rb") as file:
-                return Dockerfile(name, file.read())
+            return Dockerfile(name, read_regular(path))
         except (FileNotFoundError, IsADirectoryError):
             continue
         except OSError as error:

@@ -1,0 +1,48 @@
+"""Read files that somebody named: regular ones, within a limit. A pipe or a device may never end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+_GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""What a shell hands over as a path, such as `<(command)`: a pipe that the caller has opened."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def read_regular(path: str, limit: int = -1) -> bytes:
+    """The first `limit` bytes of a regular file; all of it with -1.
+
+    Raises OSError: also for a folder, pipe, socket or device, without opening it.
+    """
+    _check(os.stat(path).st_mode, path)
+    # What was a file a moment ago may be a pipe now, and opening one waits for its writer.
+    with open(path, "rb", opener=_opener) as file:
+        _check(os.fstat(file.fileno()).st_mode, path)
+        os.set_blocking(file.fileno(), True)
+        return file.read(limit)
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _check(mode: int, path: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISREG(mode) or path.startswith(_GIVEN):
+        return
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no regular file")
+    raise OSError(errno.EINVAL, f"it is {kind}", path)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether one real path is the other, or lies below it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,0 +1,92 @@
+"""A job file of any checkout compiles within bounds, and its references stay inside of the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.jobfile.compile import Environment, compile_files
+from launcher.specs import AppDef, Role, check_app
+
+ROLE = "roles:\n  main:\n    entrypoint: env\n"
+JOB = "version: 1\nname: job\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, beside a file that is none of its."""
+    subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
+    (tmp_path / "outside.launcher.yaml").write_text("t0ps3cret: [\n")
+    monkeypatch.chdir(tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+def said(*paths: str, **environment) -> list[str]:
+    found = compile_files(paths, environment=Environment(**environment), placeholders=True)
+    return [f"{d.place} {d.code} {d.message}" for d in found.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (ROLE + "    num_replicas: 1000000\n", "6:19", "out-of-range"),
+        (ROLE + "    num_replicas: 9999\n  b: {entrypoint: e, num_replicas: 2}\n", "7:36", "10,001 replicas"),
+        (ROLE + "workspace: /\n", "6:12", "the workspace `/` is the whole file system"),
+        (ROLE + "workspace: ..\n", "6:12", "the workspace `..` lies around the repository"),
+        (
+            ROLE + "workspace: {/proc/self: a}\n",
+            "6:13",
+            "`/proc/self` is a folder of the kernel",
+        ),
+        (
+            ROLE + 'lifecycle: {rerun_on: [{files: ["/**"]}]}\n',
+            "6:33",
+            "glob `/**` leaves the repository",
+        ),
+        (ROLE + "lifecycle: {rerun_on: [{files: [a, ../../*]}]}\n", "6:36", "leaves the repository"),
+    ],
+)
+def test_what_has_no_bounds_is_an_error_at_its_place(repo: Path, text: str, place: str, message: str):
+    (repo / "job.launcher.yaml").write_text(JOB + text)
+    [line] = said("job.launcher.yaml")
+    assert line.startswith(f"job.launcher.yaml:{place} ")
+    assert message in line
+
+
+def test_an_app_from_python_has_the_same_bound():
+    [found] = check_app(AppDef("a", [Role("r", "", entrypoint="e", num_replicas=1_000_000)]))
+    assert found.path == ("roles", "r", "num_replicas")
+
+
+def test_what_is_named_like_a_job_file_and_is_none_is_not_opened(repo: Path):
+    os.mkfifo("a.launcher.yaml")
+    os.symlink("/dev/zero", "b.launcher.toml")
+    (repo / "c.launcher.yml").mkdir()
+    (repo / "jobs").mkdir()
+    os.mkfifo("jobs/launcher.toml")
+    (repo / "jobs" / "d.launcher.yaml").write_text(JOB + ROLE)
+    lines = said(".", "c.launcher.yml")
+    assert [line.split(": ", 1)[-1] for line in lines[1:]] == [
+        "it is a named pipe",
+        "./b.launcher.toml unreadable the file is a link that leads out of the repository",
+    ]
+
+
+@pytest.mark.parametrize("name", ["job.launcher.yaml", "launcher.toml", "folder/outside.launcher.yaml"])
+def test_a_link_out_of_the_repository_shows_no_text_of_its_target(repo: Path, name: str):
+    (repo / "folder").symlink_to("..")
+    if "/" not in name:
+        (repo / name).symlink_to("../outside.launcher.yaml")
+    (repo / "good.launcher.yaml").write_text(JOB + ROLE)
+    found = compile_files([name if name.endswith("yaml") else "good.launcher.yaml"]).diagnostics
+    assert [d.message for d in found] == ["the file is a link that leads out of the repository"]
+    assert "t0ps3cret" not in "".join(d.render() for d in found)
+
+
+def test_a_link_inside_of_the_repository_is_a_job_file(repo: Path):
+    (repo / "job.yaml").write_text(JOB + ROLE)
+    (repo / "job.launcher.yaml").symlink_to("job.yaml")
+    assert said("job.launcher.yaml") == []
