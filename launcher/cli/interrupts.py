@@ -6,11 +6,11 @@ from launcher.errors import Interruption
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Any, NoReturn
 
     from launcher.cli.apps import App
-    from launcher.cli.console import Console
 
 
 class Terminated(Interruption):
@@ -38,10 +38,11 @@ class Attached:
         exit_code: of an interrupted command, 0 where nothing came.
     """
 
-    def __init__(self, app: App, console: Console) -> None:
+    def __init__(self, app: App, note: Callable[[str], None]) -> None:
+        """`note` shows a message; it is called from other threads."""
         self.exit_code = 0
         self._app = app
-        self._console = console
+        self._note = note
         self._count = 0
         self._error: BaseException | None = None
         self._before: dict[int, Any] = {}
@@ -81,12 +82,10 @@ class Attached:
         from launcher.cli.apps import scheduler_of
 
         name = self._app.app_id
-        self._console.note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")
+        self._note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")
         try:
             scheduler = scheduler_of(self._app)
-            scheduler.on_wait = lambda app_id, what: self._console.note(
-                f"waiting for {app_id} to stop: {what}"
-            )
+            scheduler.on_wait = lambda app_id, what: self._note(f"waiting for {app_id} to stop: {what}")
             scheduler.interrupt(self._app.app_id, *([0.0] if at_once else []))
         except BaseException as error:
             self._error = error

@@ -99,15 +99,25 @@ def _known_replicas(app: App) -> list[tuple[str, int]]:
     )
 
 
-def show(app: App, asked: Asked, console: Console) -> None:
-    """Read to the end, and write what there is to stdout.
-
-    Several replicas that are followed at a terminal show their progress bars there, too.
-    """
+def display(asked: Asked, console: Console) -> None:
+    """Choose the display: several replicas that are followed at a terminal show their progress bars there."""
     if asked.follow and asked.prefixes and not asked.timestamps and console.is_terminal:
         from launcher.cli.render.live_frames import on_terminal
 
         asked.live = on_terminal(console)
+
+
+def note(asked: Asked, console: Console, text: str) -> None:
+    """A message to stderr while logs are shown."""
+    if asked.live is None:
+        console.note(text)
+    else:
+        with asked.live.above():
+            console.note(text)
+
+
+def show(app: App, asked: Asked, console: Console) -> None:
+    """Read to the end, and write what there is to stdout."""
     try:
         for data in read(app, asked):
             console.copy(data, flush=asked.follow)

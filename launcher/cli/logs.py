@@ -50,7 +50,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.apps import find, tell_warnings
-    from launcher.cli.log_reader import show
+    from launcher.cli.log_reader import display, show
 
     if args.follow:
         from launcher.cli.interrupts import terminate_with_exception
@@ -59,7 +59,9 @@ def run(args: Any, console: Console) -> int:
     if args.regex is not None:
         check_regex(args.regex)
     app = find(args.app)
-    show(app, _asked(args, app, console), console)
+    asked = _asked(args, app, console)
+    display(asked, console)
+    show(app, asked, console)
     tell_warnings(app, console)
     return 0
 

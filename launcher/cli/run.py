@@ -212,7 +212,7 @@ def _follow(handle: str, console: Console) -> int:
     from launcher.cli.apps import tell_warnings
     from launcher.cli.inspect_app import inspect
     from launcher.cli.interrupts import Attached
-    from launcher.cli.log_reader import Asked, replicas_of, show
+    from launcher.cli.log_reader import Asked, display, note, replicas_of, show
     from launcher.cli.render.log_lines import prefixes
     from launcher.cli.wait import wait_for
 
@@ -222,7 +222,8 @@ def _follow(handle: str, console: Console) -> int:
     asked.follow = True
     if len(asked.replicas) > 1:
         asked.prefixes = list(prefixes(asked.replicas, console.color))
-    with Attached(app, console) as attached:
+    display(asked, console)
+    with Attached(app, lambda text: note(asked, console, text)) as attached:
         show(app, asked, console)
         state = wait_for(app, None)
     found = inspect(app)

@@ -39,6 +39,14 @@ def rows(settings: Settings) -> Iterator[Row]:
             rounds=rounds,
             note=f"supervisor at most {_peak_kb(folder) / 1024:.1f} MB",
         )
+        yield compare(
+            "bytes on disk for a byte of that output",
+            floor=lambda: (folder / "direct").stat().st_size / 1e6,
+            ours=lambda: _stored(folder) / 1e6,
+            target="<= 1.01",
+            rounds=1,
+            unit="MB",
+        )
         log = folder / "direct"
         yield compare(
             f"logs of {blocks} MB to a file, plain",
@@ -98,6 +106,12 @@ def _through_the_supervisor(folder: Path) -> float:
         os.truncate(log, 0)  # so that both sides write to memory that has been used before
     took(launcher("apply", "writer.launcher.yaml", "--yes", "--wait", *again))
     return float(Path("written").read_text())
+
+
+def _stored(folder: Path) -> int:
+    """Bytes in the files of the newest log of the job `writer`, its index included."""
+    logs = sorted(folder.glob("l/local/apps/writer-*/logs/main/0"), key=lambda log: log.stat().st_mtime)
+    return sum(path.stat().st_size for path in logs[-1].iterdir())
 
 
 def _peak_kb(folder: Path) -> int:

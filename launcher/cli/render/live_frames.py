@@ -100,7 +100,7 @@ class LiveFrames:
     def _erased(self) -> bytes:
         """The codes that remove the rows, and leave the cursor where the first of them began."""
         rows, self._rows = self._rows, 0
-        return b"\x1b[%dA\x1b[J" % rows if rows else b""
+        return b"\r\x1b[%dA\x1b[J" % rows if rows else b""
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -59,7 +59,8 @@ class LogView:
         places = segment.words
         for n in range(0, len(places), 2):
             if (KINDS[places[n + 1] & 3] == stream) is not wanted:
-                place = min(places[n], segment.end)
+                # The places of a file that was emptied by hand and then written on go back.
+                place = max(begin, min(places[n], segment.end))
                 if wanted:
                     self._add_run(begin, place)
                 begin, wanted = place, not wanted

@@ -21,7 +21,7 @@ class Screen:
 
     def write(self, data: bytes) -> None:
         self.writes += 1
-        for part in re.split(r"(\n|\x1b\[\d+A|\x1b\[J)", data.decode()):
+        for part in re.split(r"(\n|\x1b\[\d+A|\x1b\[J)", data.decode().replace("\r", "")):
             if part == "\n":
                 self.lines.append("")
             elif part == "\x1b[J":

@@ -151,3 +151,20 @@ def test_a_log_of_an_earlier_version_is_read_from_what_it_has_in_common(tmp_path
     (tmp_path / "r" / "stderr.log").write_bytes(b"err\n")
     found = {stream: between(folder, stream) for stream in ("stdout", "stderr", "combined")}
     assert found == {"stdout": b"out\non\n", "stderr": b"err\n", "combined": b"out\nerr\non\n"}
+
+
+def test_a_log_that_was_emptied_by_hand_can_be_read(tmp_path: Path) -> None:
+    """Its index says more than there is, or goes back."""
+    folder = write(tmp_path / "r", *[(n, ("stdout", "stderr")[n % 2], b"line\n") for n in range(10)])
+    (tmp_path / "r" / "combined.log").write_bytes(b"")
+    for stream in ("stdout", "stderr", "combined"):
+        assert between(folder, stream) == between(folder, stream, 3, 5) == b""
+    assert list(records(folder)) == []
+    with (tmp_path / "r" / "index").open("ab") as index:
+        index.write((0).to_bytes(8, "little") + (20 * SECOND << 2).to_bytes(8, "little"))
+    (tmp_path / "r" / "combined.log").write_bytes(b"new\n")
+    assert between(folder, "combined") == b"new\n"
+    for stream in ("stdout", "stderr"):
+        assert between(folder, stream) in (b"new\n", b"")
+        between(folder, stream, 3, 5)
+    assert b"".join(record.data for record in records(folder)) == b"new\n"
