@@ -21,7 +21,7 @@ BENCHMARKS = {
     "memory": "P8  memory of a supervisor",
     "many": "P10  commands from many processes at once",
     "races": "P11  clients with several state folders race one job on one engine",
-    "docker": "P4, P5, P6  containers: started, listed, finished, noticed, read back",
+    "docker": "P4 to P7  containers: started, listed, finished, noticed, read back, followed",
 }
 
 

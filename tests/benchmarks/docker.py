@@ -1,4 +1,4 @@
-"""P4, to start an app in containers and to list them; then P5 and P6 of `docker_ends`."""
+"""P4, to start an app in containers and to list them; `docker_commands`: P4b, P7b; `docker_ends`: P5, P6."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from tests.benchmarks.containers import THREADS, Containers, Ends, app_of, seconds
+from tests.benchmarks.docker_commands import Commands
 from tests.benchmarks.docker_ends import EndsAndLogs
 from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.peers import peer
@@ -28,17 +29,24 @@ def rows(settings: Settings) -> Iterator[Row]:
         label = {"launcher.session": token}
         daemon.ask("POST", "/networks/create", {"Name": bench.network, "Labels": label})
         ends = EndsAndLogs(daemon, token, folder)
+        commands = Commands(daemon, token, folder, partial(_noticed, bench))
         try:
             for replicas in (10, 30):
                 count = settings.size(replicas)
                 yield bench.started(settings, count)
                 yield bench.finished(settings, count)
+            yield from commands.followed(settings, settings.size(30))
             yield bench.listed(settings, settings.size(30))
+            yield from commands.beside_many(settings, settings.size(1000))
             yield ends.noticed(settings)
             yield from ends.logs(settings)
         finally:
             bench.clear()
             daemon.remove(thing for thing in daemon.networks() if thing.name == bench.network)
+
+
+def _noticed(bench: Starts, count: int) -> float:
+    return bench.raw(count, ["true"], ends=count)
 
 
 class Starts(Containers):
