@@ -17,6 +17,19 @@ _BUSY_S = 30.0  # how long a writer waits for the writers before it
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
 )
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What `sqlite3` raises; the second for a message that quotes wrong bytes of a damaged file."""
+
+RESTORE = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
+_DAMAGE = (
+    "not a database",
+    "malformed",
+    "unsupported file format",
+    "no such column",
+    "no such table",
+    "decode",
+)
+"""What SQLite and `sqlite3` say of wrong bytes in the header of a file, its schema, pages or texts."""
 
 
 def connect(
@@ -53,7 +66,7 @@ def connect(
             connection = _for_writing(path, schema, version, durable, fill)
         connection = _upgraded(connection, path, version, upgrades or {}, readonly=readonly)
         found = _version(connection)
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise explain(error, path) from error
     if found > version:
         connection.close()
@@ -64,7 +77,7 @@ def connect(
     return connection
 
 
-def explain(error: sqlite3.Error, path: str) -> StateError:
+def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
     """The error for what SQLite says about `path`. Its texts are all there is to go by on Python 3.10."""
     said = str(error)
     if "locked" in said:
@@ -76,10 +89,10 @@ def explain(error: sqlite3.Error, path: str) -> StateError:
         return paths.unusable(limit, path)
     if "full" in said or "disk I/O" in said:
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
-    if "not a database" in said or "malformed" in said:
+    if any(sign in said for sign in _DAMAGE):
         return DamagedError(
             f"{path} is damaged: {said}",
-            hint="bring it back from a backup; or move it away, and launcher forgets the outcomes so far",
+            hint=RESTORE,
         )
     return StateError(
         f"cannot use {path}: {said}", hint="set LAUNCHER_HOME to a folder on a local disk that you can write"

@@ -11,6 +11,10 @@ import stat
 
 from launcher.errors import StateError
 
+_FILES_OF_A_DATABASE = 4  # itself, -wal, -shm, and its folder while it is made
+
+_ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
+
 IMPORT_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder that `launcher` is imported from: processes of ours start without the user's settings."""
 
@@ -99,21 +103,31 @@ def _unsafe(path: str, why: str, hint: str) -> StateError:
 
 def unusable(error: OSError, path: str) -> StateError:
     """The error for a state folder that cannot be written."""
-    return StateError(f"cannot write {path}: {error.strerror or error}", hint=_remedy(error))
+    return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error))
 
 
-def _remedy(error: OSError) -> str:
+def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:
+    """The hint for an error of the system: of the limit of open files where that is the cause."""
     if error.errno == errno.EMFILE:
         return "this process may open no more files: raise its limit with `ulimit -n 4096`"
     if error.errno == errno.ENFILE:
         return "this machine may open no more files: raise fs.file-max, or end programs that hold many open"
-    return "set LAUNCHER_HOME to a folder on a local disk that you can write"
+    return otherwise
 
 
 def out_of_files() -> OSError | None:
-    """The error of opening one more file, where the limit of open files is reached."""
+    """The error of opening a few more files, where the limit of open files does not allow it.
+
+    For callers of SQLite: it opens a database, its -wal and its -shm, gives back those that it got when one
+    fails, and does not say why.
+    """
+    opened = []
     try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(_FILES_OF_A_DATABASE):
+            opened.append(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
         return error if error.errno in (errno.EMFILE, errno.ENFILE) else None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
     return None

@@ -215,7 +215,7 @@ class Ledger:
         with self._lock:
             try:
                 return self._connection.execute(sql, values).fetchall()
-            except sqlite3.Error as error:
+            except database.DATABASE_ERRORS as error:
                 raise database.explain(error, self.path) from error
 
     def _write(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> int:
@@ -223,7 +223,7 @@ class Ledger:
         with self._lock:
             try:
                 return self._connection.execute(sql, values).rowcount
-            except sqlite3.Error as error:
+            except database.DATABASE_ERRORS as error:
                 raise database.explain(error, self.path) from error
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.errors import StateError
+from launcher.database import RESTORE
+from launcher.errors import DamagedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
 def to_attempt(row: tuple[Any, ...]) -> Attempt:
     """The attempt that a row with the values of COLUMNS stands for.
 
-    Raises StateError when its document is damaged.
+    Raises DamagedError for values that no version of launcher wrote.
     """
     import json
     import zlib
@@ -122,10 +123,10 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
             metadata=json.loads(metadata),
             document=json.loads(zlib.decompress(document)),
         )
-    except (zlib.error, ValueError) as error:
+    except (zlib.error, ValueError, TypeError, RecursionError) as error:
         key = JobKey(*plain[:3])
-        raise StateError(
-            f"the ledger's document of {key}, attempt {plain[3]}, is damaged: {error}"
+        raise DamagedError(
+            f"the ledger's document of {key}, attempt {plain[3]}, is damaged: {error}", hint=RESTORE
         ) from error
 
 

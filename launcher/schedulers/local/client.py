@@ -234,7 +234,7 @@ def _exact(text: str) -> str:
 def _unstartable(error: OSError) -> SchedulerError:
     return SchedulerError(
         f"cannot start a supervisor: {error.strerror or error}",
-        hint="the machine may be out of processes, files or memory",
+        hint=paths.remedy(error, "the machine may be out of processes, files or memory"),
     )
 
 

@@ -168,7 +168,7 @@ class Index:
     def _try(self, act: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
             return act(self._db)
-        except sqlite3.Error as error:
+        except database.DATABASE_ERRORS as error:
             raise database.explain(error, self._path) from error
 
     def close(self) -> None:

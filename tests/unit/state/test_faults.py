@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.database import _filesystem, _refuse_network
+from launcher import paths
+from launcher.database import RESTORE, _filesystem, _refuse_network
 from launcher.errors import StateError
 from launcher.state.ledger import Ledger
 from tests.unit.state.attempts import attempt, key
@@ -262,3 +264,43 @@ def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatc
     with pytest.raises(StateError, match=r"is on a network file system \(nfs4\)") as failed:
         _refuse_network(str(tmp_path))
     assert failed.value.hint == "set LAUNCHER_HOME to a folder on a local disk"
+
+
+def test_whatever_byte_of_the_ledger_is_wrong_the_hint_fits(launcher_home: Path):
+    """Every byte of the header and of the schema, and some of the rows: read well, or refused as damaged."""
+    with Ledger.open() as ledger:
+        for number in range(1, 4):
+            ledger.record(attempt(number=number))
+    path = launcher_home / "ledger.db"
+    good = path.read_bytes()
+    hints = []
+    for position in [*range(100), *range(100, len(good), 61)]:
+        for name in launcher_home.iterdir():
+            name.unlink()
+        path.write_bytes(good[:position] + bytes([good[position] ^ 0x81]) + good[position + 1 :])
+        try:
+            with Ledger.open(readonly=position % 2 == 0) as ledger:
+                for entry in ledger.newest(-1):
+                    ledger.by_app_id(entry.app_id)
+        except StateError as error:
+            hints.append(error.hint)
+    assert len(hints) > 30
+    assert set(hints) <= {RESTORE, "update launcher, or set LAUNCHER_HOME to another folder"}
+
+
+@pytest.mark.parametrize("limit", [4, 5, 6, 7])
+def test_a_limit_of_open_files_is_named_as_what_it_is(launcher_home: Path, limit: int):
+    """SQLite says "unable to open database file" for it."""
+    with Ledger.open() as ledger:
+        ledger.record(attempt(number=1))
+    code = (
+        "import resource\nfrom launcher.errors import StateError\nfrom launcher.state.ledger import Ledger\n"
+        "Ledger.open(readonly=True).close()\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
+        "try: Ledger.open().record_nothing\n"
+        "except AttributeError: print('opened')\n"
+        "except StateError as e: print(e.hint)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in ("opened", paths.remedy(OSError(errno.EMFILE, "")))
+    assert limit > 4 or done.stdout.strip() != "opened"

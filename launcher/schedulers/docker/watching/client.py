@@ -72,7 +72,7 @@ class Watcher:
             ours.close()
             raise SchedulerError(
                 f"cannot start a watcher: {error.strerror or error}",
-                hint="the machine may be out of processes, files or memory",
+                hint=paths.remedy(error, "the machine may be out of processes, files or memory"),
             ) from error
         finally:
             theirs.close()
