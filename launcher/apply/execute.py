@@ -8,7 +8,6 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
-from launcher.apply.interrupted import what_became
 from launcher.apply.settle import catch_up
 from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
@@ -53,6 +52,8 @@ def execute(
         return _all(one, steps, busy, engines)
     except BaseException as error:
         if not isinstance(error, Exception):
+            from launcher.apply.interrupted import what_became
+
             for step in busy:
                 if not (step.key in done and done[step.key].error):
                     words = what_became(step, engines) if step.key in begun else "was not begun"

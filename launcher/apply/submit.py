@@ -13,7 +13,6 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events
 from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
-from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.staged import Reservation, StagedScheduler
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
@@ -21,6 +20,10 @@ from launcher.specs.binding import bind, bind_cfg, bind_projects, bind_workspace
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import Launch
 from launcher.state.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.bound import BoundWorkspace
 
 
 def directory_of(launch: Launch) -> str:
@@ -79,6 +82,8 @@ def workspace_of(launch: Launch, scheduler: StagedScheduler[Any], engines: Engin
         projects = bind_projects(launch.workspace, directory=directory, home=home)
         digests = [each.digest for each in launch.workspace.projects]
         return engines.merged(projects, dict(zip(projects, digests, strict=True)))
+    from launcher.schedulers.bound import BoundWorkspace
+
     folder = bind_workspace(launch.workspace.path, directory=directory, home=home)
     return BoundWorkspace(folder, launch.workspace.digest)
 

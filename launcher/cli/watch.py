@@ -130,10 +130,12 @@ class Watch:
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
         """What one would like to do next."""
-        from launcher.cli.apps import called
-
         running = [outcome for outcome in outcomes if outcome.state == "running"]
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+        if not running and not failed:
+            return ""
+        from launcher.cli.apps import called
+
         if running and not self._wait:
             app = called(running[0].key.job, running[0].handle)
             return f"running by itself now; to read along: launcher logs {app} --follow"

@@ -12,7 +12,6 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
-from launcher.specs.nearest import nearest
 
 
 def reconcile(
@@ -85,6 +84,8 @@ def _named(desired: Sequence[Launch], name: str) -> JobKey:
     named = {launch.key: launch for launch in desired if name in (launch.key.job, str(launch.key))}
     if not named:
         names = sorted({launch.key.job for launch in desired} | {str(launch.key) for launch in desired})
+        from launcher.specs.nearest import nearest
+
         near = nearest(name, names)
         hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
         raise UsageError(f"--rerun {name}: no such job in the given files", hint=hint)

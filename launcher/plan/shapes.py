@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from launcher.specs.nearest import nearest
-
 Fault = tuple[str, str]
 """A path (`jobs[0].guard.state`) and what is wrong there."""
 
@@ -177,6 +175,8 @@ class Record:
             if name in known:
                 yield from known[name].faults(item, place)
             else:
+                from launcher.specs.nearest import nearest
+
                 near = nearest(name, known)
                 yield place, "not a field here" + (f"; did you mean `{near}`?" if near else "")
         for name in self.fields:

@@ -22,6 +22,33 @@ HEAVY = {
 SLOW = {"asyncio", "concurrent", "dataclasses", "inspect", "pathlib", "subprocess", "typing", "urllib"}
 """Standard library, 4 to 15 ms each: a third of what a bare interpreter takes."""
 
+NOT_FOR_VALIDATE = {
+    *{
+        "argparse",
+        "docker",
+        "gettext",
+        "jsonschema",
+        "multiprocessing",
+        "requests",
+        "rich",
+        "shtab",
+        "sqlite3",
+    },
+    *{"launcher.apply", "launcher.plan.model", "launcher.runner.runner", "launcher.schedulers.local.logs"},
+}
+NOT_FOR_A_SAVED_PLAN = {
+    *{"argparse", "gettext", "multiprocessing", "shlex", "tempfile", "threading", "traceback"},
+    *{
+        "launcher.apply.interrupted",
+        "launcher.cli.apps",
+        "launcher.schedulers.bound",
+        "launcher.specs.nearest",
+    },
+    *{"launcher.schedulers.local.errorfiles", "launcher.schedulers.local.follow"},
+    *{"launcher.schedulers.local.logs", "launcher.schedulers.local.logrecords"},
+}
+"""What only a failure, an interrupt, a workspace or a reader of logs needs."""
+
 EVERYDAY = [
     ["list"],
     ["status"],
@@ -41,12 +68,16 @@ def loaded_by(argv, *, code=0):
 
 
 def importtime(argv, *, code=0):
-    got = subprocess.run(
-        [sys.executable, "-X", "importtime", *argv], capture_output=True, text=True, check=False
-    )
+    return {name.partition(".")[0] for name in modules(argv, code=code)}
+
+
+def modules(argv, *, code=0, **popen):
+    """The full names of the modules that `python ARGV` imports."""
+    command = [sys.executable, "-X", "importtime", *map(str, argv)]
+    got = subprocess.run(command, capture_output=True, text=True, check=False, **popen)
     assert got.returncode == code, got.stdout + got.stderr
     lines = [line for line in got.stderr.splitlines() if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    return {line.rpartition("|")[2].strip() for line in lines}
 
 
 @pytest.fixture

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import stat
 
-from launcher.schedulers.local import attemptfile
+from launcher.schedulers.local import attemptfile, rundir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
-
-ERROR_FILE = "error.json"
 
 
 def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
@@ -27,7 +25,7 @@ def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
     found = {}
     for role, k in wanted:
         dirs = folders.get(role, ())
-        text = _text(os.path.join(dirs[k], ERROR_FILE)) if k < len(dirs) else ""
+        text = _text(os.path.join(dirs[k], rundir.ERROR_FILE)) if k < len(dirs) else ""
         if text:
             found[role, k] = text
     return found

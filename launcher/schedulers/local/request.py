@@ -10,8 +10,8 @@ import os
 from dataclasses import replace
 
 from launcher.schedulers.ids import path_names
+from launcher.schedulers.local import rundir
 from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
-from launcher.schedulers.local.errorfiles import ERROR_FILE
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
@@ -145,7 +145,7 @@ def _environment(
     if cwd:
         parts = [cwd, *parts] if cfg.get("prepend_cwd") else [*parts, cwd]
     return {
-        "TORCHELASTIC_ERROR_FILE": os.path.join(folder, ERROR_FILE),
+        "TORCHELASTIC_ERROR_FILE": os.path.join(folder, rundir.ERROR_FILE),
         "PET_LOG_DIR": os.path.join(
             request.app_dir, "torchelastic", os.path.basename(os.path.dirname(folder))
         ),

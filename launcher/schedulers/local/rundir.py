@@ -42,6 +42,9 @@ INDEX = "index"
 stdout, 1 stderr, 2 restart). What it printed from there up to the next record is of that time and kind.
 A record is written before its data, so data without a record cannot be seen."""
 
+ERROR_FILE = "error.json"
+"""What a replica may leave beside its logs; TORCHELASTIC_ERROR_FILE names it."""
+
 GRACE = "grace "
 LOCK_PATIENCE_S = 0.05
 

@@ -293,7 +293,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
         """`wait`, answered with the record."""
-        from launcher.schedulers.local.follow import wait_for_end
+        from launcher.schedulers.local.waiting import wait_for_end
 
         if not _is_id(app_id):
             return None
