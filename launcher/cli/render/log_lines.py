@@ -137,9 +137,11 @@ def last_lines(pieces: Iterable[tuple[int, bytes]], count: int) -> Iterator[tupl
 
 def prefixes(names: Iterable[tuple[str, int]], color: bool) -> Iterator[bytes]:
     """`role/k | ` for each replica, equally wide, each replica in a colour of its own."""
-    from launcher.cli.console import paint
+    from launcher.cli.console import paint, visible
 
-    labels = [f"{role}/{k}" for role, k in names]
+    labels = [
+        visible(f"{role}/{k}").replace("\n", "\\x0a") for role, k in names
+    ]  # an engine names roles, too
     size = max(map(len, labels), default=0)
     for number, label in enumerate(labels):
         yield paint(f"{label.ljust(size)} |", _COLORS[number % len(_COLORS)], color).encode() + b" "

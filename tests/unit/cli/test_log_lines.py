@@ -125,3 +125,7 @@ def test_pieces_come_with_the_time_of_what_completed_them():
 def test_prefixes_are_equally_wide_and_coloured_only_for_a_terminal():
     assert list(prefixes([("main", 0), ("main", 10)], color=False)) == [b"main/0  | ", b"main/10 | "]
     assert all(text.startswith(b"\x1b[") for text in prefixes([("main", 0)], color=True))
+
+
+def test_a_prefix_carries_no_control_characters_of_a_role():
+    assert list(prefixes([("a\x1b[2J\n", 0)], color=False)) == [b"a\\x1b[2J\\x0a/0 | "]

@@ -81,6 +81,12 @@ def test_validate_answers_in_text_and_json(scenario):
     assert {item["severity"] for item in document["diagnostics"]} == {"error"}
 
 
+def test_a_plan_printed_as_json_is_a_saved_plan(scenario):
+    file = scenario.job("true", role='env: {A: "\\x7f\\x9b→"}')
+    (scenario.folder / "plan.json").write_text(scenario.plan(file, "--format", "json"))
+    scenario.launcher("apply", "plan.json", "--wait")
+
+
 def test_an_edited_plan_runs_nothing_and_says_that_it_was_edited(scenario):
     """The path of the job file is where its scripts are found: here, another script of the same name."""
     for folder in ("mine", "other"):
