@@ -26,9 +26,9 @@ def test_no_engine_is_one_clear_error(scenario, monkeypatch, tmp_path, command):
 
 def test_what_is_recorded_can_be_listed_without_an_engine(scenario, monkeypatch):
     scenario.run_to_end(scenario.job("true"))
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
-    assert "job" in scenario.launcher("list").out
-    monkeypatch.delenv("DOCKER_HOST")
+    with monkeypatch.context() as without:
+        without.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+        assert "job" in scenario.launcher("list").out
 
 
 REQUESTS = ["/create", "/start", "/volumes/create"]
