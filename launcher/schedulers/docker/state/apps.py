@@ -120,12 +120,18 @@ def find(
     return app
 
 
-def find_all(engine: EngineView, *labels: str, stones: Mapping[str, Tombstone] | None = None) -> list[App]:
+def find_all(
+    engine: EngineView,
+    *labels: str,
+    stones: Mapping[str, Tombstone] | None = None,
+    take_over: bool = False,
+) -> list[App]:
     """Every app, with what the engine's list alone tells, newest first: one look, as of `find`.
 
     Args:
         labels: that its containers have; records of apps without containers are looked at for them, too.
         stones: how attempts ended, by app id.
+        take_over: as in `find`.
     """
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
@@ -133,7 +139,14 @@ def find_all(engine: EngineView, *labels: str, stones: Mapping[str, Tombstone] |
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
     stones = stones or {}
     found = (
-        _app(engine, app_id, many, journals.get(app_id), stones.get(app_id) if many else None)
+        _app(
+            engine,
+            app_id,
+            many,
+            journals.get(app_id),
+            stones.get(app_id) if many else None,
+            take_over=take_over,
+        )
         for app_id, many in by_app.items()
     )
     apps = [each for each in found if each is not None and _has(each.labels, labels)]
@@ -261,7 +274,7 @@ def observe(
     inspected only where the list is not enough: of what is over or left behind.
     """
     stones = tombstones.read_all(engine)
-    found = find_all(engine, f"{PREFIX}job", stones=stones)
+    found = find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
     latest = _latest(found, stones.values(), set(keys))
     wanted = [app for app in found if app.app_id not in settled and _is_asked_for(app, latest)]
 
