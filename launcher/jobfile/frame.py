@@ -16,6 +16,7 @@ _ASSIGNMENT = re.compile(
     r"""(?<![\w.-])(["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*)"""
     r"""("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',\[\]{}#][^,\]}#]*)"""
 )
+_FLAG = re.compile(r"""(--?([A-Za-z][\w-]*)["']?(?:\s*,\s*|\s+)["']?)([^\s"',\[\]{}$-][^\s"',\]}]*)""")
 _SHADES = {"red": "1;31", "yellow": "1;33", "blue": "1;34", "bold": "1"}
 
 
@@ -62,9 +63,14 @@ def without_secrets(line: str) -> str:
         head, value = match[1], match[3]
         is_literal = not value.strip("\"'").startswith(("$", "&", "*", "|", ">", "env:", "file:"))
         stars = ("*" * len(value.rstrip())).ljust(len(value))
-        return head + stars if is_literal and is_sensitive(match[2]) else match[0]
+        if is_literal and is_sensitive(match[2]):
+            return head + stars
+        return head + without_secrets(value)  # `cmd: TOKEN=abc run`
 
-    return _ASSIGNMENT.sub(starred, line) if _ASSIGNMENT.search(line) else line
+    def starred_flag(match: re.Match[str]) -> str:
+        return match[1] + "*" * len(match[3]) if is_sensitive(match[2]) else match[0]
+
+    return _FLAG.sub(starred_flag, _ASSIGNMENT.sub(starred, line))
 
 
 def _window(line: str, span: Span) -> tuple[str, int, int]:

@@ -13,6 +13,7 @@ from launcher.jobfile.collector import Collector
 from launcher.jobfile.component import check_defaults
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
+from launcher.jobfile.excerpts import masked
 from launcher.jobfile.matrix import Combination, check_names, combinations
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import VERSION
@@ -29,6 +30,12 @@ from launcher.jobfile.variables import AnyVar, Inputs, Value, resolve_variables,
 from launcher.jobfile.variants import Variant, Variants, chosen_target
 from launcher.jobfile.wording import report
 from launcher.specs import JobKey, Launch
+
+MAX_JOBS = 4096
+"""Of one file under all of its targets."""
+
+MAX_TEXT = 32 << 20
+"""Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference"})
 """Errors with which nobody knows what else refers to a variable."""
@@ -63,6 +70,7 @@ class _Outcome:
     traces: dict[JobKey, Trace] = field(default_factory=dict)
     job: JobFile | None = None
     collector: Collector | None = None
+    jobs: int = 1
 
     @property
     def has_errors(self) -> bool:
@@ -84,7 +92,14 @@ def compile_document(document: Document, work: Work) -> FileResult:
     target = chosen_target(work.target, variants.declared, work.home, problems)
     chosen = _compile_variant(variants.of(target), work, problems)
     found = [*problems.found, *_once_each(chosen, document)]
-    for other in variants.targets:
+    before = len(problems.found)
+    others = (
+        []
+        if _is_too_much(chosen.jobs * len(variants.targets), "targets", document, problems)
+        else variants.targets
+    )
+    found += problems.found[before:]
+    for other in others:
         if other != target:
             # A value that only the chosen target needs is nothing that this one lacks.
             inputs = replace(work.inputs, placeholders=True)
@@ -97,7 +112,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
         if not any(_stands_in(each, inside, document) for each in found):
             advise_variables(chosen.specs, document.value, problems := Collector(document))
             found += problems.found
-    found = without_secrets(found, chosen.specs, work.inputs)
+    found = masked(without_secrets(found, chosen.specs, work.inputs), document)
     return FileResult(
         launches=() if has_errors else tuple(chosen.launches),
         problems=tuple(found),
@@ -105,6 +120,15 @@ def compile_document(document: Document, work: Work) -> FileResult:
         source=document.source,
         traces=chosen.traces,
     )
+
+
+def _is_too_much(jobs: int, field: str, document: Document, problems: Collector) -> bool:
+    """Whether a file makes more jobs than can be compiled while a user waits; then it is noted."""
+    if jobs <= MAX_JOBS and jobs * len(document.source.text) <= MAX_TEXT:
+        return False
+    message = f"`{field}` makes {jobs:,} jobs of a file of {len(document.source.text):,} characters"
+    problems.add((field,), "too-large", message, at="key", label="split it into files")
+    return True
 
 
 def news(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -179,7 +203,9 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
     known = _known_values(specs, inputs, variant.target, shared)
     has_matrix = "matrix" in value
     made = _expanded(value.pop("matrix", None), value, known, work.home, shared) if has_matrix else [{}]
-    outcome = _Outcome(variant, specs, shared.found)
+    if _is_too_much(len(made), "matrix", variant.document, shared):
+        made = []
+    outcome = _Outcome(variant, specs, shared.found, jobs=max(1, len(made)))
     for combination in made or [{}]:
         problems = shared.fork()
         job, launch = compile_job(value, known, combination, variant.target, work, problems)

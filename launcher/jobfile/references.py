@@ -16,6 +16,9 @@ from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_parti
 from launcher.specs.macros import MacroError
 
 JOB_DIR = "job.dir"
+MAX_GROWTH = 1 << 20
+"""Characters that references may add to one job: a variable may be long, and stand in ten thousand places."""
+
 _RUN = frozenset(RUN_MACROS)
 
 
@@ -33,6 +36,8 @@ class References:
         self.problems = problems
         self.document = problems.document
         self.values = dict(values)
+        self._grown = 0
+        self._is_full = False
 
     def resolve(self, value: Any, place: Place, path: Path) -> Any:
         """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
@@ -110,6 +115,14 @@ class References:
         return substitute_partial("$<value>", {"value": value.value})
 
     def _filled(self, text: str, values: Mapping[str, str], place: Place, path: Path) -> str:
+        self._grown += sum(map(len, values.values()))
+        if self._grown > MAX_GROWTH:
+            message = f"references make the texts of this job larger than {MAX_GROWTH >> 20} MiB"
+            if not self._is_full:
+                self._wrong(path, "too-large", message, label="put long text into a file that the job reads")
+            self._is_full = True
+            self.problems.broken.add(path)
+            return text
         if place.mode == "plain":
             return substitute(text, values)
         try:

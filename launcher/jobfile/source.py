@@ -47,6 +47,10 @@ class Source:
         end_line, end_column = self.position(end) if end > start else (line, column + 1)
         return Span(line=line, column=column, end_line=end_line, end_column=end_column)
 
+    def start_of(self, line: int) -> int:
+        """The offset of the first character of a line that the file has."""
+        return self._line_starts()[line - 1]
+
     def line(self, number: int) -> str:
         """The text of a line without its end; "" past the end of the file."""
         starts = self._line_starts()

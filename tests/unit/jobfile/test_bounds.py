@@ -90,3 +90,49 @@ def test_a_link_inside_of_the_repository_is_a_job_file(repo: Path):
     (repo / "job.yaml").write_text(JOB + ROLE)
     (repo / "job.launcher.yaml").symlink_to("job.yaml")
     assert said("job.launcher.yaml") == []
+
+
+def test_a_long_variable_in_many_places_is_one_error(repo: Path):
+    args = "".join("      - x$<var.long>\n" for _ in range(5000))
+    text = f"vars: {{long: {{type: str, default: {'x' * 400_000}}}}}\n" + ROLE + "    args:\n" + args
+    (repo / "job.launcher.yaml").write_text(JOB + text)
+    [line] = said("job.launcher.yaml")
+    assert "too-large references make the texts of this job larger than 1 MiB" in line
+
+
+def test_a_matrix_under_many_targets_is_bounded(repo: Path):
+    targets = "".join(f"  t{k}: {{timeout: 1h}}\n" for k in range(100))
+    text = ROLE + "matrix: {a: {range: [0, 256]}}\ntargets:\n" + targets
+    (repo / "job.launcher.yaml").write_text(JOB + text)
+    [line] = said("job.launcher.yaml")
+    assert line.startswith("job.launcher.yaml:7:1 too-large `targets` makes 25,600 jobs")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    env: {HF_TOKEN: t0ps3cret, LR: $<nothing>}\n",
+        '    args: [--db-password, t0ps3cret, "$<nothing>"]\n',
+        "    args: [-c, 'HF_TOKEN=t0ps3cret run $<nothing>']\n",
+        "    args: [--token t0ps3cret $<nothing>]\n",
+        "    env:\n      HF_TOKEN:\n        t0ps3cret$<nothing>\n",
+        "    args:\n    - --token\n    - t0ps3cret$<nothing>\n",
+        "    env:\n      HF_TOKEN: |\n        t0ps3cret $<nothing>\n",
+        "    metadata: {cmd: API_KEY=t0ps3cret $<nothing>}\n",
+    ],
+)
+def test_an_excerpt_shows_no_secret_of_its_neighbours(repo: Path, text: str):
+    (repo / "job.launcher.yaml").write_text(JOB + ROLE + text)
+    found = compile_files(["job.launcher.yaml"], placeholders=True).diagnostics
+    assert any(d.code == "unknown-reference" for d in found)
+    assert "t0ps3cret" not in "".join(d.render() for d in found)
+
+
+def test_what_a_secret_variable_holds_is_in_no_diagnostic(repo: Path):
+    text = "vars: {token: {type: int, from_env: HF_TOKEN}, key: {type: str, from_env: API_KEY}}\n"
+    text += ROLE + "    image: $<var.token>\n    retry_policy: $<var.key>\n"
+    (repo / "job.launcher.yaml").write_text(JOB + text)
+    environ = {"HF_TOKEN": "t0ps3cret", "API_KEY": "t0ps3cret" * 20}
+    found = compile_files(["job.launcher.yaml"], environment=Environment(environ=environ)).diagnostics
+    assert {"wrong-type", "secret-variable", "unknown-variant"} & {d.code for d in found}
+    assert "t0ps3cret" not in "".join(d.render() for d in found)
