@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 USAGE = "cancel APP… [--grace TIME]"
 HELP = """\
 Stop apps: every replica gets SIGTERM, after its grace period SIGKILL, and so
-does whatever it has started. Returns when nothing of them is left.
+does whatever it has started. Returns when nothing of them is left. A local
+supervisor that does not answer is killed with its replicas.
 
 An app that has ended stays as it ended. A cancelled job is held by the next
 apply until you ask for it (--rerun)."""
