@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 
 from launcher.jobfile.span import Span
@@ -12,11 +13,12 @@ from launcher.specs.sensitive import is_sensitive
 _WIDTH = 110  # of the source text shown; longer lines are cut around the range
 _LEAD = 30  # columns shown before the range of a line that is cut
 _TAB = "    "
-_ASSIGNMENT = re.compile(
-    r"""(?<![\w.-])(["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*)"""
-    r"""("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',\[\]{}#][^,\]}#]*)"""
+_HEAD = re.compile(r"""(?<![\w.-])["']?-{0,2}([A-Za-z_][\w.-]*)["']?\s*[:=]\s*""")
+_VALUE = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|[^\s"',\[\]{}#][^,\]}#]*""")
+_FLAG = re.compile(
+    r"""(?<![\w-])(--?([A-Za-z][\w-]{0,63})["']?(?:\s*,\s*|\s+)["']?)([^\s"',\[\]{}$-][^\s"',\]}]*)"""
 )
-_FLAG = re.compile(r"""(--?([A-Za-z][\w-]*)["']?(?:\s*,\s*|\s+)["']?)([^\s"',\[\]{}$-][^\s"',\]}]*)""")
+_REFERENCES = ("$", "&", "*", "|", ">", "env:", "file:")
 _SHADES = {"red": "1;31", "yellow": "1;33", "blue": "1;34", "bold": "1"}
 
 
@@ -59,18 +61,22 @@ def without_secrets(line: str) -> str:
     Frames go into the logs of CI systems and onto pull requests.
     """
 
-    def starred(match: re.Match[str]) -> str:
-        head, value = match[1], match[3]
-        is_literal = not value.strip("\"'").startswith(("$", "&", "*", "|", ">", "env:", "file:"))
-        stars = ("*" * len(value.rstrip())).ljust(len(value))
-        if is_literal and is_sensitive(match[2]):
-            return head + stars
-        return head + without_secrets(value)  # `cmd: TOKEN=abc run`
-
     def starred_flag(match: re.Match[str]) -> str:
         return match[1] + "*" * len(match[3]) if is_sensitive(match[2]) else match[0]
 
-    return _FLAG.sub(starred_flag, _ASSIGNMENT.sub(starred, line))
+    return _FLAG.sub(starred_flag, "".join(_without_values(line)))
+
+
+def _without_values(line: str) -> Iterator[str]:
+    """The pieces of a line, values behind `NAME:` and `NAME=` starred out where the name looks sensitive."""
+    done = 0
+    for head in _HEAD.finditer(line):
+        value = _VALUE.match(line, head.end()) if head.start() >= done and is_sensitive(head[1]) else None
+        if value is None or value[0].strip("\"'").startswith(_REFERENCES):
+            continue
+        yield line[done : value.start()] + ("*" * len(value[0].rstrip())).ljust(len(value[0]))
+        done = value.end()
+    yield line[done:]
 
 
 def _window(line: str, span: Span) -> tuple[str, int, int]:
