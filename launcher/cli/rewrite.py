@@ -109,8 +109,11 @@ def _like(path: str, beside: str) -> None:
 
 
 def _digests(path: str) -> list[str]:
-    """The digests of the jobs of one file, variables without a value stood in for; none for a wrong file."""
+    """The digests of the jobs of one file, variables without a value stood in for; none for a wrong file.
+
+    No component of the checkout is called: to format a file is not to run it.
+    """
     from launcher.specs import canonical
 
-    compiled = compile_files([path], environment=Environment(), placeholders=True)
+    compiled = compile_files([path], environment=Environment(components=False), placeholders=True)
     return [canonical.digest(canonical.document(launch)) for launch in compiled.launches]
