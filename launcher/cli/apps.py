@@ -149,7 +149,8 @@ def _by_name(word: Word) -> App:
         try:
             jobs = _with_newer(jobs, _attempts_at_the_engine(word, project, latest))
         except LauncherError as error:  # the ledger is all there is then
-            unasked = f"; the Docker engine could not be asked: {error}"
+            if _uses_docker():
+                unasked = f"; the Docker engine could not be asked: {error}"
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
         raise LauncherError(
@@ -163,6 +164,15 @@ def _by_name(word: Word) -> App:
     if not apps:
         raise _unknown(word, unasked)
     return apps[0]
+
+
+def _uses_docker() -> bool:
+    """Whether the user has named an engine, or has used one from this state folder."""
+    import os
+
+    from launcher import paths
+
+    return bool(os.environ.get("DOCKER_HOST")) or os.path.isdir(os.path.join(paths.home(), "docker"))
 
 
 def _may_be_newer(word: Word, project: str, latest: Sequence[Entry], jobs: Collection[Key]) -> bool:

@@ -26,7 +26,8 @@ def test_every_snippet_works_in_its_order(checkout):
 def test_the_jobs_shown_have_the_names_that_the_text_says(checkout):
     [text] = [text for kind, text in BLOCKS if "matrix:" in text]
     Path("train.launcher.yaml").write_text(text)
-    names = subprocess.run(["launcher", "plan", "."], capture_output=True, text=True, check=True).stdout
+    command = ["launcher", "plan", "train.launcher.yaml"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert all(f"`{name}`" in WHOLE and f"{name} " in names for name in ("train-0p1", "train-0p01"))
 
 
