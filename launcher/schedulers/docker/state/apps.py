@@ -188,7 +188,7 @@ def _app(
     labels = _labels(engine, app_id, found, stone)
     if labels is None:
         return None
-    complete = not named or len(found) >= labels.expected or (stone is not None and not found)
+    complete = not named or (stone is not None and not found)
     told = journal
     if stone is not None and (journal is None or journal.outcome is None):
         told = replace(journal or Journal(), outcome=stone.outcome)
