@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -39,6 +40,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
         self._environ = dict(os.environ)
+        self._limits = _limits()
         command = [sys.executable, "-c", "from tests.forkserver import serve; serve()", str(theirs.fileno())]
         # Without LAUNCHER_HOME: it is no process of the test that happens to be the first.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LAUNCHER_")}
@@ -52,8 +54,8 @@ class ForkServer:
         self._process.wait()
 
     def can_run(self, environ: Mapping[str, str]) -> bool:
-        """Whether a command with these variables would start as the server did."""
-        return all(
+        """Whether a command with these variables and this process's limits would start as the server did."""
+        return _limits() == self._limits and all(
             environ.get(name) == self._environ.get(name)
             for name in {*environ, *self._environ}
             if name.startswith(STARTUP)
@@ -122,6 +124,10 @@ def _command(argv: Sequence[str], cwd: str, environ: Mapping[str, str], out: int
         sys.stderr.flush()
         os._exit(1)
     os._exit(70)  # main() ends the process
+
+
+def _limits() -> list[tuple[int, int]]:
+    return [resource.getrlimit(each) for each in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE)]
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
 
+_FILES = 2  # that the reader of one replica's log holds open
+
 
 class Asked:
     """What of which replicas is to be shown, and how.
@@ -131,7 +133,7 @@ def read(app: App, asked: Asked) -> Iterator[bytes]:
     """The text to show, in pieces."""
     scheduler = scheduler_of(app)
     merged = len(asked.replicas) > 1 and asked.tail is None and not asked.follow
-    by_time = asked.timestamps or (merged and allow_open_files(len(asked.replicas)))
+    by_time = asked.timestamps or (merged and allow_open_files(_FILES * len(asked.replicas)))
     if by_time or not hasattr(scheduler, "log_chunks"):
         return _with_times(scheduler, app, asked)
     chunks = scheduler.log_chunks(
@@ -201,7 +203,7 @@ def _with_times(scheduler: Any, app: App, asked: Asked) -> Iterator[bytes]:
         shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
         pieces = shaped(records, shaper)
         sources.append(pieces if asked.tail is None or asked.follow else last_lines(pieces, asked.tail))
-    if not allow_open_files(len(sources)):
+    if not allow_open_files(_FILES * len(sources)):
         if asked.follow:
             raise LauncherError(
                 f"cannot follow {len(sources)} replicas with times: too many open files",

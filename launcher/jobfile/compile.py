@@ -171,12 +171,13 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
 
 
 def _compile_file(found: Found, work: Callable[[str], Work]) -> FileResult:
-    if os.path.lexists(found.path):
+    source: Source | Diagnostic | None = None
+    if not os.path.lexists(found.path):
+        source = read_source(found.file, found.path)  # says so; unless the file was made this very moment
+    if not isinstance(source, Diagnostic):
         job = work(found.path)
-        outside = leads_out(found.file, found.path, os.path.realpath(job.home.root))
-        if outside:
-            return FileResult(problems=(outside,))
-    source = read_source(found.file, found.path)
+        source = leads_out(found.file, found.path, os.path.realpath(job.home.root))
+        source = source or read_source(found.file, found.path)
     if isinstance(source, Diagnostic):
         return FileResult(problems=(source,))
     return compile_document(parse(source), job)

@@ -195,6 +195,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     ),
     "what only `--strict` minds": (
         "commands/entrypoint-of-several-words.launcher.yaml",
+        "secrets/from-env.launcher.yaml",
         "secrets/literal.launcher.yaml",
         "secrets/option.launcher.yaml",
         "secrets/unpinned-image.launcher.yaml",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from launcher.cli.run_options import RunOptions
+from launcher.components.calls import Calls
 from launcher.jobfile import Compiled, Diagnostic, Environment, compile_files
 from launcher.jobfile.inputs import Folders
 from launcher.jobfile.one_file import compile_document
@@ -53,8 +54,9 @@ def jobs_of(path: Path, source: Source) -> Sequence[Launch]:
     """The jobs of a text that must be right, as if it were the file at `path`."""
     home = Homes(str(FOLDER), is_asked=False, schedulers=SCHEDULERS).of(str(path.parent))
     inputs = Inputs({}, {}, placeholders=True)
-    work = Work(str(path), inputs, None, SCHEDULERS, home, Folders(False), SCHEDULERS.problems)
-    result = compile_document(parse(source), work)
+    with Calls() as calls:
+        work = Work(str(path), inputs, None, SCHEDULERS, home, Folders(False), SCHEDULERS.problems, calls)
+        result = compile_document(parse(source), work)
     assert not [each for each in result.problems if each.severity == "error"], result.problems
     return result.launches
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import processes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +37,7 @@ def run_tests(folder, text, **environ):
     return got.returncode, got.stdout + got.stderr
 
 
+@pytest.mark.slow
 def test_a_test_that_leaves_a_process_behind_fails_and_the_process_is_gone(tmp_path):
     code, out = run_tests(tmp_path, LEAVES_ONE_BEHIND)
     assert code == 1
@@ -43,6 +46,7 @@ def test_a_test_that_leaves_a_process_behind_fails_and_the_process_is_gone(tmp_p
     assert processes.of_home(str(tmp_path / "b" / "test_it0" / "l")) == []
 
 
+@pytest.mark.slow
 def test_a_missing_engine_skips_with_its_reason_unless_it_is_required(tmp_path):
     code, out = run_tests(tmp_path, NEEDS_NOTHING_THERE, LAUNCHER_REQUIRE="")
     assert code == 0

@@ -52,6 +52,9 @@ STRICTER: dict[str, Callable[[Mutation], bool]] = {
 """Where the schema finds fault with what means nothing in the end."""
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Mutation, bool, list[str]]]:
     """For each mutation: whether the schema takes it, and what the models find, as `code message`."""

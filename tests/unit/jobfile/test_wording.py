@@ -36,7 +36,7 @@ def role(fields: str) -> str:
         ),
         (role("num_replicas: true"), "`num_replicas` of role `main` must be a whole number, not `true`", ""),
         (role("num_replicas: 0"), "`num_replicas` of role `main` is 0", "want at least 1"),
-        (role("num_replicas: 9999999"), "`num_replicas` of role `main` is 9999999", "want at most 1,000,000"),
+        (role("num_replicas: 9999999"), "`num_replicas` of role `main` is 9999999", "want at most 10,000"),
         (role("resource: {cpu: 0}"), "`cpu` in `resource` of role `main` is 0", "want more than 0"),
         (
             role("args: -m train"),
