@@ -192,7 +192,10 @@ def builtin_component(name: str) -> Component | None:
 
 
 def _ours(name: str, home: str) -> Component | None:
-    found = ModuleComponentsFinder(f"{BUILTIN}.{home}", home).find_one(name)
+    try:
+        found = ModuleComponentsFinder(f"{BUILTIN}.{home}", home).find_one(name)
+    except ComponentNotFoundException:  # a name that no module can have
+        return None
     return None if found is None or found.validation_errors else found
 
 

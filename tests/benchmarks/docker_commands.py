@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 from tests.benchmarks.containers import THREADS, Containers
-from tests.benchmarks.measure import Row, Settings, compare
+from tests.benchmarks.measure import Row, Settings, compare, quartiles
 from tests.benchmarks.world import launcher, took
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
@@ -67,13 +67,12 @@ class Commands(Containers):
         self.clear()
         for name in commands:
             floor, ours = median(alone.of[name]), beside.of[name]
-            first, middle, third = quantiles([each / floor for each in ours], n=4, method="inclusive")
             yield Row(
                 what=f"`{name}` beside {count} finished containers",
                 unit="s",
                 floor=floor,
                 ours=median(ours),
-                ratio=(first, middle, third),
+                ratio=quartiles([each / floor for each in ours]),
                 peers={},
                 target="<= 1.2",
                 note="floor: the same beside none, before and after",

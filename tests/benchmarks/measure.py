@@ -56,17 +56,22 @@ def compare(
             if number:
                 got[name].append(value)
     ratios = [a / b for a, b in zip(got["ours"], got["floor"], strict=True)]
-    first, middle, third = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     return Row(
         what=what,
         unit=unit,
         floor=median(got["floor"]),
         ours=median(got["ours"]),
-        ratio=(first, middle, third),
+        ratio=quartiles(ratios),
         peers={name: median(got[name]) for name in runs if name not in ("floor", "ours")},
         target=target,
         note=note,
     )
+
+
+def quartiles(ratios: list[float]) -> tuple[float, float, float]:
+    """First quartile, median and third quartile; of a single value that value."""
+    first, middle, third = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return first, middle, third
 
 
 def table(rows: list[Row]) -> str:

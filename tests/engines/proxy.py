@@ -83,13 +83,16 @@ class Proxy:
     def _serve(self, client: socket.socket) -> None:
         with socket.socket(socket.AF_UNIX) as engine, client:
             self._open |= {client, engine}
+            back = threading.Thread(target=_copy, args=(engine, client), daemon=True)
             with contextlib.suppress(OSError):
                 engine.connect(self._engine)
-                threading.Thread(target=_copy, args=(engine, client), daemon=True).start()
+                back.start()
                 self._pass_on(client, engine)
             for end in (client, engine):  # or the thread that copies back waits for ever
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
+            if back.ident is not None:
+                back.join()  # before the descriptors are closed: their numbers go to the next connection
             self._open -= {client, engine}
 
     def _pass_on(self, client: socket.socket, engine: socket.socket) -> None:

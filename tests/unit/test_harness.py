@@ -29,7 +29,8 @@ def test_it(monkeypatch):
 def run_tests(folder, text, **environ):
     """Run a test file under our conftest, in another process. Its exit code and output."""
     (folder / "test_it.py").write_text(text)
-    options = ["-n", "0", "-rs", "-W", "ignore", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml")]
+    settings = ["-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml")]
+    options = ["-n", "0", "-rs", "-W", "ignore", "-m", "", *settings]
     got = subprocess.run(
         [sys.executable, "-m", "pytest", *options, f"--basetemp={folder / 'b'}", str(folder / "test_it.py")],
         capture_output=True, text=True, check=False, env={**os.environ, **environ},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.components.finder import builtin_component
 from launcher.jobfile.compile import Compiled, Environment, compile_files
 from tests import processes
 
@@ -123,3 +124,7 @@ def test_a_word_that_launcher_components_does_not_know_is_an_error(
     monkeypatch.setenv("LAUNCHER_COMPONENTS", "nver")
     with pytest.raises(UsageError, match="LAUNCHER_COMPONENTS is `nver`"):
         compiled(folder, "pass")
+
+
+def test_a_component_name_too_deep_to_import_is_no_component_of_ours() -> None:
+    assert builtin_component("utils" + ".sls" * 5000) is None
