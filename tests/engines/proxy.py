@@ -131,7 +131,8 @@ def _pass_body(head: bytes, pending: bytes, client: socket.socket, engine: socke
         left -= len(pending)
         if not (pending := client.recv(65536)):
             return b""
-    engine.sendall(pending[:left])
+    if left:  # sending nothing fails too, at an engine that has answered and closed the connection
+        engine.sendall(pending[:left])
     return pending[left:]
 
 
