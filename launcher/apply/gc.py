@@ -49,6 +49,8 @@ def reasons(apps: Iterable[Finished], rule: Rule, *, now: float) -> list[tuple[F
         why = "among the newest of their job (--keep)" if newer[job] < rule.keep else ""
         if not why and app.ended_at > now - rule.older_than_s:
             why = "ended too short a time ago (--older-than)"
+        if not why and app.in_use:
+            why = "just ended, and the client that started it still runs"
         out.append((app, why))
         newer[job] += 1
     return out

@@ -43,7 +43,7 @@ class Reservation:
 class Finished:
     """An app that has ended and of which something is still there."""
 
-    __slots__ = ("app_id", "ended_at", "name", "own", "scheduler", "session")
+    __slots__ = ("app_id", "ended_at", "in_use", "name", "own", "scheduler", "session")
 
     def __init__(
         self,
@@ -54,10 +54,12 @@ class Finished:
         ended_at: float,
         *,
         own: bool = True,
+        in_use: bool = False,
     ) -> None:
         self.scheduler = scheduler
         self.session = session
         self.app_id = app_id
+        self.in_use = in_use  # whether the client that started it has yet to read how it ended
         self.name = name  # the job's, or the AppDef's
         self.ended_at = ended_at  # seconds since the epoch; when it was made where nothing says
         self.own = own  # whether this LAUNCHER_HOME has its record: an engine may be shared

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
 from launcher.specs import AppState
+from tests import processes
 
 
 @pytest.fixture
@@ -99,3 +101,22 @@ def test_a_lost_app_is_settled_and_removed(scenario):
     assert scenario.apps() == []
     assert scenario.attempts()[0].state == "lost"
     assert scenario.actions(file) == {"job": "hold"}
+
+
+def test_an_app_stays_until_the_client_that_ran_it_has_read_how_it_ended(scenario):
+    """Suspended between the end of its app and its own, `run` would find nothing to tell of."""
+    gate = scenario.gate()
+    script = scenario.write("job.sh", gate.script)
+    client = scenario.start("run", "utils.sh", "--", "sh", str(script))
+    gate.entered()
+    (app,) = scenario.supervisors().items()
+    client.send_signal(signal.SIGSTOP)
+    gate.open()
+    assert processes.gone([app[1]], timeout_s=20)
+    kept = scenario.launcher("gc", "--older-than", "0")
+    assert "the client that started it still runs" in kept.err + kept.out
+    client.send_signal(signal.SIGCONT)
+    _, err = client.communicate(timeout=20)
+    assert client.returncode == 0, err
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.apps() == []

@@ -38,7 +38,7 @@ def checkout(tmp_path, monkeypatch):
 def test_the_first_two_commands_set_up_a_virtual_environment_inside_the_checkout():
     assert FIRST.startswith("python3 -m venv .venv && .venv/bin/pip install -q -e . && .venv/bin/launcher ")
     assert (
-        SECOND == "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev,docker]'"
+        SECOND == "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]'"
         " && .venv/bin/python -m pytest"
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 0.2  # readers hold the lock for microseconds to see whether it is free
 _AGAIN_S = 0.002
+_SELF = "pid {} on {}"
 
 
 class Claim:
@@ -60,7 +61,7 @@ def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKe
         if not new:
             made.resumed = _take_over(app_dir, record)
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"pid {os.getpid()} on {os.uname().nodename}".encode(), 0)
+        os.pwrite(fd, _SELF.format(os.getpid(), os.uname().nodename).encode(), 0)
         attemptfile.write(app_dir, record)
     except OSError as error:
         made.release()
@@ -69,6 +70,17 @@ def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKe
         made.release()
         raise
     return made
+
+
+def claimant(app_dir: str) -> int | None:
+    """The pid of the client that took the folder; None where that is not on record, or on another host."""
+    try:
+        with open(rundir.lock(app_dir), encoding="utf-8", errors="replace") as file:
+            words = file.read(400).split(" ")
+    except OSError:
+        return None
+    known = len(words) == 4 and words[1].isdecimal() and words[3] == os.uname().nodename
+    return int(words[1]) if known else None
 
 
 def discard(state_dir: str, app_dir: str, made: Claim) -> None:

@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.claim import discard_ended
+from launcher.schedulers.local.claim import claimant, discard_ended
 from launcher.schedulers.local.index import Index
 from launcher.schedulers.local.observe import ENDED, bury, present_rows
 from launcher.schedulers.staged import Finished
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.index import Row
+
+_READ_WITHIN_S = 60.0
 _PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone yet
 
 
 def finished(state_dir: str, backend: str) -> list[Finished]:
     """The apps of one scheduler that have ended, the newest first. Writes nothing."""
+    rows = [row for row in present_rows(state_dir, scheduler=backend) if row.state in ENDED]
     return [
-        Finished(row.scheduler, row.session, row.app_id, row.name, row.ended_at or row.created_at)
-        for row in present_rows(state_dir, scheduler=backend)
-        if row.state in ENDED
+        Finished(
+            row.scheduler,
+            row.session,
+            row.app_id,
+            row.name,
+            row.ended_at or row.created_at,
+            in_use=_is_in_use(state_dir, row),
+        )
+        for row in rows
     ]
+
+
+def _is_in_use(state_dir: str, row: Row) -> bool:
+    """Whether an app that no job file made has just ended under a client that is there to read how.
+
+    The ledger does not know such an app: its folder is all that the client can read.
+    """
+    if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
+        return False
+    pid = claimant(rundir.app_dir(state_dir, row.app_id))
+    return pid not in (None, os.getpid()) and pids.start_time(pid or 0) is not None
 
 
 def remove(state_dir: str, app_id: str) -> None:

@@ -41,3 +41,8 @@ def test_what_stays_has_its_reason() -> None:
     assert why == {"a-1": "among", "a-8": "", "b-3": "among", "b-9": ""}
     why = {each.app_id: why.partition(" ")[0] for each, why in reasons(apps, Rule(), now=NOW)}
     assert why == {"a-1": "ended", "a-8": "", "b-3": "ended", "b-9": ""}
+
+
+def test_what_its_client_has_yet_to_read_stays() -> None:
+    young = Finished("local_cwd", "s", "a-1", "a", NOW, in_use=True)
+    assert left([young, app("b", 0)], Rule(older_than_s=0)) == ["b-0"]
