@@ -448,9 +448,12 @@ def _settled_watcher(made: HandMade) -> int:
 
 
 def _asleep(pid: int) -> bool:
-    before = _switches(pid)
-    time.sleep(0.3)
-    return _switches(pid) == before
+    try:
+        before = _switches(pid)
+        time.sleep(0.3)
+        return _switches(pid) == before
+    except (FileNotFoundError, ProcessLookupError):  # one of its threads has just ended
+        return False
 
 
 def _switches(pid: int) -> str:

@@ -37,6 +37,9 @@ LABEL = stock.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """The ids of the images it was built on: another one under the same name makes it stale."""
 
+NAME = "launcher.workspace-image"
+"""The name that it is built for: two names can stand for equal files on one image."""
+
 FOLDER = "/workspace"
 """Where the files go when neither `workdir` nor the image names a folder other than `/`."""
 
@@ -191,7 +194,7 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
         if named and there is not None and there.id != made:
             _let_go(engine, there.id)  # it had the name before
         if named:
-            _let_go_of_twins(engine, made, labels)
+            _let_go_of_twins(engine, made, {**labels, NAME: work.name})
     raise SchedulerError(
         f"cannot build {work.name}: other clients of the engine remove it as soon as it is made",
         hint="see who else builds or prunes images at this engine, and try again",
@@ -209,7 +212,7 @@ def _build(
             tag=work.name,
             dockerfile=work.dockerfile.name,
             buildargs=work.arguments(on[0] if on else None),
-            labels=labels,
+            labels={**labels, NAME: work.name},
             report=layers.hear,
             nameless=True,
         )
@@ -233,7 +236,7 @@ def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bo
 
 
 def _let_go_of_twins(engine: Engine, made: str, labels: Mapping[str, str]) -> None:
-    """Remove images of the same content that lost their name to ours, while both hosts named theirs."""
+    """Remove images built for this name and content that lost it to ours, while both hosts named theirs."""
     for image in engine.images(f"{LABEL}={labels[LABEL]}"):
         if image.id != made and not image.tags and _is_current(image, labels):
             _let_go(engine, image.id)
