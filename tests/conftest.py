@@ -30,6 +30,10 @@ def pytest_configure(config: pytest.Config) -> None:
     required()  # a misspelt engine must not pass as "nothing required"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if (
+        signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    ):  # as under nohup: commands that tests start inherit it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
