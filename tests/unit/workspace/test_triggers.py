@@ -75,7 +75,12 @@ NAMES = ["a", "b", ".h", "a.csv", "d/a.csv", "d/e/a.csv", "d/.h/a.csv", ".h2/a.c
 PARTS = st.sampled_from(["**", "*", "a*", ".*", "d", "e", "a.csv", "[ab]", ".", "..", "", "**", "w"])
 
 
-@given(st.lists(PARTS, min_size=1, max_size=6).map("/".join).filter(lambda text: text.strip("/.")))
+def is_quick(pattern: str) -> bool:
+    """Whether the standard library, which walks the tree once for each `**` inside the other, ends soon."""
+    return bool(pattern.strip("/.")) and pattern.count("**") <= 2
+
+
+@given(st.lists(PARTS, min_size=1, max_size=6).map("/".join).filter(is_quick))
 def test_a_glob_matches_what_that_of_the_standard_library_does(tree: str, pattern: str):
     folder, pattern = tree, pattern.lstrip("/")
     found = set(glob.glob(pattern, root_dir=folder, recursive=True))
