@@ -111,26 +111,16 @@ def apply_launches(
     ):
         with _locked([launch.key for launch in launches], lock_timeout_s, events):
             settle(ledger, engines, {launch.scheduler: None for launch in launches})
-            plan = _patiently(
-                lambda: _plan(launches, choices, ledger, engines), events, timeout_s=lock_timeout_s
-            )
+
+            def look() -> Plan:
+                return _plan(launches, choices, ledger, engines)
+
+            plan = _patiently(look, events, timeout_s=lock_timeout_s)
             if approve is not None:
                 approve(plan)
             check_approved(plan, allow_destructive=allow_destructive)
             check_secrets(plan)
-
-            def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
-                about = _provenance(plan, plan)
-                return execute(steps, provenance=about, engines=engines, ledger=ledger, events=events)
-
-            outcomes = in_spite_of_others(
-                plan,
-                carry_out,
-                lambda: _patiently(
-                    lambda: _plan(launches, choices, ledger, engines), events, timeout_s=lock_timeout_s
-                ),
-                timeout_s=lock_timeout_s,
-            )
+            outcomes = _carried_out(plan, plan, look, engines, ledger, events, timeout_s=lock_timeout_s)
         return _followed(Result(outcomes=outcomes), wait, watching, ledger, engines, events)
 
 
@@ -186,18 +176,29 @@ def apply_plan(
             check_approved(todo, allow_destructive=True)
             check_workspaces(todo)
             check_secrets(todo)
-
-            def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
-                about = _provenance(plan, todo)
-                return execute(steps, provenance=about, engines=engines, ledger=ledger, events=events)
-
-            outcomes = in_spite_of_others(
-                todo,
-                carry_out,
-                lambda: _patiently(left, events, timeout_s=lock_timeout_s),
-                timeout_s=lock_timeout_s,
-            )
+            outcomes = _carried_out(plan, todo, left, engines, ledger, events, timeout_s=lock_timeout_s)
         return _followed(Result(outcomes=outcomes), wait, watching, ledger, engines, events)
+
+
+def _carried_out(
+    plan: Plan,
+    todo: Plan,
+    look: Callable[[], Plan],
+    engines: Engines,
+    ledger: Ledger,
+    events: Events,
+    *,
+    timeout_s: float | None,
+) -> tuple[Outcome, ...]:
+    """Carry out `todo`, what is left of `plan`; `look` makes it again where another client was first."""
+
+    def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
+        about = _provenance(plan, todo)
+        return execute(steps, provenance=about, engines=engines, ledger=ledger, events=events)
+
+    return in_spite_of_others(
+        todo, carry_out, lambda: _patiently(look, events, timeout_s=timeout_s), timeout_s=timeout_s
+    )
 
 
 def _at_home(plan: Plan, root: str | None) -> Plan:
