@@ -109,6 +109,7 @@ class Proxy:
             self.seen.append(request)
             if not self.allowed(method.decode(), path.decode()):
                 self.refused.append(request)
+                _pass_body(head, pending, client, None)  # a client that still writes gets no answer
                 client.sendall(REFUSAL)
                 return
             time.sleep(self.delay_s(method.decode(), path.decode()))
@@ -120,18 +121,20 @@ class Proxy:
             pending = _pass_body(head, pending, client, engine)
 
 
-def _pass_body(head: bytes, pending: bytes, client: socket.socket, engine: socket.socket) -> bytes:
-    """Send on as much as the head announces; what lies beyond it."""
+def _pass_body(head: bytes, pending: bytes, client: socket.socket, engine: socket.socket | None) -> bytes:
+    """Read as much as the head announces, send it on where an engine is given; what lies beyond it."""
     left = 0
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
             left = int(line.partition(b":")[2])
     while left > len(pending):
-        engine.sendall(pending)
+        if engine is not None:
+            engine.sendall(pending)
         left -= len(pending)
         if not (pending := client.recv(65536)):
             return b""
-    if left:  # sending nothing fails too, at an engine that has answered and closed the connection
+    # Sending nothing fails, too, at an engine that has answered and closed the connection.
+    if left and engine is not None:
         engine.sendall(pending[:left])
     return pending[left:]
 

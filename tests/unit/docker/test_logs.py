@@ -113,8 +113,9 @@ def test_a_followed_log_goes_on_over_restarts_of_the_engine(own: Bench) -> None:
     assert [one.time_ns for one in found if one.data] == sorted(one.time_ns for one in found if one.data)
 
 
-def test_a_followed_log_goes_on_when_somebody_starts_the_container_again(own: Bench) -> None:
-    made = own.sh("echo run; exit 3", labels=app(own))
+@pytest.mark.parametrize("pause", ["", "usleep 500000; "])
+def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Bench, pause: str) -> None:
+    made = own.sh(f"{pause}echo run; exit 3", labels=app(own))
     own.ended(made)
     over = threading.Event()
     found = records(own.engine, made, Asked(), Followed(own.engine, own.token, over.is_set))

@@ -130,7 +130,8 @@ class LogReader:
         while not self._closed:
             # Before the reading: what is read then is all there is.
             last = followed.over or self._asked.is_past
-            starts, whole = followed.starts(self._container), followed.had_ended(self._container)
+            starts = followed.starts(self._container)
+            whole = not starts and followed.had_ended(self._container)
             yield from self.read(follow=not (last or whole))
             if last or self._closed:
                 return
@@ -139,7 +140,7 @@ class LogReader:
             )
             if happened == "removal":
                 raise gone(self._container[:12])
-            if happened is None and whole and not starts:
+            if happened is None and whole:
                 return  # it had ended before the first reading
 
     def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
