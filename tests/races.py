@@ -109,8 +109,8 @@ class Race:
     def _of_ledgers(self) -> list[str]:
         wrong = []
         for home in self.homes():
-            with contextlib.closing(sqlite3.connect(f"file:{home}/ledger.db?mode=ro", uri=True)) as ledger:
-                rows = ledger.execute("SELECT number, state FROM attempts").fetchall()
+            with contextlib.closing(sqlite3.connect(f"file:{home}/ledger.db?mode=ro", uri=True)) as store:
+                rows = store.execute("SELECT number, state FROM attempts").fetchall()
             if rows != [(1, "succeeded")]:
                 wrong.append(f"{home.name} has on record {rows}")
         return wrong

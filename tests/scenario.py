@@ -184,10 +184,10 @@ class Scenario:
     ) -> list[Attempt]:
         """What the ledger holds of a job, oldest first."""
         from launcher.specs import JobKey
-        from launcher.state.ledger import Ledger
+        from launcher.state.store import Store
 
-        with Ledger.open(readonly=True) as ledger:
-            return sorted(ledger.attempts(JobKey(project, target, job)), key=lambda attempt: attempt.number)
+        with Store.open(readonly=True) as store:
+            return sorted(store.attempts(JobKey(project, target, job)), key=lambda attempt: attempt.number)
 
     def supervisors(self) -> dict[str, int]:
         """App id → pid of every live supervisor."""

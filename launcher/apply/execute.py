@@ -15,7 +15,7 @@ from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.trigger import adopted
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 
 WORKERS = 8
 """Jobs submitted at the same time."""
@@ -26,7 +26,7 @@ def execute(
     *,
     provenance: Mapping[str, Mapping[str, Any]],
     engines: Engines,
-    ledger: Ledger,
+    store: Store,
     events: Events,
 ) -> tuple[Outcome, ...]:
     """What came of each step, in their order. A job that fails does not stop the others.
@@ -43,7 +43,7 @@ def execute(
 
     def one(step: Step) -> Outcome:
         begun.add(step.key)
-        outcome = _carry_out(step, provenance=provenance, engines=engines, ledger=ledger, events=events)
+        outcome = _carry_out(step, provenance=provenance, engines=engines, store=store, events=events)
         done[step.key] = outcome
         return outcome
 
@@ -80,22 +80,22 @@ def _carry_out(
     *,
     provenance: Mapping[str, Mapping[str, Any]],
     engines: Engines,
-    ledger: Ledger,
+    store: Store,
     events: Events,
 ) -> Outcome:
     try:
         if step.starts and step.launch is not None:
             about = provenance[step.launch.origin]
-            made = submit(step, provenance=about, engines=engines, ledger=ledger, events=events)
-            warnings = record_start(made, ledger=ledger, events=events)
+            made = submit(step, provenance=about, engines=engines, store=store, events=events)
+            warnings = record_start(made, store=store, events=events)
             return replace(_outcome(step, made), warnings=warnings)
         if step.kind == "destroy":
             for old in step.stops:
-                stop(old, step, engines=engines, ledger=ledger, events=events)
-            return _outcome(step, ledger.latest([step.key]).get(step.key))
+                stop(old, step, engines=engines, store=store, events=events)
+            return _outcome(step, store.latest([step.key]).get(step.key))
         clear(step, engines)
-        warnings = _remember(step, ledger)
-        _watch(step, ledger)
+        warnings = _remember(step, store)
+        _watch(step, store)
     except ReservedError as error:
         events.tell("waiting", step.key, owner=error.owner or error.app_id)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "", overtaken=True)
@@ -106,25 +106,25 @@ def _carry_out(
     return replace(_outcome(step, step.latest), warnings=warnings)
 
 
-def _remember(step: Step, ledger: Ledger) -> tuple[str, ...]:
+def _remember(step: Step, store: Store) -> tuple[str, ...]:
     """Record an attempt whose starter was killed before it could; what to warn of where that fails."""
     last = step.latest
     if last is None or step.leftovers:
         return ()
     try:
-        catch_up(ledger, last, ledger.entry(last.app_id))
+        catch_up(store, last, store.app(last.app_id))
     except StateError as error:
         return (unrecorded(f"its latest attempt is {last.state}", error),)
     return ()
 
 
-def _watch(step: Step, ledger: Ledger) -> None:
+def _watch(step: Step, store: Store) -> None:
     """Files that `rerun_on` names only since the attempt was made are compared from now on."""
     last = step.latest
     if step.launch is not None and last is not None and last.state in ENDED_STATES:
         watched = adopted(last.trigger_digest, step.launch.trigger_digest)
         if watched != last.trigger_digest:
-            ledger.watch(last.app_id, watched)
+            store.watch(last.app_id, watched)
 
 
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:

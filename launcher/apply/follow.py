@@ -12,7 +12,7 @@ from launcher.apply.submit import unrecorded
 from launcher.errors import StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def follow(
     outcomes: Sequence[Outcome],
     *,
     engines: Engines,
-    ledger: Ledger,
+    store: Store,
     events: Events,
     on_log: OnLog | None = None,
     on_progress: OnProgress | None = None,
@@ -50,7 +50,7 @@ def follow(
     ended: dict[str, Outcome] = {}
 
     def one(outcome: Outcome) -> None:
-        ended[outcome.app_id] = _until_end(outcome, engines, ledger, events)
+        ended[outcome.app_id] = _until_end(outcome, engines, store, events)
 
     if len(live) == 1 and on_log is None and on_progress is None:
         one(live[0])
@@ -59,14 +59,14 @@ def follow(
     return tuple(ended.get(outcome.app_id, outcome) if outcome.app_id else outcome for outcome in outcomes)
 
 
-def _until_end(outcome: Outcome, engines: Engines, ledger: Ledger, events: Events) -> Outcome:
+def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events) -> Outcome:
     scheduler = _scheduler(outcome, engines)
     attempt = scheduler.ended_attempt(outcome.app_id)
     if attempt is None:
         return replace(outcome, state="lost", message="its records were removed while it was followed")
     warnings = tuple(scheduler.warnings(outcome.app_id))  # what was amiss with its row is made good, or told
     try:
-        ledger.record(attempt)
+        store.record(attempt)
     except StateError as error:
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""

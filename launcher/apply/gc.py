@@ -12,7 +12,7 @@ from launcher.apply.settle import settle
 from launcher.errors import LauncherError
 from launcher.schedulers.staged import Finished, StagedScheduler
 from launcher.specs.attempt import ENDED_STATES
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def reasons(apps: Iterable[Finished], rule: Rule, *, now: float) -> list[tuple[F
 
 
 def collect(
-    ledger: Ledger,
+    store: Store,
     engines: Engines,
     schedulers: Sequence[str],
     rule: Rule,
@@ -79,32 +79,32 @@ def collect(
         try:
             scheduler = engines.get(name)
             if not dry_run:
-                settle(ledger, engines, [name])
+                settle(store, engines, [name])
             found, leftovers = scheduler.finished(), list[tuple[str, str]]()
-            own = [app for app in found if _is_ours(app, ledger)]
+            own = [app for app in found if _is_ours(app, store)]
             judged = reasons(own, rule, now=now)
-            _remove([app for app, why in judged if not why][::-1], scheduler, ledger, done, dry_run=dry_run)
+            _remove([app for app, why in judged if not why][::-1], scheduler, store, done, dry_run=dry_run)
             if not dry_run:
                 done.shared += scheduler.sweep()
                 leftovers = scheduler.leftovers()
             if tombstones:
-                done.shared += _forget(scheduler, ledger, now - rule.older_than_s, dry_run=dry_run)
+                done.shared += _forget(scheduler, store, now - rule.older_than_s, dry_run=dry_run)
             done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
-    live = sum(entry.scheduler in schedulers for entry in ledger.live())
+    live = sum(entry.scheduler in schedulers for entry in store.live())
     if live:
         done.kept.insert(0, (_count(live, "live job"), "work in progress"))
     return done
 
 
-def _forget(scheduler: StagedScheduler[Any], ledger: Ledger, before: float, *, dry_run: bool) -> list[str]:
+def _forget(scheduler: StagedScheduler[Any], store: Store, before: float, *, dry_run: bool) -> list[str]:
     """Remove what the engine keeps of outcomes before a moment; each in words, with what runs again."""
     gone = []
     for attempt in scheduler.outcomes():
         if (attempt.ended_at or attempt.created_at) > before:
             continue
-        entry = ledger.entry(attempt.app_id)
+        entry = store.app(attempt.app_id)
         known = entry is not None and entry.state in ENDED_STATES
         again = "from another state folder" if known else "the next time"
         if not dry_run:
@@ -114,7 +114,7 @@ def _forget(scheduler: StagedScheduler[Any], ledger: Ledger, before: float, *, d
     return gone
 
 
-def _is_ours(app: Finished, ledger: Ledger) -> bool:
+def _is_ours(app: Finished, store: Store) -> bool:
     """Whether this state folder knows how the app ended; then it also knows when.
 
     An engine may be shared: without a record here its containers may be all that tells another user of its
@@ -122,7 +122,7 @@ def _is_ours(app: Finished, ledger: Ledger) -> bool:
     """
     if app.own:
         return True
-    entry = ledger.entry(app.app_id)
+    entry = store.app(app.app_id)
     if entry is None or entry.handle != app.handle:
         return False
     app.ended_at = entry.ended_at or app.ended_at
@@ -143,7 +143,7 @@ def _count(number: int, one: str) -> str:
 def _remove(
     apps: Sequence[Finished],
     scheduler: StagedScheduler[Any],
-    ledger: Ledger,
+    store: Store,
     done: Collected,
     *,
     dry_run: bool,
@@ -153,7 +153,7 @@ def _remove(
             if not dry_run:
                 attempt = scheduler.attempt(app.app_id)
                 if attempt is not None and not attempt.is_live:
-                    ledger.record(attempt)  # its last trace otherwise, where the ledger was lost
+                    store.record(attempt)  # its last trace otherwise, where the ledger was lost
                 scheduler.remove(app.app_id)
             done.removed.append(app)
         except LauncherError as error:

@@ -8,10 +8,10 @@ from launcher.apply.engines import Engines
 from launcher.plan.snapshot import Snapshot, merge
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 
 
-def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers: Iterable[str]) -> Snapshot:
+def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: Iterable[str]) -> Snapshot:
     """What ledger and engines know of `keys`, and of everything live beside them.
 
     Only engines that have a part in it are asked: those that the jobs name and those that their latest
@@ -19,7 +19,7 @@ def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers
     not fail because an engine that it does not need is down.
     """
     wanted = set(keys)
-    latest = ledger.latest(keys)
+    latest = store.latest(keys)
     unsettled = (attempt.scheduler for attempt in latest.values() if attempt.is_live)
     names = dict.fromkeys([*schedulers, *unsettled])
     # Of what ended badly the engine is asked again: it tells what was done by hand, which no ledger holds,
@@ -28,19 +28,19 @@ def observe(ledger: Ledger, engines: Engines, keys: Sequence[JobKey], schedulers
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
     elsewhere = [
         attempt
-        for entry in ledger.live()
-        if JobKey(*entry.key) not in wanted and (attempt := ledger.by_app_id(entry.app_id))
+        for entry in store.live()
+        if JobKey(*entry.key) not in wanted and (attempt := store.by_app_id(entry.app_id))
     ]
     unseen = {attempt.app_id: attempt for attempt in (*latest.values(), *elsewhere) if attempt.is_live}
     for attempt in seen:
         unseen.pop(attempt.app_id, None)
     seen += _looked_up(engines, (attempt for attempt in unseen.values() if attempt.scheduler in names))
-    held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(ledger, attempt))]
+    held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     return merge(
         ledger=[*latest.values(), *elsewhere],
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
-        counts=ledger.counts(_documents([*latest.values(), *held], wanted)),
+        counts=store.counts(_documents([*latest.values(), *held], wanted)),
     )
 
 
@@ -54,8 +54,8 @@ def _looked_up(engines: Engines, unseen: Iterable[Attempt]) -> list[Attempt]:
     return [attempt for attempt in found if attempt is not None]
 
 
-def _is_over(ledger: Ledger, attempt: Attempt) -> bool:
-    entry = ledger.entry(attempt.app_id)
+def _is_over(store: Store, attempt: Attempt) -> bool:
+    entry = store.app(attempt.app_id)
     return entry is not None and entry.state in ENDED_STATES
 
 

@@ -30,8 +30,8 @@ from launcher.plan.reconcile import reconcile
 from launcher.plan.step import Guard, Step
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import JobKey, Launch
-from launcher.state.ledger import Ledger
 from launcher.state.lock import apply_lock
+from launcher.state.store import Store
 
 LOCK_TIMEOUT_S = 60.0
 _OWNER_POLL_S = 0.1
@@ -68,10 +68,10 @@ def make_plan(launches: Sequence[Launch], *, choices: Choices = Choices()) -> Pl
     """
     check_launches("make_plan", launches)
     with (
-        Ledger.open(readonly=True) as ledger,
+        Store.open(readonly=True) as store,
         Engines(readonly=True, take_over=choices.take_over) as engines,
     ):
-        return _plan(launches, choices, ledger, engines)
+        return _plan(launches, choices, store, engines)
 
 
 def requests(plan: Plan) -> dict[JobKey, AppDryRunInfo[Any]]:
@@ -106,22 +106,22 @@ def apply_launches(
     check_launches("apply_launches", launches)
     events = Events(watching.on_event)
     with (
-        Ledger.open() as ledger,
+        Store.open() as store,
         Engines(take_over=choices.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
     ):
         with _locked([launch.key for launch in launches], lock_timeout_s, events):
-            settle(ledger, engines, {launch.scheduler: None for launch in launches})
+            settle(store, engines, {launch.scheduler: None for launch in launches})
 
             def look() -> Plan:
-                return _plan(launches, choices, ledger, engines)
+                return _plan(launches, choices, store, engines)
 
             plan = _patiently(look, events, timeout_s=lock_timeout_s)
             if approve is not None:
                 approve(plan)
             check_approved(plan, allow_destructive=allow_destructive)
             check_secrets(plan)
-            outcomes = _carried_out(plan, plan, look, engines, ledger, events, timeout_s=lock_timeout_s)
-        return _followed(Result(outcomes=outcomes), wait, watching, ledger, engines, events)
+            outcomes = _carried_out(plan, plan, look, engines, store, events, timeout_s=lock_timeout_s)
+        return _followed(Result(outcomes=outcomes), wait, watching, store, engines, events)
 
 
 def apply_plan(
@@ -154,14 +154,14 @@ def apply_plan(
     )
     events = Events(watching.on_event)
     with (
-        Ledger.open() as ledger,
+        Store.open() as store,
         Engines(
             take_over=plan.selection.take_over, on_progress=events.progress, on_wait=events.waits
         ) as engines,
     ):
 
         def left() -> Plan:
-            snapshot = observe(ledger, engines, keys, schedulers)
+            snapshot = observe(store, engines, keys, schedulers)
             # Only what was saved has an age; what was made a moment ago in this process has none.
             checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
             if refusal := checked.refusal():
@@ -169,15 +169,15 @@ def apply_plan(
             return checked.plan
 
         with _locked(keys, lock_timeout_s, events):
-            settle(ledger, engines, schedulers)
+            settle(store, engines, schedulers)
             todo = _patiently(left, events, timeout_s=lock_timeout_s)
             if approve is not None:
                 approve(todo)
             check_approved(todo, allow_destructive=True)
             check_workspaces(todo)
             check_secrets(todo)
-            outcomes = _carried_out(plan, todo, left, engines, ledger, events, timeout_s=lock_timeout_s)
-        return _followed(Result(outcomes=outcomes), wait, watching, ledger, engines, events)
+            outcomes = _carried_out(plan, todo, left, engines, store, events, timeout_s=lock_timeout_s)
+        return _followed(Result(outcomes=outcomes), wait, watching, store, engines, events)
 
 
 def _carried_out(
@@ -185,7 +185,7 @@ def _carried_out(
     todo: Plan,
     look: Callable[[], Plan],
     engines: Engines,
-    ledger: Ledger,
+    store: Store,
     events: Events,
     *,
     timeout_s: float | None,
@@ -194,7 +194,7 @@ def _carried_out(
 
     def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
         about = _provenance(plan, todo)
-        return execute(steps, provenance=about, engines=engines, ledger=ledger, events=events)
+        return execute(steps, provenance=about, engines=engines, store=store, events=events)
 
     return in_spite_of_others(
         todo, carry_out, lambda: _patiently(look, events, timeout_s=timeout_s), timeout_s=timeout_s
@@ -214,14 +214,14 @@ def _at_home(plan: Plan, root: str | None) -> Plan:
 
 
 def _followed(
-    result: Result, wait: bool, watching: Watching, ledger: Ledger, engines: Engines, events: Events
+    result: Result, wait: bool, watching: Watching, store: Store, engines: Engines, events: Events
 ) -> Result:
     if not wait:
         return result
     outcomes = follow(
         result.outcomes,
         engines=engines,
-        ledger=ledger,
+        store=store,
         events=events,
         on_log=watching.on_log,
         on_progress=watching.on_progress,
@@ -229,12 +229,12 @@ def _followed(
     return Result(outcomes=outcomes, waited=True)
 
 
-def _plan(launches: Sequence[Launch], choices: Choices, ledger: Ledger, engines: Engines) -> Plan:
+def _plan(launches: Sequence[Launch], choices: Choices, store: Store, engines: Engines) -> Plan:
     keys = list(dict.fromkeys(launch.key for launch in launches))
     schedulers = dict.fromkeys(launch.scheduler for launch in launches)
     plan = reconcile(
         launches,
-        observe(ledger, engines, keys, schedulers),
+        observe(store, engines, keys, schedulers),
         rerun=choices.rerun,
         retry_failed=choices.retry_failed,
         prune=choices.prune,

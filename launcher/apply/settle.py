@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from launcher.apply.engines import Engines
 from launcher.specs.attempt import ENDED_STATES, PENDING_STATES
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from launcher.specs.attempt import Attempt
-    from launcher.state.rows import Entry
+    from launcher.state.records import AppRecord
 
 GONE = "it started, and nothing of it or of its outcome is left"
 
 
-def settle(ledger: Ledger, engines: Engines, schedulers: Iterable[str]) -> list[Attempt]:
+def settle(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[Attempt]:
     """Record every end that the ledger does not know, and remove what dead supervisors left.
 
     Args:
@@ -25,33 +25,33 @@ def settle(ledger: Ledger, engines: Engines, schedulers: Iterable[str]) -> list[
     Returns the attempts whose end was new.
     """
     names = dict.fromkeys(schedulers)
-    live = [entry for entry in ledger.live() if entry.scheduler in names]
+    live = [entry for entry in store.live() if entry.scheduler in names]
     ended = [attempt for name in names for attempt in engines.get(name).reap()]
-    news = [attempt for attempt in ended if ledger.record(attempt)]
+    news = [attempt for attempt in ended if store.record(attempt)]
     known = {attempt.app_id for attempt in ended}
     for entry in live:
         if entry.app_id not in known:
-            news += _settle_one(ledger, engines, entry)
+            news += _settle_one(store, engines, entry)
     return news
 
 
-def _settle_one(ledger: Ledger, engines: Engines, entry: Entry) -> list[Attempt]:
+def _settle_one(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
     """An attempt that the ledger calls live and whose engine had no news of."""
     import time
 
     attempt = engines.get(entry.scheduler).attempt(entry.app_id)
     if attempt is None and entry.state != "running":
-        ledger.forget(entry.app_id)  # taken back before anything of it started
+        store.forget(entry.app_id)  # taken back before anything of it started
     elif attempt is None:
-        ledger.settle(entry.app_id, "lost", time.time(), GONE)
-    elif attempt is not None and not attempt.is_live and ledger.record(attempt):
+        store.end(entry.app_id, "lost", time.time(), GONE)
+    elif attempt is not None and not attempt.is_live and store.record(attempt):
         return [attempt]
     elif attempt is not None:
-        catch_up(ledger, attempt, entry)
+        catch_up(store, attempt, entry)
     return []
 
 
-def catch_up(ledger: Ledger, attempt: Attempt, entry: Entry | None) -> None:
+def catch_up(store: Store, attempt: Attempt, entry: AppRecord | None) -> None:
     """Record what the ledger (`entry`) has missed of an attempt.
 
     Whoever started it may have been killed before that could be written, and it may have ended just now.
@@ -60,4 +60,4 @@ def catch_up(ledger: Ledger, attempt: Attempt, entry: Entry | None) -> None:
     started = attempt.state == "running" and was in PENDING_STATES
     ended = attempt.state in ENDED_STATES and attempt.state != was
     if was is None or started or ended:
-        ledger.record(attempt)
+        store.record(attempt)

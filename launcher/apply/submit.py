@@ -19,7 +19,7 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.binding import bind, bind_cfg, bind_projects, bind_workspace
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import Launch
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def workspace_of(launch: Launch, scheduler: StagedScheduler[Any], engines: Engin
 
 
 def submit(
-    step: Step, *, provenance: Mapping[str, Any], engines: Engines, ledger: Ledger, events: Events
+    step: Step, *, provenance: Mapping[str, Any], engines: Engines, store: Store, events: Events
 ) -> Attempt:
     """Reserve, create, stop what has to go, record, start. That it runs is for `record_start` to record.
 
@@ -126,9 +126,9 @@ def submit(
         events.tell("reserved", step.key, **about)
         _create(launch, engines, reservation, events, about)
         for old in step.stops:
-            stop(old, step, engines=engines, ledger=ledger, events=events)
+            stop(old, step, engines=engines, store=store, events=events)
         # On record before it runs, so that whoever asks by name finds it, also if we die right after.
-        ledger.record(replace(attempt, state="created"))
+        store.record(replace(attempt, state="created"))
         events.tell("starting", step.key, **about)
         scheduler.start(reservation)
     except BaseException:
@@ -136,19 +136,19 @@ def submit(
         with suppress(SchedulerError):  # it cannot be asked, and why is what we are about to tell
             left = scheduler.attempt(step.app_id)
             if left is None:
-                ledger.forget(step.app_id)
+                store.forget(step.app_id)
             elif left.is_live:
-                ledger.record(left)  # interrupted after the start had begun: it goes on
+                store.record(left)  # interrupted after the start had begun: it goes on
         raise
     events.tell("started", step.key, **about)
     return replace(attempt, state="running", started_at=time())
 
 
-def record_start(started: Attempt, *, ledger: Ledger, events: Events) -> tuple[str, ...]:
+def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str, ...]:
     """Write down that it runs; what to warn of where that fails, for it runs all the same."""
     about = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
     try:
-        ledger.record(started)
+        store.record(started)
     except StateError as error:
         return (unrecorded("it runs", error),)
     events.tell("recorded", started.key, **about)
@@ -180,7 +180,7 @@ def clear(step: Step, engines: Engines) -> None:
             engines.get(leftover.scheduler).cancel(leftover.app_id)
 
 
-def stop(old: Guard, step: Step, *, engines: Engines, ledger: Ledger, events: Events) -> None:
+def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:
     """Stop a live attempt, wait until nothing of it is left, and record how it ended."""
     about = {"attempt": old.attempt, "app_id": old.app_id}
     events.introduce(step.key, **about)
@@ -189,7 +189,7 @@ def stop(old: Guard, step: Step, *, engines: Engines, ledger: Ledger, events: Ev
     scheduler.cancel(old.app_id)
     ended = scheduler.attempt(old.app_id)
     if ended is not None:
-        ledger.record(ended)
+        store.record(ended)
     else:
-        ledger.settle(old.app_id, "cancelled", time())
+        store.end(old.app_id, "cancelled", time())
     events.tell("stopped", step.key, **about)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.specs.attempt import Attempt
-    from launcher.state.rows import Entry
+    from launcher.state.records import AppRecord
 
     Key = tuple[str, str, str]
 
@@ -43,9 +43,9 @@ class App:
         return f"{self.scheduler}://{self.session}/{self.app_id}"
 
     @classmethod
-    def of_entry(cls, entry: Entry) -> App:
+    def of_entry(cls, entry: AppRecord) -> App:
         app = cls(entry.scheduler, entry.session, entry.app_id)
-        app.job, app.number = entry.key, entry.number
+        app.job, app.number = entry.key, entry.number or 0
         return app
 
     @classmethod
@@ -122,23 +122,23 @@ def called(job: str, handle: str) -> str:
 
 
 def _by_handle(word: Word) -> App:
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     app = App(word.scheduler, word.session, word.name)
-    with Ledger.open(readonly=True) as ledger:
-        entry = ledger.entry(word.name)
+    with Store.open(readonly=True) as store:
+        entry = store.app(word.name)
     if entry is not None and entry.handle == app.handle:
         return App.of_entry(entry)
     return app
 
 
 def _by_name(word: Word) -> App:
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        latest = ledger.find(word.name)
-        named = latest if word.number is None else ledger.find(word.name, number=word.number)
-        by_id = ledger.entry(word.name) if word.number is None else None
+    with Store.open(readonly=True) as store:
+        latest = store.find(word.name)
+        named = latest if word.number is None else store.find(word.name, number=word.number)
+        by_id = store.app(word.name) if word.number is None else None
     apps = [App.of_entry(by_id)] if by_id else []
     if word.number is None and not by_id:
         apps += _in_local_index(word.name) or _kept_by_docker(word.name)
@@ -175,7 +175,7 @@ def _uses_docker() -> bool:
     return bool(os.environ.get("DOCKER_HOST")) or os.path.isdir(os.path.join(paths.home(), "docker"))
 
 
-def _may_be_newer(word: Word, project: str, latest: Sequence[Entry], jobs: Collection[Key]) -> bool:
+def _may_be_newer(word: Word, project: str, latest: Sequence[AppRecord], jobs: Collection[Key]) -> bool:
     """Whether an engine can know more of a job than the ledger. No look for one that never ran there."""
     known = [entry for entry in latest if entry.project == project]
     if word.number is not None and any(key[0] == project for key in jobs):
@@ -185,7 +185,7 @@ def _may_be_newer(word: Word, project: str, latest: Sequence[Entry], jobs: Colle
     return not known or any(entry.scheduler == DOCKER for entry in known)
 
 
-def _attempts_at_the_engine(word: Word, project: str, latest: Sequence[Entry]) -> list[Attempt]:
+def _attempts_at_the_engine(word: Word, project: str, latest: Sequence[AppRecord]) -> list[Attempt]:
     """What the Docker engine holds of a job: its latest attempts, or the one that is asked for.
 
     Of targets that the ledger does not know, only what has not settled is found.
@@ -297,17 +297,17 @@ def _project_in(config: str) -> str:
 
 def _unknown(word: Word, unasked: str) -> LauncherError:
     from launcher.cli.nearest import nearest
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        newest = ledger.newest(1000)
-        latest = ledger.find(word.name) if word.number is not None else []
+    with Store.open(readonly=True) as store:
+        newest = store.newest(1000)
+        latest = store.find(word.name) if word.number is not None else []
     if latest:
         return LauncherError(
             f"job `{word.name}` has no attempt {word.number}",
             hint=f"its latest on record here is attempt {latest[0].number}",
         )
-    near = nearest(word.name, {entry.job for entry in newest} | {entry.app_id for entry in newest})
+    near = nearest(word.name, {entry.name for entry in newest} | {entry.app_id for entry in newest})
     hint = f"did you mean `{near}`?" if near else f"`launcher list` shows what there is{unasked}"
     number = "" if word.number is None else f"@{word.number}"
     return LauncherError(f"there is no job or app `{word.name}{number}`", hint=hint)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from launcher.schedulers.responses import ListAppResponse
-    from launcher.state.rows import Entry
+    from launcher.state.records import AppRecord
 
 
 def asked(scheduler: str) -> list[Item]:
@@ -60,14 +60,14 @@ def update(items: Sequence[Item], warn: Callable[[str], None] | None) -> Sequenc
     return gone
 
 
-def _entries(scheduler: str) -> dict[str, Entry]:
-    from launcher.state.ledger import Ledger
+def _entries(scheduler: str) -> dict[str, AppRecord]:
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        return {entry.handle: entry for entry in ledger.newest(-1) if entry.scheduler == scheduler}
+    with Store.open(readonly=True) as store:
+        return {entry.handle: entry for entry in store.newest(-1) if entry.scheduler == scheduler}
 
 
-def _has_news(answers: Sequence[ListAppResponse], entries: Mapping[str, Entry]) -> bool:
+def _has_news(answers: Sequence[ListAppResponse], entries: Mapping[str, AppRecord]) -> bool:
     """Whether the engine holds less live than the ledger thinks."""
     from launcher.specs.status import is_terminal
 

@@ -27,21 +27,21 @@ def names(kind: str) -> list[str]:
 def _apps() -> list[str]:
     """The jobs of this directory's project that have an attempt on record."""
     from launcher.cli.apps import project_here
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     project = project_here()
-    with Ledger.open(readonly=True) as ledger:
-        return [entry.job for entry in ledger.newest(_MOST) if entry.key[0] == project]
+    with Store.open(readonly=True) as store:
+        return [entry.name for entry in store.newest(_MOST) if entry.key[0] == project]
 
 
 def _live() -> list[str]:
     """What can be cancelled: live jobs of this directory's project."""
     from launcher.cli.apps import project_here
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     project = project_here()
-    with Ledger.open(readonly=True) as ledger:
-        return [entry.job for entry in ledger.live() if entry.key[0] == project]
+    with Store.open(readonly=True) as store:
+        return [entry.name for entry in store.live() if entry.key[0] == project]
 
 
 def _schedulers() -> Iterable[str]:

@@ -53,10 +53,10 @@ def run(args: Any, console: Console) -> int:
 
 def _about(app: App) -> dict[str, Any]:
     """Origin and document, from the ledger, from the local record, or from the engine."""
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        attempt = ledger.by_app_id(app.app_id)
+    with Store.open(readonly=True) as store:
+        attempt = store.by_app_id(app.app_id)
     if attempt is None or attempt.handle != app.handle:
         from launcher.cli.inventory import LOCAL
 

@@ -58,7 +58,7 @@ def run(args: Any, console: Console) -> int:
 
     from launcher.apply.engines import Engines
     from launcher.apply.gc import Rule, collect
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     older_than_s = args.older_than
     if older_than_s is None:
@@ -66,10 +66,8 @@ def run(args: Any, console: Console) -> int:
     rule = Rule(older_than_s=older_than_s, keep=args.keep or 0)
     names = _schedulers(args.scheduler)
     now = time.time()
-    with Ledger.open(readonly=args.dry_run) as ledger, Engines(readonly=args.dry_run) as engines:
-        done = collect(
-            ledger, engines, names, rule, now=now, dry_run=args.dry_run, tombstones=args.tombstones
-        )
+    with Store.open(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:
+        done = collect(store, engines, names, rule, now=now, dry_run=args.dry_run, tombstones=args.tombstones)
     if args.scheduler is not None and [name for name, _ in done.problems] == names:
         raise done.problems[0][1]
     _show(done, args, console, now)

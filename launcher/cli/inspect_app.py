@@ -144,10 +144,10 @@ def on_record(app: App) -> Item:
     """What ledger or index know of it."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        entry = ledger.entry(app.app_id)
+    with Store.open(readonly=True) as store:
+        entry = store.app(app.app_id)
     if entry is not None and entry.handle == app.handle:
         return of_entry(entry)
     if app.scheduler in LOCAL:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.index import Row
     from launcher.specs.attempt import Attempt
-    from launcher.state.rows import Entry
+    from launcher.state.records import AppRecord
 
 LOCAL = ("local_cwd", "local_dir")
 DOCKER = "local_docker"
@@ -115,18 +115,18 @@ def live_on_record() -> list[Item]:
     """The apps that have no recorded end."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        entries = ledger.live()
+    with Store.open(readonly=True) as store:
+        entries = store.live()
         docker = [each for each in _kept_by_docker({e.app_id for e in entries}) if each.is_live]
-        docker = [each for each in docker if ledger.entry(each.app_id) is None]
+        docker = [each for each in docker if store.app(each.app_id) is None]
     with Index.open(paths.local(), readonly=True) as index:
         rows = index.live()
     return _merged(entries, rows, docker)
 
 
-def _merged(entries: Sequence[Entry], rows: Sequence[Row], docker: Iterable[Item] = ()) -> list[Item]:
+def _merged(entries: Sequence[AppRecord], rows: Sequence[Row], docker: Iterable[Item] = ()) -> list[Item]:
     """One item per app, the newest first; what the ledger knows says more than index and records."""
     items = {entry.app_id: of_entry(entry) for entry in entries}
     for row in rows:
@@ -140,21 +140,21 @@ def recorded(limit: int | None, scheduler: str | None) -> list[Item]:
     """The newest apps, the newest first, as they were recorded. See `present.newest`."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
-    with Ledger.open(readonly=True) as ledger:
-        entries = ledger.newest(-1 if limit is None or scheduler else limit)
+    with Store.open(readonly=True) as store:
+        entries = store.newest(-1 if limit is None or scheduler else limit)
         docker = [] if scheduler else _kept_by_docker({entry.app_id for entry in entries})
-        docker = [item for item in docker if ledger.entry(item.app_id) is None]
+        docker = [item for item in docker if store.app(item.app_id) is None]
     with Index.open(paths.local(), readonly=True) as index:
         rows = index.newest(limit, scheduler=scheduler)
     chosen = [entry for entry in entries if scheduler in (None, entry.scheduler)]
     return _merged(chosen, rows, docker)[:limit]
 
 
-def of_entry(entry: Entry) -> Item:
+def of_entry(entry: AppRecord) -> Item:
     item = Item(entry.scheduler, entry.session, entry.app_id)
-    item.name, item.project, item.target, item.job = entry.job, entry.project, entry.target, entry.job
+    item.name, item.project, item.target, item.job = entry.name, entry.project, entry.target, entry.job
     item.attempt, item.state, item.message, item.exit_code = (
         entry.number,
         entry.state,
@@ -244,27 +244,27 @@ class EndRecorder:
 
     def __init__(self) -> None:
         from launcher.errors import StateError
-        from launcher.state.ledger import Ledger
+        from launcher.state.store import Store
 
         try:
-            self._ledger: Ledger | None = Ledger.open(durable=False)
+            self._store: Store | None = Store.open(durable=False)
         except StateError:
-            self._ledger = None
+            self._store = None
 
     def record(self, app_id: str, view: AppView | Attempt | Item) -> None:
         """`view` is of an app that has ended. An end that is known already stays as it is."""
         from launcher.errors import StateError
 
-        if self._ledger is None:
+        if self._store is None:
             return
         try:
             end: Any = view.state
-            self._ledger.settle(
+            self._store.end(
                 app_id, end, view.ended_at, view.message, view.exit_code, started_at=view.started_at
             )
         except StateError:
-            self._ledger.close()
-            self._ledger = None
+            self._store.close()
+            self._store = None
 
 
 def settle(schedulers: Sequence[str] = LOCAL) -> Sequence[Any]:
@@ -275,11 +275,11 @@ def settle(schedulers: Sequence[str] = LOCAL) -> Sequence[Any]:
     from launcher.apply.engines import Engines
     from launcher.apply.settle import settle as record
     from launcher.errors import StateError
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     try:
-        with Ledger.open() as ledger, Engines() as engines:
-            return record(ledger, engines, schedulers)
+        with Store.open() as store, Engines() as engines:
+            return record(store, engines, schedulers)
     except StateError:
         return ()
 

@@ -1,13 +1,14 @@
-"""Rows of the ledger: what an attempt is in SQLite, and the short form that `list` shows."""
+"""Rows of the store: what an attempt is in SQLite."""
 
 from __future__ import annotations
 
 from launcher.database import RESTORE
 from launcher.errors import DamagedError
+from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from launcher.specs.attempt import Attempt
@@ -45,53 +46,33 @@ COLUMNS = (*_KEY, *_PLAIN, "metadata", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
-class Entry:
-    """An attempt without its document: what is needed to list it, or to find its app.
+SHORT = (
+    "project", "target", "job", "number", "app_id", "scheduler", "digest", "plan_id",
+    "state", "created_at", "started_at", "ended_at", "message", "exit_code",
+)  # fmt: skip
+"""The columns that make an AppRecord, in the order of `to_record`."""
 
-    A plain class: a dataclass would cost `launcher list` more than its query.
-    """
 
-    __slots__ = (
-        "app_id", "created_at", "digest", "ended_at", "exit_code", "job", "message", "number", "plan_id",
-        "project", "scheduler", "started_at", "state", "target",
-    )  # fmt: skip
-
-    project: str
-    target: str
-    job: str
-    number: int
-    app_id: str
-    scheduler: str
-    digest: str
-    plan_id: str
-    state: str
-    created_at: float
-    started_at: float | None
-    ended_at: float | None
-    message: str
-    exit_code: int | None
-
-    def __init__(self, values: Iterable[Any]) -> None:
-        """`values` in the order of `__slots__`."""
-        for name, value in zip(self.__slots__, values, strict=True):
-            setattr(self, name, value)
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Equal to the JobKey, and hashes like it."""
-        return self.project, self.target, self.job
-
-    @property
-    def session(self) -> str:
-        """As `JobKey.session`, without loading the specs."""
-        return self.project if self.target == "default" else f"{self.project}.{self.target}"
-
-    @property
-    def handle(self) -> str:
-        return f"{self.scheduler}://{self.session}/{self.app_id}"
-
-    def __repr__(self) -> str:
-        return f"<Entry {self.handle} {self.state}>"
+def to_record(row: tuple[Any, ...]) -> AppRecord:
+    """The record that a row with the values of SHORT stands for."""
+    project, target, job, number, app_id, scheduler, digest, plan_id, *seen = row
+    state, created_at, started_at, ended_at, message, exit_code = seen
+    session = project if target == "default" else f"{project}.{target}"  # JobKey.session, without the specs
+    return AppRecord(
+        scheduler,
+        session,
+        app_id,
+        key=(project, target, job),
+        number=number,
+        digest=digest,
+        plan_id=plan_id,
+        state=state,
+        created_at=created_at,
+        started_at=started_at,
+        ended_at=ended_at,
+        message=message,
+        exit_code=exit_code,
+    )
 
 
 def from_attempt(attempt: Attempt) -> tuple[Any, ...]:

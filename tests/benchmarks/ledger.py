@@ -71,14 +71,14 @@ _recorded = 0
 
 def _record() -> float:
     global _recorded
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     attempts = [_attempt(_recorded + number) for number in range(RECORDS)]
     _recorded += RECORDS
-    with Ledger.open() as ledger:
+    with Store.open() as store:
         started = time.perf_counter()
         for attempt in attempts:
-            ledger.record(attempt)
+            store.record(attempt)
         return (time.perf_counter() - started) / RECORDS
 
 
@@ -112,14 +112,14 @@ def fill(count: int) -> None:
     """Record `count` finished attempts in the ledger and in the local index; one transaction each."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
-    from launcher.state.ledger import Ledger
+    from launcher.state.store import Store
 
     attempts = [_attempt(number) for number in range(count)]
-    with Ledger.open() as ledger:
-        ledger._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
+    with Store.open() as store:
+        store._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
         for attempt in attempts:
-            ledger.record(attempt)
-        ledger._connection.execute("COMMIT")
+            store.record(attempt)
+        store._connection.execute("COMMIT")
     with Index.open(paths.local()) as index:
         index._db.execute("BEGIN")
         for attempt in attempts:

@@ -267,12 +267,12 @@ def test_lost_output_is_told_by_whoever_shows_the_end_or_the_output(scenario):
 def test_when_the_ledger_cannot_take_the_start_the_result_says_that_it_runs_and_why(scenario):
     scenario.run_to_end(scenario.job("true", name="other"))
     gate = scenario.gate()
-    with sqlite3.connect(scenario.home / "ledger.db") as ledger:
-        ledger.execute(
+    with sqlite3.connect(scenario.home / "ledger.db") as store:
+        store.execute(
             "CREATE TRIGGER full BEFORE UPDATE ON attempts WHEN new.state = 'running' "
             "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
         )
-    ledger.close()
+    store.close()
     done = scenario.apply(scenario.job(gate.script))
     assert "RUNNING" in done.out
     assert "warning: job: it runs, and its row in the ledger is incomplete" in done.err

@@ -23,8 +23,8 @@ RANK = {
     "specs": 1,
     "apps": 1,  # programs of their own, of the standard library alone
 }
-RANK |= {"components": 2, "schedulers": 2, "plan": 2, "state": 2, "workspace": 2}
-RANK |= {"jobfile": 3, "runner": 3, "apply": 4, "cli": 5, "__main__": 6}
+RANK |= {"state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
+RANK |= {"jobfile": 4, "runner": 4, "apply": 5, "inventory": 6, "cli": 7, "__main__": 8}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers
     "launcher.specs.builders",  # import paths that users know; nothing of ours imports them

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.apply.settle import catch_up
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 from tests.unit.state.attempts import attempt
 
 
@@ -27,10 +27,10 @@ from tests.unit.state.attempts import attempt
 )
 def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, then: str) -> None:
     made = attempt()
-    with Ledger.open() as ledger:
+    with Store.open() as store:
         if was:
-            ledger.record(replace(made, state=was))  # type: ignore[arg-type]
-        catch_up(ledger, replace(made, state=seen), ledger.entry(made.app_id))  # type: ignore[arg-type]
-        entry = ledger.entry(made.app_id)
+            store.record(replace(made, state=was))  # type: ignore[arg-type]
+        catch_up(store, replace(made, state=seen), store.app(made.app_id))  # type: ignore[arg-type]
+        entry = store.app(made.app_id)
         assert entry is not None
         assert entry.state == then

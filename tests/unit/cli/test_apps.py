@@ -8,7 +8,7 @@ import pytest
 
 from launcher.cli.apps import find, whole
 from launcher.errors import LauncherError, UsageError
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
 
 
@@ -18,9 +18,9 @@ def record(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def put(*attempts):
-        with Ledger.open() as ledger:
+        with Store.open() as store:
             for one in attempts:
-                ledger.record(one)
+                store.record(one)
 
     return put
 

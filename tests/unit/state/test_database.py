@@ -12,7 +12,7 @@ import pytest
 
 from launcher import database
 from launcher.state import rows
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
 
 SCHEMA = "CREATE TABLE things (name TEXT PRIMARY KEY)"
@@ -89,13 +89,13 @@ def test_a_migration_leaves_a_backup_of_the_older_file(launcher_home: Path) -> N
     older = rows.SCHEMA.replace(",\n    trigger_digest TEXT NOT NULL DEFAULT ''", "")
     assert older != rows.SCHEMA
     database.connect(str(launcher_home / "ledger.db"), older, 1, readonly=False).close()
-    with Ledger.open() as ledger:
-        assert ledger.record(attempt())
+    with Store.open() as store:
+        assert store.record(attempt())
     backup = launcher_home / "ledger.db.v1.bak"
     assert backup.stat().st_mode & 0o777 == 0o600
     kept = sqlite3.connect(backup)
     assert kept.execute("PRAGMA user_version").fetchone() == (1,)
     assert kept.execute("SELECT count(*) FROM attempts").fetchone() == (0,)
     kept.close()
-    with Ledger.open(readonly=True) as ledger:
-        assert len(ledger.attempts(key())) == 1
+    with Store.open(readonly=True) as store:
+        assert len(store.attempts(key())) == 1

@@ -18,31 +18,31 @@ import pytest
 from launcher import paths
 from launcher.database import RESTORE, _filesystem, _refuse_network
 from launcher.errors import StateError
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
 
 WRITER = """
 import sys
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 from tests.unit.state.attempts import attempt
 
 first, count = map(int, sys.argv[1:])
 for number in range(first, first + count):
-    with Ledger.open() as ledger:
+    with Store.open() as ledger:
         ledger.record(attempt(number=number))
     print(number, flush=True)
 """
 
 READER = """
-from launcher.state.ledger import Ledger
-with Ledger.open(readonly=True) as ledger:
+from launcher.state.store import Store
+with Store.open(readonly=True) as ledger:
     print(sorted(found.number for found in ledger.latest().values()))
 """
 
 # Root may write everywhere, so it becomes somebody else; after the imports, for those may be root's alone.
 STRANGER = f"""
 import json, zlib, os
-import launcher.specs.attempt, launcher.state.ledger
+import launcher.specs.attempt, launcher.state.store
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -93,8 +93,8 @@ def test_sixteen_writers_at_once_lose_nothing(launcher_home: Path):
     for writer in writers:
         _, said = writer.communicate(timeout=100)
         assert writer.returncode == 0, said
-    with Ledger.open(readonly=True) as ledger:
-        assert sorted(found.number for found in ledger.attempts(key())) == list(range(1, 16 * each + 1))
+    with Store.open(readonly=True) as store:
+        assert sorted(found.number for found in store.attempts(key())) == list(range(1, 16 * each + 1))
 
 
 def test_sigkill_of_a_writer_loses_nothing_that_it_has_recorded():
@@ -103,11 +103,11 @@ def test_sigkill_of_a_writer_loses_nothing_that_it_has_recorded():
         printed = [writer.stdout.readline() for _ in range(20)]
         writer.send_signal(signal.SIGKILL)
         printed += writer.stdout.readlines()  # not communicate(): it passes over what readline() read ahead
-    with Ledger.open() as ledger:
-        numbers = [found.number for found in ledger.attempts(key())]
+    with Store.open() as store:
+        numbers = [found.number for found in store.attempts(key())]
         assert numbers[::-1] == list(range(1, len(numbers) + 1))
         assert len(numbers) - len(printed) in (0, 1), "at most the one that was about to be printed"
-        assert ledger.record(attempt(number=len(numbers) + 1)), "and the next writer goes on"
+        assert store.record(attempt(number=len(numbers) + 1)), "and the next writer goes on"
 
 
 def test_a_kill_while_the_ledger_is_made_leaves_one_that_can_be_made(launcher_home: Path):
@@ -115,62 +115,62 @@ def test_a_kill_while_the_ledger_is_made_leaves_one_that_can_be_made(launcher_ho
     half = sqlite3.connect(launcher_home / "ledger.db")
     half.execute("PRAGMA journal_mode=WAL")  # and no tables yet
     half.close()
-    with Ledger.open(readonly=True) as read:
+    with Store.open(readonly=True) as read:
         assert read.latest() == {}
-    with Ledger.open() as ledger:
-        assert ledger.record(attempt())
+    with Store.open() as store:
+        assert store.record(attempt())
 
 
 # Read-only
 
 
 def test_reading_where_there_is_no_ledger_finds_nothing_and_makes_nothing(launcher_home: Path):
-    with Ledger.open(readonly=True) as ledger:
-        assert ledger.latest() == {}
-        assert ledger.newest() == []
+    with Store.open(readonly=True) as store:
+        assert store.latest() == {}
+        assert store.newest() == []
     assert not launcher_home.exists()
 
 
 @pytest.mark.parametrize("exists", [False, True])
 def test_a_ledger_opened_for_reading_cannot_be_written(exists: bool):
     if exists:
-        Ledger.open().close()
-    with Ledger.open(readonly=True) as ledger, pytest.raises(StateError, match="readonly database"):
-        ledger.record(attempt())
+        Store.open().close()
+    with Store.open(readonly=True) as store, pytest.raises(StateError, match="readonly database"):
+        store.record(attempt())
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "file" / "home"))
     with pytest.raises(StateError, match=r"cannot write .*: Not a directory") as failed:
-        Ledger.open()
+        Store.open()
     assert "LAUNCHER_HOME" in str(failed.value.hint)
     with pytest.raises(StateError, match=r"cannot read .*: Not a directory"):
-        Ledger.open(readonly=True)
+        Store.open(readonly=True)
 
 
 def test_a_folder_in_the_place_of_the_ledger_is_one_clear_error(launcher_home: Path):
     (launcher_home / "ledger.db").mkdir(parents=True)
     with pytest.raises(StateError, match=r"cannot write .*ledger\.db: Is a directory"):
-        Ledger.open()
+        Store.open()
     with pytest.raises(StateError, match=r"cannot use .*ledger\.db"):
-        Ledger.open(readonly=True)
+        Store.open(readonly=True)
 
 
 def test_a_ledger_on_a_read_only_file_system_can_be_read_and_not_written(launcher_home: Path):
-    with Ledger.open() as ledger:
-        ledger.record(attempt(number=7))
+    with Store.open() as store:
+        store.record(attempt(number=7))
     read_only = f"mount --bind {launcher_home} {launcher_home} && mount -o remount,ro,bind {launcher_home}"
     assert mounted(read_only, READER) == "[7]\n"
     writing = (
-        "from launcher.state.ledger import Ledger\ntry: Ledger.open()\nexcept Exception as e: print(repr(e))"
+        "from launcher.state.store import Store\ntry: Store.open()\nexcept Exception as e: print(repr(e))"
     )
     assert mounted(read_only, writing).startswith("StateError('cannot write ")
 
 
 def test_a_ledger_in_a_folder_without_write_permission_can_be_read(open_home: Path):
-    with Ledger.open() as ledger:
-        ledger.record(attempt(number=7))
+    with Store.open() as store:
+        store.record(attempt(number=7))
     close_for_writing(open_home)
     out, said = python(STRANGER).communicate(timeout=30)
     assert (out, said) == ("[7]\n", "")
@@ -178,8 +178,8 @@ def test_a_ledger_in_a_folder_without_write_permission_can_be_read(open_home: Pa
 
 
 def test_last_entries_that_cannot_be_read_are_not_passed_over(open_home: Path):
-    with Ledger.open() as ledger:
-        ledger.record(attempt(number=7))
+    with Store.open() as store:
+        store.record(attempt(number=7))
         shutil.copy(open_home / "ledger.db-wal", open_home / "kept")  # as of a writer that was killed
     (open_home / "kept").rename(open_home / "ledger.db-wal")
     close_for_writing(open_home)
@@ -193,18 +193,18 @@ def test_last_entries_that_cannot_be_read_are_not_passed_over(open_home: Path):
 def test_a_full_disk_is_one_clear_error_and_what_is_there_stays(launcher_home: Path):
     code = """
 from launcher.errors import StateError
-from launcher.state.ledger import Ledger
+from launcher.state.store import Store
 from tests.unit.state.attempts import attempt
 
 number = 0
 try:
-    with Ledger.open() as ledger:
+    with Store.open() as ledger:
         while True:
             ledger.record(attempt(number=number + 1))
             number += 1
 except StateError as error:
     print(number, error.hint, "|", error)
-with Ledger.open(readonly=True) as ledger:
+with Store.open(readonly=True) as ledger:
     print(len(ledger.attempts(attempt().key)))
 """
     launcher_home.mkdir()
@@ -215,9 +215,7 @@ with Ledger.open(readonly=True) as ledger:
 
 
 def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path):
-    code = (
-        "from launcher.state.ledger import Ledger\ntry: Ledger.open()\nexcept Exception as e: print(repr(e))"
-    )
+    code = "from launcher.state.store import Store\ntry: Store.open()\nexcept Exception as e: print(repr(e))"
     launcher_home.mkdir()
     said = mounted(f"mount -t tmpfs -o mode=700,size=16k tmpfs {launcher_home}", code)
     assert said.startswith("StateError('cannot use ")
@@ -225,13 +223,13 @@ def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path
 
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(launcher_home: Path, readonly: bool):
-    with Ledger.open() as ledger:
-        ledger._connection.execute("PRAGMA user_version=7")
+    with Store.open() as store:
+        store._connection.execute("PRAGMA user_version=7")
     before = (launcher_home / "ledger.db").read_bytes()
     with pytest.raises(
         StateError, match=r"written by a newer launcher \(schema 7; this one knows up to 2\)"
     ) as failed:
-        Ledger.open(readonly=readonly)
+        Store.open(readonly=readonly)
     assert failed.value.hint == "update launcher, or set LAUNCHER_HOME to another folder"
     assert (launcher_home / "ledger.db").read_bytes() == before
 
@@ -241,7 +239,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(launcher_home: Path,
     launcher_home.mkdir()
     (launcher_home / "ledger.db").write_text("something else entirely\n" * 100)
     with pytest.raises(StateError, match=r"ledger\.db is damaged: file is not a database"):
-        Ledger.open(readonly=readonly)
+        Store.open(readonly=readonly)
     assert (launcher_home / "ledger.db").read_text() == "something else entirely\n" * 100
 
 
@@ -268,9 +266,9 @@ def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatc
 
 def test_whatever_byte_of_the_ledger_is_wrong_the_hint_fits(launcher_home: Path):
     """Every byte of the header and of the schema, and some of the rows: read well, or refused as damaged."""
-    with Ledger.open() as ledger:
+    with Store.open() as store:
         for number in range(1, 4):
-            ledger.record(attempt(number=number))
+            store.record(attempt(number=number))
     path = launcher_home / "ledger.db"
     good = path.read_bytes()
     hints = []
@@ -279,9 +277,9 @@ def test_whatever_byte_of_the_ledger_is_wrong_the_hint_fits(launcher_home: Path)
             name.unlink()
         path.write_bytes(good[:position] + bytes([good[position] ^ 0x81]) + good[position + 1 :])
         try:
-            with Ledger.open(readonly=position % 2 == 0) as ledger:
-                for entry in ledger.newest(-1):
-                    ledger.by_app_id(entry.app_id)
+            with Store.open(readonly=position % 2 == 0) as store:
+                for entry in store.newest(-1):
+                    store.by_app_id(entry.app_id)
         except StateError as error:
             hints.append(error.hint)
     assert len(hints) > 30
@@ -291,13 +289,13 @@ def test_whatever_byte_of_the_ledger_is_wrong_the_hint_fits(launcher_home: Path)
 @pytest.mark.parametrize("limit", [4, 5, 6, 7])
 def test_a_limit_of_open_files_is_named_as_what_it_is(launcher_home: Path, limit: int):
     """SQLite says "unable to open database file" for it."""
-    with Ledger.open() as ledger:
-        ledger.record(attempt(number=1))
+    with Store.open() as store:
+        store.record(attempt(number=1))
     code = (
-        "import resource\nfrom launcher.errors import StateError\nfrom launcher.state.ledger import Ledger\n"
-        "Ledger.open(readonly=True).close()\n"
+        "import resource\nfrom launcher.errors import StateError\nfrom launcher.state.store import Store\n"
+        "Store.open(readonly=True).close()\n"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
-        "try: Ledger.open().record_nothing\n"
+        "try: Store.open().record_nothing\n"
         "except AttributeError: print('opened')\n"
         "except StateError as e: print(e.hint)"
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
-from launcher.state import ledger as module
-from launcher.state.ledger import Ledger
+from launcher.state import store as module
 from launcher.state.rows import COLUMNS, VERSION, from_attempt
+from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
 
 FIRST = """
@@ -60,34 +60,34 @@ def version(path: Path) -> int:
 
 
 def test_every_attempt_is_kept(first_version: Path):
-    with Ledger.open() as ledger:
-        assert ledger.attempts(key()) == ATTEMPTS[::-1]
-        assert [entry.number for entry in ledger.live()] == [2]
+    with Store.open() as store:
+        assert store.attempts(key()) == ATTEMPTS[::-1]
+        assert [entry.number for entry in store.live()] == [2]
     assert version(first_version) == VERSION
 
 
 def test_it_takes_attempts_of_the_present(first_version: Path):
     new = attempt(number=3, trigger_digest="tr1:a.b")
-    with Ledger.open() as ledger:
-        ledger.record(new)
-    with Ledger.open() as ledger:
-        assert ledger.latest() == {key(): new}
+    with Store.open() as store:
+        store.record(new)
+    with Store.open() as store:
+        assert store.latest() == {key(): new}
 
 
 def test_who_only_reads_sees_everything_and_writes_nothing(first_version: Path):
     before = first_version.read_bytes()
-    with Ledger.open(readonly=True) as ledger:
-        assert ledger.attempts(key()) == ATTEMPTS[::-1]
+    with Store.open(readonly=True) as store:
+        assert store.attempts(key()) == ATTEMPTS[::-1]
         with pytest.raises(StateError):
-            ledger.record(attempt(number=3))
+            store.record(attempt(number=3))
     assert first_version.read_bytes() == before
     assert version(first_version) == 1
 
 
 def test_many_at_once_do_it_once():
     def read(_: int) -> int:
-        with Ledger.open() as ledger:
-            return len(ledger.attempts(key()))
+        with Store.open() as store:
+            return len(store.attempts(key()))
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(read, range(16))) == {2}
@@ -99,13 +99,13 @@ def test_a_version_that_nobody_can_bring_up_to_date_is_left_alone(
     monkeypatch.setattr(module, "UPGRADES", {})
     before = first_version.read_bytes()
     with pytest.raises(StateError, match="is of schema 1, which this version cannot bring up to date"):
-        Ledger.open()
+        Store.open()
     assert first_version.read_bytes() == before
 
 
 def test_files_are_watched_from_now_on():
-    with Ledger.open() as ledger:
+    with Store.open() as store:
         app_id = ATTEMPTS[0].app_id
-        assert ledger.watch(app_id, "tr1:a.b") is True
-        assert ledger.watch(app_id, "tr1:a.b") is False
-        assert ledger.by_app_id(app_id).trigger_digest == "tr1:a.b"
+        assert store.watch(app_id, "tr1:a.b") is True
+        assert store.watch(app_id, "tr1:a.b") is False
+        assert store.by_app_id(app_id).trigger_digest == "tr1:a.b"

@@ -10,7 +10,7 @@ import sqlite3
 from _thread import allocate_lock
 
 from launcher import database, paths
-from launcher.state.rows import COLUMNS, SCHEMA, UPGRADES, VERSION, Entry, from_attempt, to_attempt
+from launcher.state.rows import COLUMNS, SCHEMA, SHORT, UPGRADES, VERSION, from_attempt, to_attempt, to_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
+    from launcher.state.records import AppRecord
 
     Ended = Literal["succeeded", "failed", "cancelled", "lost"]
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
-_SHORT = ", ".join(Entry.__slots__)
+_SHORT = ", ".join(SHORT)
 _LIVE = "state IN ('reserved', 'created', 'running')"
 
 # What may still change: a live attempt, and a lost one whose outcome turns up after all.
@@ -79,7 +80,7 @@ GROUP BY job, project, target ORDER BY created_at DESC
 """
 
 
-class Ledger:
+class Store:
     """An open ledger. A context manager; may be shared by threads.
 
     Every write is durable when the call returns. Every method raises StateError when the file cannot be
@@ -92,7 +93,7 @@ class Ledger:
         self._lock = allocate_lock()
 
     @classmethod
-    def open(cls, *, readonly: bool = False, durable: bool = True) -> Ledger:
+    def open(cls, *, readonly: bool = False, durable: bool = True) -> Store:
         """The ledger in LAUNCHER_HOME. Read-only, one that does not exist yet is empty and stays unmade.
 
         Args:
@@ -108,7 +109,7 @@ class Ledger:
     def close(self) -> None:
         self._connection.close()
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,7 +125,7 @@ class Ledger:
         """
         return self._write(_RECORD, from_attempt(attempt)) > 0
 
-    def settle(
+    def end(
         self,
         app_id: str,
         state: Ended,
@@ -178,38 +179,38 @@ class Ledger:
 
     # Entries, for lists and look-ups
 
-    def newest(self, limit: int = 50) -> list[Entry]:
+    def newest(self, limit: int = 50) -> list[AppRecord]:
         """The last `limit` attempts recorded, newest first. As fast with many recorded as with few."""
         rows = self._rows(f"SELECT {_SHORT} FROM attempts ORDER BY id DESC LIMIT ?", (limit,))
         return _newest_first(rows)
 
-    def entry(self, app_id: str) -> Entry | None:
+    def app(self, app_id: str) -> AppRecord | None:
         rows = self._rows(
             f"SELECT {_SHORT} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1", (app_id,)
         )
-        return Entry(rows[0]) if rows else None
+        return to_record(rows[0]) if rows else None
 
     def find(
         self, job: str, *, project: str | None = None, target: str | None = None, number: int | None = None
-    ) -> list[Entry]:
+    ) -> list[AppRecord]:
         """The latest attempt (or attempt `number`) of every job of that name, newest first.
 
         More than one means that several projects or targets have a job of that name.
         """
         wanted = {"job": job, "project": project, "target": target, "number": number}
-        return [Entry(row[:-1]) for row in self._rows(_FIND, wanted)]
+        return [to_record(row[:-1]) for row in self._rows(_FIND, wanted)]
 
-    def live(self) -> list[Entry]:
+    def live(self) -> list[AppRecord]:
         """The attempts that have no recorded end, newest first."""
         # They are few among many. Left to itself, SQLite would rather read the whole table in order.
         return _newest_first(
             self._rows(f"SELECT {_SHORT} FROM attempts INDEXED BY attempts_live WHERE {_LIVE}")
         )
 
-    def plan_used(self, plan_id: str) -> list[Entry]:
+    def plan_used(self, plan_id: str) -> list[AppRecord]:
         """The attempts that a saved plan has made so far; empty when it was never applied."""
         sql = f"SELECT {_SHORT} FROM attempts WHERE plan_id = ? AND plan_id <> '' ORDER BY id"
-        return [Entry(row) for row in self._rows(sql, (plan_id,))]
+        return [to_record(row) for row in self._rows(sql, (plan_id,))]
 
     def _rows(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -227,8 +228,8 @@ class Ledger:
                 raise database.explain(error, self.path) from error
 
 
-def _newest_first(rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
-    return sorted(map(Entry, rows), key=lambda entry: entry.created_at, reverse=True)
+def _newest_first(rows: Iterable[tuple[Any, ...]]) -> list[AppRecord]:
+    return sorted(map(to_record, rows), key=lambda record: record.created_at or 0.0, reverse=True)
 
 
 def _json(values: Iterable[Iterable[str]]) -> str:

@@ -1,0 +1,163 @@
+"""What is known of an app and of its replicas, whichever scheduler runs it.
+
+Plain classes: a dataclass would cost `launcher list` more than its query.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from launcher.specs.attempt import AttemptState
+    from launcher.specs.replica_error import ReplicaError
+
+LIVE = ("reserved", "created", "running")
+"""The states of an app that has not ended."""
+
+
+class AppRecord:
+    """One app, as its scheduler or the store knows it.
+
+    Attributes:
+        name: of its job or, without one, of its AppDef.
+        project, target, job, number: of the attempt; None for an app that no job file made.
+        digest, plan_id: as in `Attempt`; "" where the app has none or its scheduler does not know them.
+        state: one of AttemptState, or "unknown".
+        created_at, started_at, ended_at: seconds since the epoch; None where unknown.
+        exit_code: of the replica that decided a failure.
+        message: why it ended so, in a short sentence.
+        num_restarts: of the app, of its roles and of single replicas together.
+        replicas, warnings: filled by `Scheduler.record` alone; the store keeps neither.
+        own: whether this state folder holds its files: an engine may be shared.
+        in_use: whether the client that started it has yet to read how it ended.
+    """
+
+    __slots__ = (
+        "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "job", "message", "name",
+        "num_restarts", "number", "own", "plan_id", "project", "replicas", "scheduler", "session",
+        "started_at", "state", "target", "warnings",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        scheduler: str,
+        session: str,
+        app_id: str,
+        *,
+        name: str = "",
+        key: tuple[str, str, str] | None = None,
+        number: int | None = None,
+        digest: str = "",
+        plan_id: str = "",
+        state: AttemptState | str = "unknown",
+        created_at: float | None = None,
+        started_at: float | None = None,
+        ended_at: float | None = None,
+        message: str = "",
+        exit_code: int | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.session = session
+        self.app_id = app_id
+        self.project: str | None
+        self.target: str | None
+        self.job: str | None
+        self.project, self.target, self.job = key or (None, None, None)
+        self.name = name or self.job or ""
+        self.number = number
+        self.digest = digest
+        self.plan_id = plan_id
+        self.state = state
+        self.created_at = created_at
+        self.started_at = started_at
+        self.ended_at = ended_at
+        self.message = message
+        self.exit_code = exit_code
+        self.num_restarts = 0
+        self.replicas: Sequence[ReplicaRecord] = ()
+        self.warnings: Sequence[str] = ()
+        self.own = True
+        self.in_use = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal to the JobKey, and hashes like it; three empty strings without a job."""
+        return self.project or "", self.target or "", self.job or ""
+
+    @property
+    def handle(self) -> str:
+        """The app's handle, `SCHEDULER://SESSION/APP_ID`."""
+        return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it may have processes or containers, or will."""
+        return self.state in LIVE
+
+    def __repr__(self) -> str:
+        return f"<AppRecord {self.handle} {self.state}>"
+
+
+class ReplicaRecord:
+    """One replica.
+
+    Attributes:
+        k: its number, counted from 0.
+        state: pending, running, succeeded, failed, cancelled or lost.
+        message: what its exit code does not say, such as "out of memory".
+        structured_error_msg: the text of its error file, or "".
+    """
+
+    __slots__ = (
+        "ended_at", "exit_code", "host", "k", "message", "num_restarts", "role", "started_at", "state",
+        "structured_error_msg",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        role: str,
+        k: int,
+        state: str,
+        *,
+        exit_code: int | None = None,
+        num_restarts: int = 0,
+        started_at: float | None = None,
+        ended_at: float | None = None,
+        message: str = "",
+        host: str = "",
+        structured_error_msg: str = "",
+    ) -> None:
+        self.role = role
+        self.k = k
+        self.state = state
+        self.exit_code = exit_code
+        self.num_restarts = num_restarts
+        self.started_at = started_at
+        self.ended_at = ended_at
+        self.message = message
+        self.host = host
+        self.structured_error_msg = structured_error_msg
+
+    @property
+    def id(self) -> int:
+        """The same as `k`: the name that a ReplicaStatus has for it."""
+        return self.k
+
+    @property
+    def error(self) -> ReplicaError | None:
+        """What the error file says; exit code and end stand in for what it leaves out."""
+        if not self.structured_error_msg:
+            return None
+        from launcher.specs.replica_error import read_error
+
+        error = read_error(self.structured_error_msg)
+        if error is None:
+            return None
+        return error._replace(
+            exit_code=self.exit_code if error.exit_code is None else error.exit_code,
+            time=self.ended_at if error.time is None else error.time,
+        )
+
+    def __repr__(self) -> str:
+        return f"<ReplicaRecord {self.role}/{self.k} {self.state}>"

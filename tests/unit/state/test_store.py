@@ -1,0 +1,286 @@
+"""What the ledger keeps, and what it gives back."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import StateError
+from launcher.state.store import Store
+from tests.unit.state.attempts import attempt, digest, key
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open() as opened:
+        yield opened
+
+
+def statements(store: Store) -> list[str]:
+    """Grows with every statement that SQLite runs from now on."""
+    seen: list[str] = []
+    store._connection.set_trace_callback(seen.append)
+    return seen
+
+
+def plan_of(store: Store, sql: str) -> str:
+    """How SQLite would go about a statement that was run."""
+    return "\n".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {sql}"))
+
+
+# Recording
+
+
+def test_an_attempt_comes_back_as_it_was_recorded(store: Store):
+    full = attempt(
+        state="failed",
+        started_at=1.5,
+        ended_at=2.5,
+        owner="",
+        message="main/0 exited with 3",
+        exit_code=3,
+        plan_id="x",
+    )
+    assert store.record(full) is True
+    assert store.by_app_id(full.app_id) == full
+
+
+def test_what_was_recorded_is_there_for_whoever_opens_the_ledger_next():
+    with Store.open() as first:
+        first.record(attempt())
+    with Store.open(readonly=True) as second:
+        assert second.latest() == {key(): attempt()}
+
+
+def test_recording_again_keeps_the_newer_state_of_a_live_attempt(store: Store):
+    store.record(attempt(owner="pid 7 on here"))
+    assert store.record(attempt(state="running", started_at=2.0)) is True
+    assert store.attempts(key()) == [attempt(state="running", started_at=2.0)]
+
+
+def test_an_unfinished_attempt_gives_way_to_another_of_its_number(store: Store):
+    store.record(attempt(digest=digest("a")))
+    other = attempt(digest=digest("b"), document={"roles": []})
+    store.record(other)
+    assert store.attempts(key()) == [other]
+
+
+@pytest.mark.parametrize("end", ["succeeded", "failed", "cancelled"])
+def test_an_outcome_is_never_overwritten(store: Store, end: str):
+    ended = attempt(state=end, ended_at=5.0)
+    store.record(ended)
+    assert store.record(attempt(state="running")) is False, "an apply that is late with its news"
+    assert store.record(attempt(state="failed", ended_at=9.0)) is False
+    assert store.end(ended.app_id, "cancelled", 9.0, "late") is False
+    assert store.by_app_id(ended.app_id) == ended
+
+
+def test_a_lost_attempt_takes_the_true_outcome_that_turns_up(store: Store):
+    store.record(attempt(state="lost", ended_at=5.0, message="its supervisor is gone"))
+    assert store.record(attempt(state="running")) is False
+    assert store.end(attempt().app_id, "lost", 6.0) is False
+    assert store.end(attempt().app_id, "succeeded", 7.0) is True
+    assert store.app(attempt().app_id).state == "succeeded"
+
+
+def test_settling_records_the_outcome_and_keeps_the_rest(store: Store):
+    running = attempt(state="running", started_at=2.0, owner="pid 7 on here")
+    store.record(running)
+    assert store.end(running.app_id, "failed", 9.0, "main/0 exited with 3", 3) is True
+    want = replace(
+        running, state="failed", ended_at=9.0, message="main/0 exited with 3", exit_code=3, owner=""
+    )
+    assert store.by_app_id(running.app_id) == want
+
+
+def test_settling_can_add_a_start_that_nobody_recorded(store: Store):
+    store.record(attempt())
+    store.end(attempt().app_id, "succeeded", 9.0, started_at=8.0)
+    assert store.app(attempt().app_id).started_at == 8.0
+
+
+def test_settling_an_unknown_app_does_nothing(store: Store):
+    assert store.end("never-1-heard", "failed", 9.0) is False
+    assert store.newest() == []
+
+
+def test_an_attempt_that_was_taken_back_leaves_no_trace(store: Store):
+    store.record(attempt())
+    assert store.forget(attempt().app_id) is True
+    assert store.forget(attempt().app_id) is False
+    assert store.latest() == {}
+
+
+def test_an_outcome_is_not_forgotten(store: Store):
+    store.record(attempt(state="succeeded"))
+    assert store.forget(attempt().app_id) is False
+    assert store.attempts(key()) == [attempt(state="succeeded")]
+
+
+def test_one_ledger_serves_many_threads(store: Store):
+    def record(first: int) -> None:
+        for number in range(first, first + 25):
+            assert store.record(attempt(number=number))
+
+    threads = [threading.Thread(target=record, args=(first,)) for first in range(1, 101, 25)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.attempts(key())) == 100
+
+
+# Reading for plans
+
+
+def test_latest_is_the_attempt_with_the_highest_number_of_each_job(store: Store):
+    for number in (2, 10, 9):
+        store.record(attempt(number=number))
+    store.record(attempt("eval"))
+    store.record(attempt(key("train", target="prod")))
+    latest = store.latest()
+    assert {str(job): found.number for job, found in latest.items()} == {
+        "vision/train": 10,
+        "vision/eval": 1,
+        "vision.prod/train": 1,
+    }
+
+
+def test_latest_of_some_jobs_is_one_query_however_many_they_are(store: Store):
+    for job in range(300):
+        store.record(attempt(f"job{job}"))
+    seen = statements(store)
+    latest = store.latest([*(key(f"job{job}") for job in range(0, 300, 2)), key("unknown")])
+    assert latest.keys() == {key(f"job{job}") for job in range(0, 300, 2)}
+    assert len(seen) == 1
+    assert "SCAN attempts" not in plan_of(store, seen[0])
+
+
+def test_attempts_of_a_job_come_newest_first(store: Store):
+    for number in (1, 3, 2):
+        store.record(attempt(number=number))
+    assert [found.number for found in store.attempts(key())] == [3, 2, 1]
+
+
+def test_counts_are_per_job_and_digest_in_one_query(store: Store):
+    for number, word in enumerate("aabab", start=1):
+        store.record(attempt(number=number, digest=digest(word)))
+    store.record(attempt("eval", digest=digest("a")))
+    pairs = [(key(), digest("a")), (key(), digest("b")), (key(), digest("c")), (key("eval"), digest("a"))]
+    seen = statements(store)
+    assert store.counts(pairs) == {pairs[0]: 3, pairs[1]: 2, pairs[3]: 1}
+    assert len(seen) == 1
+    assert "SCAN attempts" not in plan_of(store, seen[0])
+
+
+def test_a_saved_plan_knows_what_it_has_made(store: Store):
+    store.record(attempt("train", plan_id="plan-1", state="succeeded"))
+    store.record(attempt("eval", plan_id="plan-1"))
+    store.record(attempt("other"))
+    assert {entry.key: entry.state for entry in store.plan_used("plan-1")} == {
+        key("train"): "succeeded",
+        key("eval"): "reserved",
+    }
+    assert store.plan_used("plan-2") == []
+    assert store.plan_used("") == []
+
+
+# Reading for lists and look-ups
+
+
+def test_newest_shows_the_last_ones_first(store: Store):
+    for number in range(1, 8):
+        store.record(attempt(number=number))
+    assert [entry.number for entry in store.newest(3)] == [7, 6, 5]
+
+
+def test_newest_reads_no_more_rows_than_it_shows(store: Store):
+    seen = statements(store)
+    store.newest(50)
+    assert plan_of(store, seen[0]) == "SCAN attempts", (
+        "in the order of the table, no sorting before the limit"
+    )
+
+
+def test_an_entry_knows_its_handle_and_its_key(store: Store):
+    store.record(attempt(key("train", target="prod"), number=3))
+    (entry,) = store.newest()
+    assert entry.handle == attempt(key("train", target="prod"), number=3).handle
+    assert {entry.key: 1} == {key("train", target="prod"): 1}
+
+
+def test_a_name_finds_the_latest_attempt_of_every_job_that_has_it(store: Store):
+    store.record(attempt(number=1))
+    store.record(attempt(number=2))
+    store.record(attempt(key("train", project="audio"), number=9, created_at=1.0))
+    store.record(attempt("train2"))
+    assert [(entry.project, entry.number) for entry in store.find("train")] == [("vision", 2), ("audio", 9)]
+    assert [entry.number for entry in store.find("train", project="vision")] == [2]
+    assert store.find("train", project="vision", target="prod") == []
+
+
+def test_a_name_with_a_number_finds_that_attempt(store: Store):
+    for number in (1, 2, 3):
+        store.record(attempt(number=number))
+    assert [entry.app_id for entry in store.find("train", number=2)] == [attempt(number=2).app_id]
+    assert store.find("train", number=4) == []
+
+
+def test_live_attempts_are_those_without_an_end(store: Store):
+    states = ["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
+    for number, state in enumerate(states, start=1):
+        store.record(attempt(number=number, state=state))
+    seen = statements(store)
+    assert [entry.state for entry in store.live()] == ["running", "created", "reserved"]
+    assert "attempts_live" in plan_of(store, seen[0])
+
+
+def test_looking_up_an_app_uses_the_index(store: Store):
+    seen = statements(store)
+    assert store.app("nobody") is None
+    assert store.by_app_id("nobody") is None
+    assert all("attempts_by_app" in plan_of(store, sql) for sql in seen[:2])
+
+
+def test_a_damaged_document_names_its_attempt(store: Store):
+    store.record(attempt())
+    store._connection.execute("UPDATE attempts SET document = x'78'")
+    with pytest.raises(StateError, match="document of vision/train, attempt 1, is damaged"):
+        store.by_app_id(attempt().app_id)
+
+
+# The file
+
+
+def test_files_and_folder_are_for_the_user_alone(store: Store, launcher_home: Path):
+    store.record(attempt())
+    assert launcher_home.stat().st_mode & 0o777 == 0o700
+    modes = {path.name: path.stat().st_mode & 0o777 for path in launcher_home.iterdir()}
+    assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), 0o600)
+
+
+def test_every_write_waits_for_the_disk(store: Store):
+    assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+
+
+def test_a_folder_with_odd_characters_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "100% #1? ä"))
+    with Store.open() as made:
+        made.record(attempt())
+    with Store.open(readonly=True) as read:
+        assert read.latest() == {key(): attempt()}
+    assert os.path.exists(tmp_path / "100% #1? ä" / "ledger.db")
+
+
+def test_a_success_begins_the_count_of_a_document_anew(store: Store):
+    for number, state in enumerate(["failed", "succeeded", "failed", "failed"], 1):
+        store.record(attempt(number=number, state=state))
+    store.record(attempt(number=5, state="succeeded", digest=digest("b")))
+    pairs = [(key(), digest("a")), (key(), digest("b"))]
+    assert store.counts(pairs) == {(key(), digest("a")): 2}
