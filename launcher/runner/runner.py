@@ -176,8 +176,7 @@ class Runner:
             info = dryrun_with(engine, launched, options, workspace)
         else:
             info = engine.submit_dryrun(launched, options)
-        info._scheduler = scheduler  # our name for it, whatever it calls itself
-        return info
+        return info.completed(scheduler=scheduler)  # our name for it, whatever it calls itself
 
     def _checked(
         self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal] | None, parent_run_id: str | None
@@ -199,13 +198,12 @@ class Runner:
 
         Raises LauncherError for a dry run that no Runner made, SchedulerError when the app cannot be started.
         """
-        scheduler = dryrun_info._scheduler
+        scheduler = dryrun_info.scheduler
         if scheduler is None:
             raise LauncherError("this dry run names no scheduler", hint="make it with Runner.dryrun")
         engine = self._scheduler(scheduler)
         self._show_progress(engine)
-        built = dryrun_info if dryrun_info._build is None else dryrun_info._build()
-        return self._handle(scheduler, engine.schedule(built))
+        return self._handle(scheduler, engine.schedule(dryrun_info.built()))
 
     def _show_progress(self, engine: Any) -> None:
         if self.on_progress is not None and hasattr(engine, "on_progress"):

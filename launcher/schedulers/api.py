@@ -240,10 +240,7 @@ class Scheduler(ABC, Generic[T]):
         info = self._submit_dryrun(app, resolved)
         for role in app.roles:
             info = role.pre_proc(self.backend, info)
-        info._app = app
-        info._cfg = resolved
-        info._scheduler = self.backend
-        return info
+        return info.completed(app=app, cfg=resolved, scheduler=self.backend)
 
     def exists(self, app_id: str) -> bool:
         """Whether `describe` knows the app."""

@@ -32,7 +32,7 @@ def has_mixin(scheduler: Any) -> bool:
 def dryrun_with(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
-    """`scheduler.submit_dryrun` for an app with a workspace; its `_build` gives what is to be scheduled.
+    """`scheduler.submit_dryrun` for an app with a workspace; its `built` gives what is to be scheduled.
 
     Raises SchedulerError for a scheduler that has no use for it, WorkspaceError for one that cannot be read.
     """
@@ -41,8 +41,7 @@ def dryrun_with(
     if has_mixin(scheduler):
         info: AppDryRunInfo[Any] = scheduler.submit_dryrun(app, cfg)
         given = as_workspace(workspace)
-        info._build = lambda: _by_mixin(scheduler, app, cfg, given)
-        return info
+        return info.completed(build=lambda: _by_mixin(scheduler, app, cfg, given))
     if scheduler.workspace_option:
         cfg = _in_place(scheduler, cfg, as_workspace(workspace))
         in_place: AppDryRunInfo[Any] = scheduler.submit_dryrun(app, cfg)
@@ -59,8 +58,7 @@ def built_with(
     """
     if has_mixin(scheduler) and not scheduler.builds_workspaces:
         return _by_mixin(scheduler, app, cfg, as_workspace(workspace))
-    info = dryrun_with(scheduler, app, cfg, workspace)
-    return info if info._build is None else info._build()
+    return dryrun_with(scheduler, app, cfg, workspace).built()
 
 
 def as_workspace(workspace: object) -> Workspace:
@@ -132,8 +130,7 @@ def _in_images(
             scheduler.build_workspace(app, cfg, again)
         return info
 
-    info._build = build
-    return info
+    return info.completed(build=build)
 
 
 def _by_mixin(

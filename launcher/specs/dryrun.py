@@ -3,26 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class AppDryRunInfo(Generic[T]):
-    """The request of a scheduler with the function that prints it.
+    """The request of a scheduler, the function that prints it, and what the request was made from.
 
-    `Scheduler.submit_dryrun` sets `_app`, `_cfg` and `_scheduler` to what the request was made from. The
-    request carries the symbolic app id, so one info may be scheduled more than once. `_build` brings
-    the workspace along and gives the info to schedule; the Runner calls it before it schedules.
+    `Scheduler._submit_dryrun` gives request and function, `Scheduler.submit_dryrun` and the Runner add the
+    rest. The request carries the symbolic app id, so one info may be scheduled more than once.
+
+    Args:
+        fmt: the request as text.
+        app: the AppDef of the request; None where no scheduler has said it.
+        cfg: its resolved run options.
+        scheduler: the name that the Runner knows the scheduler by, else the scheduler's own.
+        build: builds the app's workspace and gives the info to schedule; None where nothing is to be built.
     """
 
-    def __init__(self, request: T, fmt: Callable[[T], str]) -> None:
+    def __init__(
+        self,
+        request: T,
+        fmt: Callable[[T], str],
+        *,
+        app: Any = None,  # the AppDef; its roles speak of dry runs, so it cannot be named here
+        cfg: Mapping[str, Any] | None = None,
+        scheduler: str | None = None,
+        build: Callable[[], AppDryRunInfo[T]] | None = None,
+    ) -> None:
         self.request = request
+        self.app = app
+        self.cfg: Mapping[str, Any] = cfg or {}
+        self.scheduler = scheduler
         self._fmt = fmt
-        self._app: Any = None  # the AppDef; its roles speak of dry runs, so it cannot be named here
-        self._cfg: Mapping[str, Any] = {}
-        self._scheduler: Any = None
-        self._build: Callable[[], AppDryRunInfo[T]] | None = None
+        self._build = build
+
+    def completed(
+        self,
+        *,
+        app: Any = None,
+        cfg: Mapping[str, Any] | None = None,
+        scheduler: str | None = None,
+        build: Callable[[], AppDryRunInfo[T]] | None = None,
+    ) -> AppDryRunInfo[T]:
+        """A copy, of the class that the scheduler gave, with these parts. Those that are not given stay."""
+        made = copy(self)
+        made.app = self.app if app is None else app
+        made.cfg = self.cfg if cfg is None else cfg
+        made.scheduler = self.scheduler if scheduler is None else scheduler
+        made._build = self._build if build is None else build
+        return made
+
+    def built(self) -> AppDryRunInfo[T]:
+        """What is to be scheduled, with its workspace built. Raises what the building raises."""
+        return self if self._build is None else self._build()
+
+    # The names that TorchX users read
+
+    @property
+    def _app(self) -> Any:
+        return self.app
+
+    @property
+    def _cfg(self) -> Mapping[str, Any]:
+        return self.cfg
+
+    @property
+    def _scheduler(self) -> str | None:
+        return self.scheduler
 
     def __repr__(self) -> str:
         return self._fmt(self.request)

@@ -110,7 +110,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         from launcher.schedulers.local import attemptfile, submit
         from launcher.schedulers.local.request import bind_request
 
-        app, cfg = dryrun_info._app, dryrun_info._cfg
+        app, cfg = dryrun_info.app, dryrun_info.cfg
         if app is None:
             raise ValueError("want an info that submit_dryrun has made")
         app_id = make_unique(normalise(app.name, limit=48))

@@ -19,7 +19,28 @@ def test_it_prints_the_request_by_the_given_function():
     assert seen == [request]
 
 
-def test_the_references_back_are_empty_until_a_scheduler_sets_them():
+def test_the_references_back_are_empty_until_a_scheduler_gives_them():
     info = AppDryRunInfo(1, str)
     assert (info._app, info._cfg, info._scheduler) == (None, {}, None)
     assert str(info) == "1"
+
+
+def test_completing_an_info_leaves_it_as_it_was_and_keeps_its_class():
+    class Own(AppDryRunInfo[int]):
+        def __init__(self, request: int) -> None:
+            super().__init__(request, str)
+            self.extra = "mine"
+
+    info = Own(1)
+    made = info.completed(app="app", cfg={"a": 1}, scheduler="one").completed(scheduler="two")
+    assert (made._app, made._cfg, made._scheduler, str(made)) == ("app", {"a": 1}, "two", "1")
+    assert isinstance(made, Own)
+    assert made.extra == "mine"
+    assert (info.app, info.cfg, info.scheduler) == (None, {}, None)
+
+
+def test_an_info_without_a_workspace_is_scheduled_as_it_is():
+    info = AppDryRunInfo(1, str)
+    other = AppDryRunInfo(2, str)
+    assert info.built() is info
+    assert info.completed(build=lambda: other).built() is other

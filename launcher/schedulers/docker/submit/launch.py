@@ -33,7 +33,7 @@ def launch(
     attached: bool,
 ) -> tuple[str, Submission]:
     """Its app id and what watches over it, all replicas started. Raises StartError, with nothing left."""
-    app, cfg = info._app, info._cfg
+    app, cfg = info.app, info.cfg
     if app is None:
         raise ValueError("want an info that submit_dryrun has made")
     app_id = make_unique(normalise(app.name, limit=32))
