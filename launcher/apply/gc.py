@@ -13,6 +13,7 @@ from launcher.errors import LauncherError
 from launcher.schedulers.staged import Finished, StagedScheduler
 from launcher.specs.attempt import ENDED_STATES
 from launcher.state.store import Store
+from launcher.text import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def collect(
             done.problems.append((name, error))
     live = sum(entry.scheduler in schedulers for entry in store.live())
     if live:
-        done.kept.insert(0, (_count(live, "live job"), "work in progress"))
+        done.kept.insert(0, (plural(live, "live job"), "work in progress"))
     return done
 
 
@@ -130,14 +131,10 @@ def _is_ours(app: Finished, store: Store) -> bool:
 
 
 def _kept(by_reason: Mapping[str, int], others: int) -> list[tuple[str, str]]:
-    kept = [(_count(number, "app"), why) for why, number in by_reason.items()]
+    kept = [(plural(number, "app"), why) for why, number in by_reason.items()]
     if others:
-        kept.append((_count(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
+        kept.append((plural(others, "app"), "of other users or state folders (LAUNCHER_HOME)"))
     return kept
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number} {one}{'' if number == 1 else 's'}"
 
 
 def _remove(

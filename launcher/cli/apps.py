@@ -296,8 +296,8 @@ def _project_in(config: str) -> str:
 
 
 def _unknown(word: Word, unasked: str) -> LauncherError:
-    from launcher.cli.nearest import nearest
     from launcher.state.store import Store
+    from launcher.text import nearest
 
     with Store.open(readonly=True) as store:
         newest = store.newest(1000)

@@ -12,26 +12,14 @@ import sys
 from errno import EBADF
 
 from launcher.errors import LauncherError
+from launcher.text import RESET, STYLES, paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TextIO
 
-_CODES = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-}
-
-
-_OURS = frozenset({"0", *_CODES.values()})
-_RESET = "\x1b[0m"
+_OURS = frozenset({"0", *STYLES.values()})
 
 
 def _escapes() -> dict[int, str]:
@@ -66,7 +54,7 @@ def visible(text: str, *, color: bool = False) -> str:
             last = codes
         else:
             shown.append(f"\\x1b[{other.translate(_ESCAPES)}")
-    return "".join(shown) + ("" if last == "0" else _RESET)
+    return "".join(shown) + ("" if last == "0" else RESET)
 
 
 class OutputError(LauncherError):
@@ -75,14 +63,6 @@ class OutputError(LauncherError):
 
 class OutputClosed(Exception):
     """Whoever read our standard output has gone (`launcher list | head -1`). No error, only an end."""
-
-
-def paint(text: str, style: str, color: bool = True) -> str:
-    """`text` in the style ("bold red"), or as it is where there are no colours."""
-    if not color or not style or not text:
-        return text
-    codes = ";".join(_CODES[word] for word in style.split())
-    return f"\x1b[{codes}m{text}{_RESET}"
 
 
 def defused(text: str) -> str:

@@ -42,8 +42,8 @@ def run(args: Any, console: Console) -> int:
     facts = {name.replace("_", " "): _text(value) for name, value in about.items() if value}
     console.print(status_text(found, more=facts, color=console.color))
     if document:
-        from launcher.cli.console import paint
         from launcher.cli.render.document import flat
+        from launcher.text import paint
 
         console.print("\n" + paint("DOCUMENT", "dim", console.color))
         for line in flat(document):

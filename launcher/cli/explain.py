@@ -31,8 +31,8 @@ def run(args: Any, console: Console) -> int:
         return 0
     code = _plain(args.code)
     if code not in codes:
-        from launcher.cli.nearest import did_you_mean
         from launcher.errors import UsageError
+        from launcher.text import did_you_mean
 
         hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
         raise UsageError(f"there is no code `{args.code}`", hint=hint)
@@ -90,8 +90,8 @@ def _text(code: str, summary: str, console: Console) -> str:
     """The page of one code."""
     from textwrap import fill, indent
 
-    from launcher.cli.console import paint
     from launcher.jobfile.explain import EXPLANATIONS
+    from launcher.text import paint
 
     styles = {"error": "bold red", "warning": "bold yellow", "reason": "bold cyan"}
     head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)

@@ -64,9 +64,9 @@ def run(args: Any, console: Console) -> int:
 def _report(
     changed: int, kept: int, refused: Sequence[LauncherError], console: Console, *, is_check: bool
 ) -> None:
-    from launcher.cli.render.values import plural
     from launcher.errors import JobFileError
     from launcher.jobfile import render
+    from launcher.text import plural
 
     console.flush()
     for error in refused:
@@ -84,7 +84,7 @@ def _report(
 def _show_diff(rewrite: Rewrite, console: Console) -> None:
     from difflib import unified_diff
 
-    from launcher.cli.console import paint
+    from launcher.text import paint
 
     styles = {"---": "bold", "+++": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
     old, new = rewrite.before.splitlines(keepends=True), rewrite.after.splitlines(keepends=True)

@@ -96,7 +96,7 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
         console.print(_table(done.removed, now, color=console.color))
     for line in done.shared:
         console.print(f"{'would remove' if args.dry_run else 'removed'} {line}")
-    from launcher.cli.render.values import plural
+    from launcher.text import plural
 
     word = "would be removed" if args.dry_run else "removed"
     console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no app to remove")

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from launcher.cli.arguments import ArgumentTypeError
 from launcher.cli.commands import COMMANDS, command, names
 from launcher.cli.console import terminal_width
-from launcher.cli.nearest import did_you_mean
 from launcher.errors import UsageError
+from launcher.text import did_you_mean
 
 _PATHS = ("DIR", "FILE", "PATH", "PLAN.JSON")  # metavars that shells complete with file names
 

@@ -141,8 +141,8 @@ def _write(path: str, text: str) -> None:
 def _what_next(job: str, wanted: Wanted, console: Console) -> None:
     import shlex
 
-    from launcher.cli.console import paint
     from launcher.cli.starter import WORKFLOW, requirement
+    from launcher.text import paint
 
     file = shlex.quote(job)
     lines = [f"launcher plan {file}", f"launcher apply {file} --wait --logs"]

@@ -19,7 +19,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     def word(text: str) -> str:
         if text in allowed:
             return text
-        from launcher.cli.nearest import did_you_mean
+        from launcher.text import did_you_mean
 
         near = did_you_mean(text, allowed)
         raise ArgumentTypeError(f"`{text}` is not one of {', '.join(allowed)}{'; ' + near if near else ''}")

@@ -67,7 +67,7 @@ def replicas_of(app: App) -> list[tuple[str, int]]:
         return known
     of_role = [(role, k) for role, k in known if role == app.role]
     if not of_role:
-        from launcher.cli.nearest import did_you_mean
+        from launcher.text import did_you_mean
 
         roles = list(dict.fromkeys(role for role, _ in known))
         hint = did_you_mean(app.role, roles) or f"its roles: {', '.join(roles) or 'none'}"

@@ -85,7 +85,7 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
 
 
 def unknown_command(name: str) -> UsageError:
-    from launcher.cli.nearest import did_you_mean
+    from launcher.text import did_you_mean
 
     if name.startswith("-"):
         return UsageError(f"{name} is not an option of launcher", hint="see `launcher --help`")

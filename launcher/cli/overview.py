@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.commands import COMMANDS
-from launcher.cli.console import paint
+from launcher.text import paint
 
 _EXAMPLES = """\
   launcher apply examples/hello --yes --wait    run the first example, follow it

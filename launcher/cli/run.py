@@ -134,8 +134,8 @@ def _attached(info: Any, name: str, args: Any, runner: Runner, console: Console)
 
 def _one(launches: Sequence[Launch], args: Any) -> Launch:
     """The launch that is meant. Raises UsageError, with the nearest name or all of them."""
-    from launcher.cli.nearest import did_you_mean
     from launcher.errors import UsageError
+    from launcher.text import did_you_mean
 
     named = [launch for launch in launches if args.job in (None, launch.key.job)]
     if len(named) == 1:

@@ -62,7 +62,7 @@ def _text(options: dict[str, dict[str, Any]], color: bool) -> str:
     """Two lines an option: name, type and default; what it does."""
     from json import dumps
 
-    from launcher.cli.console import paint
+    from launcher.text import paint
 
     lines = []
     for name, option in options.items():

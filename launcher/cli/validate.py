@@ -66,7 +66,7 @@ def run(args: Any, console: Console) -> int:
 def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequence[tuple[int, str]]) -> None:
     """The diagnostics to stdout; how many of what to stderr."""
     from launcher.cli.render.findings import counts, exit_code, findings
-    from launcher.cli.render.values import plural
+    from launcher.text import plural
 
     text = findings(found, args.format, jobs=good[0][0], color=console.color)
     if text:

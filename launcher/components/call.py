@@ -22,7 +22,7 @@ from launcher.components.types import (
 from launcher.components.words import ArgumentProblem, assign
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 Component = Callable[..., Any]
 
@@ -247,7 +247,7 @@ def _each(
 
 def _unknown(name: str, parameters: Parameters, where: str = "") -> ArgumentProblem:
     message = f"there is no argument `{name}`{where}"
-    return ArgumentProblem(name, "unknown-field", message, did_you_mean(name, parameters))
+    return ArgumentProblem(name, "unknown-field", message, name_hint(name, parameters))
 
 
 def _completed(

@@ -20,7 +20,7 @@ from launcher.components.linter import ComponentFunctionValidator, LinterMessage
 from launcher.components.modules import defined_in, load_function, module_files, spec_of
 from launcher.components.neighbours import Neighbours
 from launcher.components.source import ComponentFile, locate, read_component_file
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 GROUP = "launcher.components"
 BUILTIN = "launcher.components"
@@ -108,7 +108,7 @@ class CustomComponentsFinder:
             message = f"cannot read {self._filepath}: {error.strerror or error}"
             raise ComponentNotFoundException(message) from error
         if parsed.error is None and self._function not in parsed.functions:
-            hint = did_you_mean(self._function, _candidates(parsed) or parsed.functions)
+            hint = name_hint(self._function, _candidates(parsed) or parsed.functions)
             raise ComponentNotFoundException(
                 f"{self._filepath} has no function `{self._function}`", hint=hint
             )
@@ -256,7 +256,7 @@ def _nearest(name: str, broken: Sequence[str]) -> str | None:
     if name.endswith(".py"):
         return f"name the function in it as well: {name}:FUNCTION"
     found = survey()
-    nearest = did_you_mean(name.removeprefix(f"{BUILTIN}."), found.components)
+    nearest = name_hint(name.removeprefix(f"{BUILTIN}."), found.components)
     return "; ".join(filter(None, [nearest, *[*broken, *found.broken][:1]])) or None
 
 

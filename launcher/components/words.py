@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from launcher.components.signature import Parameters
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 HELP = "--help"
 
@@ -124,7 +124,7 @@ def _unknown(word: str, name: str, meant: list[str], options: list[str]) -> Argu
         message = f"`--{name}` fits more than one argument"
         return ArgumentProblem(name, "unknown-field", message, _all(meant))
     message = f"there is no argument `{word.partition('=')[0]}`"
-    return ArgumentProblem(name, "unknown-field", message, did_you_mean(name, options))
+    return ArgumentProblem(name, "unknown-field", message, name_hint(name, options))
 
 
 def _all(options: list[str]) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.errors import JobFileError
-from launcher.jobfile.frame import code_frame, paint, printable
+from launcher.jobfile.frame import code_frame
 from launcher.jobfile.span import Span as Span
+from launcher.text import paint, printable
 
 Severity = Literal["error", "warning"]
 
@@ -125,7 +126,7 @@ class Diagnostic:
 
     def render(self, *, color: bool = False) -> str:
         """The text form: headline, code frame with carets, help and related places."""
-        shade = "red" if self.severity == "error" else "yellow"
+        shade = "bold red" if self.severity == "error" else "bold yellow"
         head = paint(f"{self.severity}[{self.code}]", shade, color) + paint(
             f": {printable(self.message)}", "bold", color
         )
@@ -137,7 +138,7 @@ class Diagnostic:
             lines.append(_note(gutter, "help", self.hint, color))
         for place in self.related:
             lines.append(_note(gutter, "note", place.message, color))
-            lines += code_frame(place.file, place.span, place.source_line, "", "blue", color)
+            lines += code_frame(place.file, place.span, place.source_line, "", "bold blue", color)
         return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from launcher.jobfile.span import Span
 from launcher.specs.sensitive import is_sensitive
+from launcher.text import paint, printable
 
 _WIDTH = 110  # of the source text shown; longer lines are cut around the range
 _LEAD = 30  # columns shown before the range of a line that is cut
@@ -19,30 +20,18 @@ _FLAG = re.compile(
     r"""(?<![\w-])(--?([A-Za-z][\w-]{0,63})["']?(?:\s*,\s*|\s+)["']?)([^\s"',\[\]{}$-][^\s"',\]}]*)"""
 )
 _REFERENCES = ("$", "&", "*", "|", ">", "env:", "file:")
-_SHADES = {"red": "1;31", "yellow": "1;33", "blue": "1;34", "bold": "1"}
-
-
-def paint(text: str, shade: str, color: bool) -> str:
-    return f"\x1b[{_SHADES[shade]}m{text}\x1b[0m" if color else text
-
-
-def printable(text: str) -> str:
-    """Control characters made visible: a file must not be able to drive the reader's terminal."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _visible(char) for char in text)
 
 
 def code_frame(
     file: str, span: Span | None, source_line: str, label: str, shade: str, color: bool
 ) -> list[str]:
     """The lines `--> file:line:column`, the source line, and the carets with the label behind them."""
-    arrow = paint("-->", "blue", color)
+    arrow = paint("-->", "bold blue", color)
     if span is None:
         return [f"  {arrow} {printable(file)}"]
     number = str(span.line)
     gutter = " " * len(number)
-    bar = paint("|", "blue", color)
+    bar = paint("|", "bold blue", color)
     shown, before, width = _window(without_secrets(source_line), span)
     carets = paint("^" * width + (f" {printable(label)}" if label else ""), shade, color)
     return [
@@ -100,11 +89,6 @@ def _window(line: str, span: Span) -> tuple[str, int, int]:
 
 def _shown(text: str) -> str:
     return printable(text.replace("\t", _TAB))
-
-
-def _visible(char: str) -> str:
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _columns(text: str) -> int:

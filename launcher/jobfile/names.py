@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.jobfile.document import Path
-from launcher.specs.nearest import nearest as _nearest
+from launcher.text import nearest as _nearest
 
 _SHOWN = 60
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from launcher.files import is_below, read_regular
 from launcher.jobfile.diagnostics import Diagnostic, Related, Span
-from launcher.specs.nearest import nearest
+from launcher.text import nearest
 
 Format = Literal["yaml", "toml"]
 

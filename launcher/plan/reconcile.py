@@ -84,7 +84,7 @@ def _named(desired: Sequence[Launch], name: str) -> JobKey:
     named = {launch.key: launch for launch in desired if name in (launch.key.job, str(launch.key))}
     if not named:
         names = sorted({launch.key.job for launch in desired} | {str(launch.key) for launch in desired})
-        from launcher.specs.nearest import nearest
+        from launcher.text import nearest
 
         near = nearest(name, names)
         hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"

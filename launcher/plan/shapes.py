@@ -175,7 +175,7 @@ class Record:
             if name in known:
                 yield from known[name].faults(item, place)
             else:
-                from launcher.specs.nearest import nearest
+                from launcher.text import nearest
 
                 near = nearest(name, known)
                 yield place, "not a field here" + (f"; did you mean `{near}`?" if near else "")

@@ -87,9 +87,9 @@ def _section(prefix: str) -> str:
 
     section = _SINGULAR.get(prefix, prefix)
     if section not in TABLES:
-        from launcher.specs.text import did_you_mean
+        from launcher.text import name_hint
 
-        raise ConfigError(f"configuration has no tables `{prefix}`", hint=did_you_mean(prefix, TABLES))
+        raise ConfigError(f"configuration has no tables `{prefix}`", hint=name_hint(prefix, TABLES))
     return section
 
 
@@ -175,10 +175,10 @@ class _Source:
             self._refuse(faults(tables))
 
     def _refuse(self, found: Iterable[Fault]) -> None:
-        from launcher.specs.text import did_you_mean
+        from launcher.text import name_hint
 
         for fault in found:
-            hint = fault.remedy or did_you_mean(fault.path[-1], fault.known)
+            hint = fault.remedy or name_hint(fault.path[-1], fault.known)
             raise self.error(fault.path, fault.message, hint=hint)
 
     def error(self, path: Sequence[str], message: str, *, hint: str | None = None) -> ConfigError:
@@ -228,11 +228,11 @@ def _add(scheduler: str, source: _Source, cfg: MutableMapping[str, CfgVal]) -> N
 
 def _check(source: _Source, scheduler: str, key: str, value: Any, opts: runopts) -> None:
     from launcher.specs.option import get_type_name
-    from launcher.specs.text import did_you_mean
+    from launcher.text import name_hint
 
     option, path = opts.get(key), ("schedulers", scheduler, key)
     if option is None:
-        hint = did_you_mean(key, [name for name, _ in opts])
+        hint = name_hint(key, [name for name, _ in opts])
         raise source.error(path, f"scheduler `{scheduler}` has no option `{key}`", hint=hint)
     if not opts.is_type(value, option.opt_type):
         want = get_type_name(option.opt_type)

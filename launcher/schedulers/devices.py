@@ -6,7 +6,7 @@ import warnings
 
 from launcher.specs.mounts import DeviceMount
 from launcher.specs.resources_aws import EFA_DEVICE, NEURON_DEVICE
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def get_device_mounts(devices: Mapping[str, int]) -> list[DeviceMount]:
     out: list[DeviceMount] = []
     for name, count in devices.items():
         if name not in DEVICES:
-            hint = did_you_mean(name, DEVICES)
+            hint = name_hint(name, DEVICES)
             warnings.warn(f"unknown device `{name}` is left out; {hint}", UserWarning, stacklevel=2)
             continue
         out += DEVICES[name](count)

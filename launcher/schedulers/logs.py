@@ -28,9 +28,9 @@ def stream_of(name: str) -> Stream:
     from launcher.schedulers.responses import Stream
 
     if name not in STREAMS:
-        from launcher.specs.text import did_you_mean
+        from launcher.text import name_hint
 
-        raise UsageError(f"there is no stream `{name}`", hint=did_you_mean(name, STREAMS))
+        raise UsageError(f"there is no stream `{name}`", hint=name_hint(name, STREAMS))
     return Stream(name)
 
 

@@ -10,7 +10,7 @@ from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, RetryPo
 from launcher.specs.macros import RUN_MACROS, find_macros
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.secret import MalformedSecretException, Secret
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 if TYPE_CHECKING:
     from launcher.specs.mounts import Mount
@@ -210,7 +210,7 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
         yield Problem(path, "unusable-text", "text for a process cannot hold a NUL character")
     for name, start, end in find_macros(text):
         if name not in _KNOWN_NAMES:
-            hint = did_you_mean(name, _KNOWN_NAMES)
+            hint = name_hint(name, _KNOWN_NAMES)
             message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
             yield Problem(path, "unknown-reference", message)
 

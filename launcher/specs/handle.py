@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from launcher.errors import LauncherError, UsageError
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class UnknownSchedulerException(UsageError, KeyError, ValueError):
 
     def __init__(self, scheduler_backend: str, known: Iterable[str] = ()) -> None:
         super().__init__(
-            f"there is no scheduler `{scheduler_backend}`", hint=did_you_mean(scheduler_backend, known)
+            f"there is no scheduler `{scheduler_backend}`", hint=name_hint(scheduler_backend, known)
         )
         self.scheduler_backend = scheduler_backend
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from launcher.errors import LauncherError
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 
 class MountType(str, Enum):
@@ -81,7 +81,7 @@ def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount
         key, _, value = opt.partition("=")
         key, value = key.strip(), value.strip()
         if key not in _KEYS:
-            raise InvalidMountException(f"unknown mount option `{key}`", hint=did_you_mean(key, _KEYS))
+            raise InvalidMountException(f"unknown mount option `{key}`", hint=name_hint(key, _KEYS))
         if key == "type":
             found.append({})
         elif not found:
@@ -93,7 +93,7 @@ def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount
 def _to_mount(fields: Mapping[str, str], expand_home: bool) -> Mount:
     kind = fields["type"]
     if kind not in _MAKERS:
-        raise InvalidMountException(f"invalid mount type `{kind}`", hint=did_you_mean(kind, _MAKERS))
+        raise InvalidMountException(f"invalid mount type `{kind}`", hint=name_hint(kind, _MAKERS))
     make, allowed = _MAKERS[kind]
     for key in fields:
         if key not in allowed:

@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from launcher.specs.app import NONE
+from launcher.text import printable
 
 _WIDTH = 160
 _MOST = 4096  # characters of a message that are looked at for its first line
@@ -36,7 +37,7 @@ class ReplicaError(NamedTuple):
     def summary(self) -> str:
         """The first line of the message, cut and safe for a terminal."""
         lines = self.message[:_MOST].strip().splitlines()
-        line = printable(lines[0].strip()) if lines else "an error without a message"
+        line = printable(lines[0].strip().expandtabs(4)) if lines else "an error without a message"
         return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]} …"
 
 
@@ -61,14 +62,6 @@ def read_error(text: str) -> ReplicaError | None:
         time=_time(extra.get("timestamp")),
         callstack=str(extra.get("py_callstack") or ""),
     )
-
-
-def printable(line: str) -> str:
-    """A line that programs wrote, so that it cannot drive the reader's terminal."""
-    line = line.expandtabs(4)
-    if line.isprintable():
-        return line
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def error_text(start: bytes) -> str:

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from launcher.errors import LauncherError
 from launcher.specs.app import NULL_RESOURCE, GiB, Resource
-from launcher.specs.text import did_you_mean
+from launcher.text import name_hint
 
 ENTRY_POINTS = "launcher.named_resources"
 
@@ -69,7 +69,7 @@ class _NamedResources:
             make = _factories()[name]
         except KeyError:
             # In the message, not as a hint: whoever catches a KeyError prints its text.
-            known = did_you_mean(str(name), _factories()) or ""
+            known = name_hint(str(name), _factories()) or ""
             message = f"there is no named resource `{name}`"
             raise UnknownResourceException(f"{message}. {known[:1].upper()}{known[1:]}") from None
         return make()

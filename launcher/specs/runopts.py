@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 from launcher.errors import UsageError
 from launcher.specs.option import get_type_name, runopt
-from launcher.specs.text import did_you_mean, to_dict
+from launcher.specs.text import to_dict
+from launcher.text import name_hint
 
 if TYPE_CHECKING:
     from launcher.specs.app import CfgVal
@@ -122,7 +123,7 @@ class runopts:
     def _check(key: str, opt: runopt, value: CfgVal) -> None:
         fault = opt.fault(value)
         if fault is not None:
-            hint = did_you_mean(str(value), opt.choices) if opt.choices else opt.help
+            hint = name_hint(str(value), opt.choices) if opt.choices else opt.help
             text = f"{key} must be {fault.wanted}, got {value!r}"
             raise InvalidRunConfigException(text, key, {key: value}, hint=hint)
 
@@ -178,7 +179,7 @@ class runopts:
     def _known(self, key: str, cfg: Mapping[str, Any] | str) -> runopt:
         opt = self._opts.get(key)
         if opt is None:
-            hint = did_you_mean(key, self._opts) or "this scheduler takes no options"
+            hint = name_hint(key, self._opts) or "this scheduler takes no options"
             raise InvalidRunConfigException(f"there is no option `{key}`", key, cfg, hint=hint)
         return opt
 

@@ -256,10 +256,11 @@ def _format_error_message(msg: str, header: str, width: int = 80) -> str:
     """`header` and `msg`, wrapped behind `width` and indented by the length of the header."""
     import textwrap
 
-    from launcher.specs.replica_error import printable
+    from launcher.text import printable
 
     paragraphs = [
-        textwrap.wrap(printable(line), width, break_long_words=False, break_on_hyphens=False) or [""]
+        textwrap.wrap(printable(line.expandtabs(4)), width, break_long_words=False, break_on_hyphens=False)
+        or [""]
         for line in msg.rstrip().splitlines() or [""]
     ]
     indent = "\n        " + " " * len(header)

@@ -1,24 +1,12 @@
-"""Small text forms shared by specs: "k=v,…" and "did you mean"."""
+"""Small text forms shared by specs: "k=v,…" and commands."""
 
 from __future__ import annotations
 
-from launcher.specs.nearest import nearest
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
+    from collections.abc import Sequence
 
 _DELIMITERS = ",;"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint for a name that is not known: the nearest one, else all there are, else None."""
-    names = sorted(known)
-    near = nearest(name, names)
-    if near:
-        return f"did you mean `{near}`?"
-    return f"there are: {', '.join(names)}" if names else None
 
 
 def command(words: Sequence[str]) -> str:

@@ -42,7 +42,6 @@ NOT_FOR_A_SAVED_PLAN = {
         "launcher.apply.interrupted",
         "launcher.cli.apps",
         "launcher.schedulers.bound",
-        "launcher.specs.nearest",
     },
     *{"launcher.schedulers.local.errorfiles", "launcher.schedulers.local.follow"},
     *{"launcher.schedulers.local.logs", "launcher.schedulers.local.logrecords"},

@@ -5,9 +5,8 @@ Programs write it, so nothing of it is believed: lines are cut, and what is not 
 
 from __future__ import annotations
 
-from launcher.cli.console import paint
 from launcher.cli.render.values import timestamp
-from launcher.specs.replica_error import printable
+from launcher.text import paint, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ def _last(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _line(text: str, width: int = _WIDTH) -> str:
-    return printable(text if len(text) <= width else f"{text[: width - 2]} …")
+    short = text if len(text) <= width else f"{text[: width - 2]} …"
+    return printable(short.expandtabs(4))
 
 
 def _moment(time: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.render.values import plural
+from launcher.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -137,7 +137,8 @@ def last_lines(pieces: Iterable[tuple[int, bytes]], count: int) -> Iterator[tupl
 
 def prefixes(names: Iterable[tuple[str, int]], color: bool) -> Iterator[bytes]:
     """`role/k | ` for each replica, equally wide, each replica in a colour of its own."""
-    from launcher.cli.console import paint, visible
+    from launcher.cli.console import visible
+    from launcher.text import paint
 
     labels = [
         visible(f"{role}/{k}").replace("\n", "\\x0a") for role, k in names

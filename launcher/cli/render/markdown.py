@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from launcher.cli.render.plan_text import namer
 from launcher.cli.render.tables import text_of
-from launcher.cli.render.values import plural
+from launcher.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from launcher.cli.console import paint
 from launcher.cli.render.tables import table
 from launcher.cli.render.values import state_cell
+from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

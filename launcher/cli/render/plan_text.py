@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.cli.console import paint
-from launcher.cli.render.values import listing, plural
+from launcher.cli.render.values import listing
+from launcher.text import paint, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

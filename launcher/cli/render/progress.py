@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from launcher.cli.console import visible
-from launcher.cli.render.values import STATE_STYLES, duration, plural, shortened
+from launcher.cli.render.values import STATE_STYLES, duration, shortened
+from launcher.text import plural
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from launcher.cli.console import paint
 from launcher.cli.render.tables import table
 from launcher.cli.render.values import ago, state_cell, timestamp, took
+from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

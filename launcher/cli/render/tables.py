@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.cli.console import paint, visible
+from launcher.cli.console import visible
+from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

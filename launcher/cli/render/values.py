@@ -79,11 +79,6 @@ def iso(moment: float | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{thousandths:03}Z"
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def shortened(text: str, size: int) -> str:
     """At most `size` characters: cut in the middle, with more of the end, where long names differ."""
     if len(text) <= size:

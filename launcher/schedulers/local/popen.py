@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field
 
+from launcher.text import plural
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +90,7 @@ def _render(request: PopenRequest) -> str:
     lines = [*_head(request)]
     for role, params in request.role_params.items():
         retries, policy = request.role_retries.get(role, (0, "APPLICATION"))
-        lines += ["", f"role {role}: {len(params)} replica{'s' if len(params) != 1 else ''}"]
+        lines += ["", f"role {role}: {plural(len(params), 'replica')}"]
         if retries:
             lines.append(_line("retries", f"{retries} ({policy.lower()})"))
         lines += _replica_blocks(params, request.role_log_dirs[role])

@@ -112,9 +112,9 @@ def _folder(app_dir: str, role: str, k: int) -> str:
             raise SchedulerError(f"there is no app `{name}`", hint="`launcher list` shows what there is")
         raise SchedulerError(f"{name} was not created yet: it has no logs")
     if role not in dirs:
-        from launcher.specs.text import did_you_mean
+        from launcher.text import name_hint
 
-        raise SchedulerError(f"app {name} has no role `{role}`", hint=did_you_mean(role, dirs))
+        raise SchedulerError(f"app {name} has no role `{role}`", hint=name_hint(role, dirs))
     if not 0 <= k < len(dirs[role]):
         replicas = f"0 to {len(dirs[role]) - 1}" if len(dirs[role]) > 1 else "0"
         raise SchedulerError(f"role `{role}` of {name} has no replica {k}", hint=f"there are: {replicas}")

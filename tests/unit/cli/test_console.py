@@ -8,8 +8,9 @@ import pty
 
 import pytest
 
-from launcher.cli.console import Console, OutputClosed, OutputError, paint, terminal_width, visible
+from launcher.cli.console import Console, OutputClosed, OutputError, terminal_width, visible
 from launcher.errors import UsageError
+from launcher.text import paint
 
 
 class Terminal(io.StringIO):
@@ -122,11 +123,6 @@ def test_a_full_disk_is_an_error_that_says_so():
 
 def test_a_message_that_cannot_be_written_is_dropped():
     Console(io.StringIO(), Full(32), {}).note("nobody listens")
-
-
-def test_paint_leaves_text_alone_without_colours():
-    assert paint("x", "bold red", color=False) == "x"
-    assert paint("x", "bold red") == "\x1b[1;31mx\x1b[0m"
 
 
 def test_the_width_is_that_of_the_terminal(monkeypatch):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from launcher.cli.inventory import Item
-from launcher.cli.render.values import ago, duration, iso, listing, plural, took
+from launcher.cli.render.values import ago, duration, iso, listing, took
 
 DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
 DURATIONS |= {59.6: "1m00s", 185: "3m05s", 3600: "1h00m", 7801: "2h10m", 86400 * 4 + 3600 * 3: "4d03h"}
@@ -55,8 +55,6 @@ def test_iso_times_are_utc_with_milliseconds():
     assert iso(None) is None
 
 
-def test_words():
-    assert plural(1, "file") == "1 file"
-    assert plural(2, "entry", "entries") == "2 entries"
+def test_listings():
     assert listing(["a", "b"]) == "a, b"
     assert listing(list("abcdefg"), limit=5) == "a, b, c, d, e … and 2 more"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.specs.text import did_you_mean, to_dict
+from launcher.specs.text import to_dict
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,3 @@ VALUE = st.text("ab,;= :'", min_size=0, max_size=8)
 def test_quoted_values_survive(pairs):
     text = ",".join(f'{key}="{value}"' for key, value in pairs.items())
     assert to_dict(text) == pairs
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "hint"),
-    [
-        ("log_dri", ["log_dir", "cwd"], "did you mean `log_dir`?"),
-        ("LOG", ["log"], "did you mean `log`?"),
-        ("zzz", ["b", "a"], "there are: a, b"),
-        ("zzz", [], None),
-    ],
-)
-def test_a_hint_is_the_nearest_name_or_all_of_them(name, known, hint):
-    assert did_you_mean(name, known) == hint

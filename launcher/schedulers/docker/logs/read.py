@@ -26,11 +26,11 @@ def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int
 
     Raises SchedulerError with what there is instead, LogsGone when the container was removed.
     """
-    from launcher.specs.text import did_you_mean
+    from launcher.text import name_hint
 
     roles = dict.fromkeys(name for name, _ in replicas)
     if role not in roles:
-        hint = did_you_mean(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
+        hint = name_hint(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
         raise SchedulerError(f"{app_id} has no role `{role}`", hint=hint)
     if (role, k) not in replicas:
         count = sum(name == role for name, _ in replicas)

@@ -1,4 +1,7 @@
-"""The nearest of the known names: what somebody who made a slip of the keyboard meant."""
+"""Text that several layers read or write: durations, near names, colours, plural forms. No I/O.
+
+Every command imports it: it imports nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,54 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+"""Style → code of an escape sequence (SGR)."""
+
+RESET = "\x1b[0m"
+
 _LEAST_PART = 3
 """Letters that are enough to know a name by its beginning, or by one of its parts."""
+
+
+def paint(text: str, style: str, color: bool = True) -> str:
+    """`text` in the style ("bold red"), or as it is where there are no colours."""
+    if not color or not style or not text:
+        return text
+    codes = ";".join(STYLES[word] for word in style.split())
+    return f"\x1b[{codes}m{text}{RESET}"
+
+
+def printable(text: str) -> str:
+    r"""`text` with all that is not printable escaped ("\x1b", "\n"), so that it cannot drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint with the nearest of the known names, None when none is near."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else None
+
+
+def name_hint(name: str, known: Iterable[str]) -> str | None:
+    """A hint for a name that is not known: the nearest one, else all there are, else None."""
+    names = sorted(known)
+    return did_you_mean(name, names) or (f"there are: {', '.join(names)}" if names else None)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -1,0 +1,79 @@
+"""Near names, hints, colours, escapes and plural forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.text import distance, name_hint, nearest, paint, plural, printable
+
+NAMES = ["msg", "image", "num_replicas", "utils.echo", "utils.sh", "scheduler", "max_retries"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("mag", "msg"),  # `image` holds all three letters and is another word
+        ("imgae", "image"),
+        ("num-replica", "num_replicas"),
+        ("Scheduler", "scheduler"),
+        ("sched", "scheduler"),
+        ("echo", "utils.echo"),
+        ("utils.ecko", "utils.echo"),
+        ("max_retrys", "max_retries"),
+        ("ms", "msg"),
+        ("command", None),
+        ("x", None),
+        ("", None),
+    ],
+)
+def test_the_nearest_name_is_the_one_that_was_meant(typed, meant):
+    assert nearest(typed, NAMES) == meant
+
+
+def test_of_two_as_near_the_first_is_taken():
+    assert nearest("cat", ["bat", "car"]) == "bat"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slips"),
+    [("", "", 0), ("abc", "abc", 0), ("", "abc", 3), ("ab", "ba", 1), ("mag", "msg", 1), ("abcd", "acbe", 2)],
+)
+def test_two_letters_that_changed_places_are_one_slip(one, other, slips):
+    assert distance(one, other) == distance(other, one) == slips
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("log_dri", ["log_dir", "cwd"], "did you mean `log_dir`?"),
+        ("LOG", ["log"], "did you mean `log`?"),
+        ("zzz", ["b", "a"], "there are: a, b"),
+        ("zzz", [], None),
+    ],
+)
+def test_a_hint_is_the_nearest_name_or_all_of_them(name, known, hint):
+    assert name_hint(name, known) == hint
+
+
+def test_paint_leaves_text_alone_without_colours():
+    assert paint("x", "bold red", color=False) == "x"
+    assert paint("x", "bold red") == "\x1b[1;31mx\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ü 漢", "plain ü 漢"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\tb\r\n", "a\\tb\\r\\n"),
+        ("\x9b\u202e\ud800", "\\x9b\\u202e\\ud800"),
+    ],
+)
+def test_printable_escapes_what_could_drive_a_terminal(text, shown):
+    assert printable(text) == shown
+    assert printable(text).isprintable()
+
+
+def test_plural_forms():
+    assert plural(1, "file") == "1 file"
+    assert plural(2, "entry", "entries") == "2 entries"
