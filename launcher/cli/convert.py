@@ -140,11 +140,11 @@ def _disproof(text: str, app: AppDef) -> str | None:
     import os
     from dataclasses import replace
 
-    from launcher.cli.run_options import RunOptions
     from launcher.jobfile.compile import compile_text
+    from launcher.schedulers.rules import SchedulerRules
     from launcher.specs.difference import first_difference, plain
 
-    compiled = compile_text(text, os.path.abspath("job.launcher.yaml"), RunOptions())
+    compiled = compile_text(text, os.path.abspath("job.launcher.yaml"), SchedulerRules())
     if compiled.errors:
         return "; ".join(found.message for found in compiled.errors)
     same = replace(compiled.launches[0].app, name=app.name)

@@ -66,10 +66,10 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
     Args:
         placeholders: stand in for variables without a value; the launches are then only good for counting.
     """
-    from launcher.cli.run_options import RunOptions
     from launcher.jobfile import Environment, compile_files
+    from launcher.schedulers.rules import SchedulerRules
 
-    schedulers = RunOptions()
+    schedulers = SchedulerRules()
     environment = Environment(
         schedulers=schedulers,
         rules=schedulers.problems,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from launcher.cli.run_options import RunOptions
 from launcher.components.calls import Calls
 from launcher.jobfile import Compiled, Diagnostic, Environment, compile_files
 from launcher.jobfile.inputs import Folders
@@ -22,13 +21,14 @@ from launcher.jobfile.parse import parse
 from launcher.jobfile.project import Homes
 from launcher.jobfile.source import Source
 from launcher.jobfile.variables import Inputs
+from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import Launch
 
 FOLDER = Path(__file__).resolve().parent
 GOOD = sorted((FOLDER / "good").rglob("*.launcher.*"))
 BAD = sorted(path for path in (FOLDER / "bad").rglob("*.launcher.*") if path.suffix != ".expect")
 _EXPECT = re.compile(rb"^# expect: (\S+) (\S+)\r?$", re.MULTILINE)
-SCHEDULERS = RunOptions()
+SCHEDULERS = SchedulerRules()
 
 
 class Found(NamedTuple):

@@ -1,4 +1,4 @@
-"""What every scheduler takes and refuses, asked on demand, for those who must not import schedulers."""
+"""What every registered scheduler takes and refuses: the value that job files are compiled with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from launcher.specs.check import Problem
 
 
-class RunOptions(Mapping[str, "Callable[[], runopts]"]):
-    """Scheduler name → function that gives its run options, the same ones each time."""
+class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
+    """Scheduler name → function that gives its run options, the same ones each time.
+
+    A scheduler is made when a job file names it, so that compiling imports no other.
+    """
 
     def __init__(self) -> None:
         self._factories = get_scheduler_factories()
