@@ -11,7 +11,9 @@ from launcher.errors import DamagedError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    Fill = Callable[[sqlite3.Connection, int], None]
 
 _BUSY_S = 30.0  # how long a writer waits for the writers before it
 _NETWORK = frozenset(
@@ -36,11 +38,11 @@ def connect(
     path: str,
     schema: str,
     version: int,
-    upgrades: Mapping[int, str] | None = None,
+    upgrades: Mapping[int, Sequence[str]] | None = None,
     *,
     readonly: bool,
     durable: bool = True,
-    fill: Callable[[sqlite3.Connection], None] | None = None,
+    fill: Fill | None = None,
 ) -> sqlite3.Connection:
     """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
@@ -53,8 +55,9 @@ def connect(
         upgrades: SQL statements from each earlier version to the one after it.
         durable: every write is on disk when it returns. Without, a power cut may take back the last ones,
             though never a part of one.
-        fill: writes the rows of a new database, in the transaction that makes its tables. Read-only, of the
-            empty one in memory that stands for a file that does not exist.
+        fill: writes rows into a new database or one that was brought up to date, in the transaction that
+            makes its tables; called with the version that it had, 0 for a new one. Read-only, into the one in
+            memory that stands for a file that does not exist or is older.
 
     Raises DamagedError for a file that is no sound database, StateError when it cannot be used otherwise:
     unwritable, full, on a network file system, or written by a newer version.
@@ -64,7 +67,7 @@ def connect(
             connection = _for_reading(path, schema, fill)
         else:
             connection = _for_writing(path, schema, version, durable, fill)
-        connection = _upgraded(connection, path, version, upgrades or {}, readonly=readonly)
+        connection = _upgraded(connection, path, version, upgrades or {}, fill, readonly=readonly)
         found = _version(connection)
     except DATABASE_ERRORS as error:
         raise explain(error, path) from error
@@ -99,12 +102,12 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
     )
 
 
-def in_memory(schema: str, fill: Callable[[sqlite3.Connection], None] | None = None) -> sqlite3.Connection:
+def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
     """A database that is no file, and that its user may only read."""
     connection = _open(":memory:")
     connection.executescript(schema)
     if fill is not None:
-        fill(connection)
+        fill(connection, 0)
     connection.execute("PRAGMA query_only=1")
     return connection
 
@@ -146,7 +149,7 @@ def _for_writing(
     schema: str,
     version: int,
     durable: bool,
-    fill: Callable[[sqlite3.Connection], None] | None,
+    fill: Fill | None,
 ) -> sqlite3.Connection:
     folder = paths.ensure(os.path.dirname(path))
     _refuse_network(folder)
@@ -176,7 +179,13 @@ def _refuse_unwritable(path: str) -> None:
 
 
 def _upgraded(
-    connection: sqlite3.Connection, path: str, version: int, upgrades: Mapping[int, str], *, readonly: bool
+    connection: sqlite3.Connection,
+    path: str,
+    version: int,
+    upgrades: Mapping[int, Sequence[str]],
+    fill: Fill | None,
+    *,
+    readonly: bool,
 ) -> sqlite3.Connection:
     """The database in the present schema: the file itself, or a copy in memory for who must not write."""
     if not 0 < _version(connection) < version:
@@ -188,13 +197,17 @@ def _upgraded(
         connection = copy
     try:
         connection.execute("BEGIN IMMEDIATE")  # a second process finds it done
-        if not readonly and _version(connection) < version:
-            _back_up(path, _version(connection))
-        for old in range(_version(connection), version):
+        found = _version(connection)
+        if not readonly and found < version:
+            _back_up(path, found)
+        for old in range(found, version):
             if old not in upgrades:
                 raise StateError(f"{path} is of schema {old}, which this version cannot bring up to date")
-            connection.execute(upgrades[old])
+            for statement in upgrades[old]:
+                connection.execute(statement)
             connection.execute(f"PRAGMA user_version={old + 1}")
+        if fill is not None and found < version:
+            fill(connection, found)
         connection.execute("COMMIT")
         connection.execute(f"PRAGMA query_only={int(readonly)}")
     except BaseException:
@@ -221,7 +234,7 @@ def _create(
     path: str,
     schema: str,
     version: int,
-    fill: Callable[[sqlite3.Connection], None] | None,
+    fill: Fill | None,
 ) -> None:
     """Make the tables, one process at a time: entering WAL mode does not wait for others as writing does."""
     lock = _lock_folder(path)
@@ -231,7 +244,7 @@ def _create(
             connection.execute("PRAGMA journal_mode=WAL")
             connection.executescript(f"BEGIN IMMEDIATE; {schema}")
             if fill is not None:
-                fill(connection)
+                fill(connection, 0)
             connection.execute(f"PRAGMA user_version={version}")
             connection.execute("COMMIT")
     finally:
@@ -251,9 +264,7 @@ def _lock_folder(path: str) -> int:
     return lock
 
 
-def _for_reading(
-    path: str, schema: str, fill: Callable[[sqlite3.Connection], None] | None
-) -> sqlite3.Connection:
+def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connection:
     try:
         os.stat(path)
     except FileNotFoundError:

@@ -112,7 +112,7 @@ def _remember(step: Step, store: Store) -> tuple[str, ...]:
     if last is None or step.leftovers:
         return ()
     try:
-        catch_up(store, last, store.app(last.app_id))
+        catch_up(store, last, store.attempt(last.app_id))
     except StateError as error:
         return (unrecorded(f"its latest attempt is {last.state}", error),)
     return ()

@@ -93,7 +93,7 @@ def collect(
             done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
-    live = sum(entry.scheduler in schedulers for entry in store.live())
+    live = sum(entry.scheduler in schedulers for entry in store.live_attempts())
     if live:
         done.kept.insert(0, (plural(live, "live job"), "work in progress"))
     return done

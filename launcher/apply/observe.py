@@ -28,7 +28,7 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
     elsewhere = [
         attempt
-        for entry in store.live()
+        for entry in store.live_attempts()
         if JobKey(*entry.key) not in wanted and (attempt := store.by_app_id(entry.app_id))
     ]
     unseen = {attempt.app_id: attempt for attempt in (*latest.values(), *elsewhere) if attempt.is_live}

@@ -25,7 +25,7 @@ def settle(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[At
     Returns the attempts whose end was new.
     """
     names = dict.fromkeys(schedulers)
-    live = [entry for entry in store.live() if entry.scheduler in names]
+    live = [entry for entry in store.live_attempts() if entry.scheduler in names]
     ended = [attempt for name in names for attempt in engines.get(name).reap()]
     news = [attempt for attempt in ended if store.record(attempt)]
     known = {attempt.app_id for attempt in ended}

@@ -1,4 +1,4 @@
-"""Rows of the store: what an attempt is in SQLite."""
+"""The tables of the store, and what attempts and apps are in SQLite."""
 
 from __future__ import annotations
 
@@ -13,9 +13,32 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
 
-VERSION = 2
+VERSION = 3
 
-SCHEMA = """
+_LIVE = "state IN ('reserved', 'created', 'running')"
+
+_APPS = f"""
+CREATE TABLE apps (
+    app_id TEXT PRIMARY KEY,
+    scheduler TEXT NOT NULL, session TEXT NOT NULL, name TEXT NOT NULL,
+    project TEXT, target TEXT, job TEXT, number INTEGER,  -- NULL for an app that no job file made
+    created_at REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'reserved', started_at REAL, ended_at REAL,
+    message TEXT NOT NULL DEFAULT '', exit_code INTEGER,
+    live INTEGER NOT NULL DEFAULT 1  -- 0 when its scheduler has tidied up after its end
+);
+CREATE INDEX apps_created ON apps (created_at);
+CREATE INDEX apps_of_scheduler ON apps (scheduler, created_at);
+CREATE INDEX apps_live ON apps (scheduler) WHERE live;
+CREATE INDEX apps_unended ON apps (app_id) WHERE {_LIVE};
+CREATE INDEX apps_job ON apps (job, project, target, number) WHERE job IS NOT NULL;
+CREATE INDEX attempts_created ON attempts (created_at);
+CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
+"""
+
+_NEXT = ("edition", "needs", "ticket", "instead_of", "run_url")
+
+SCHEMA = f"""
 CREATE TABLE attempts (
     id INTEGER PRIMARY KEY,
     project TEXT NOT NULL, target TEXT NOT NULL, job TEXT NOT NULL, number INTEGER NOT NULL,
@@ -25,15 +48,25 @@ CREATE TABLE attempts (
     state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
     exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
     trigger_digest TEXT NOT NULL DEFAULT '',
+    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in _NEXT)},
     UNIQUE (job, project, target, number)
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
 CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
-CREATE INDEX attempts_live ON attempts (app_id) WHERE state IN ('reserved', 'created', 'running');
+CREATE INDEX attempts_live ON attempts (app_id) WHERE {_LIVE};
+{_APPS};
 """
+"""`attempts` is a record of its own: nothing else holds all of it. `apps` is derived: every row can be made
+again from the folders and engines of the schedulers."""
 
-UPGRADES = {1: "ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''"}
-"""From each earlier version of the schema to the one after it."""
+UPGRADES = {
+    1: ("ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''",),
+    2: (
+        *(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in _NEXT),
+        *_APPS.split(";"),
+    ),
+}
+"""From each earlier version of the schema to the one after it, statement by statement."""
 
 # The order of an attempt's values in a row; `document` and `metadata` come last.
 _KEY = ("project", "target", "job")
@@ -46,23 +79,39 @@ COLUMNS = (*_KEY, *_PLAIN, "metadata", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
-SHORT = (
-    "project", "target", "job", "number", "app_id", "scheduler", "digest", "plan_id",
+_SHORT = (
+    "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
     "state", "created_at", "started_at", "ended_at", "message", "exit_code",
 )  # fmt: skip
-"""The columns that make an AppRecord, in the order of `to_record`."""
+_OF_ATTEMPT = {  # JobKey.session, without the specs
+    "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
+    "name": "job",
+}
+_OF_APP = {"digest": "''", "plan_id": "''"}
+
+ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name in _SHORT)
+"""What to select from `attempts` for the values of `to_record`."""
+APP_RECORD = ", ".join(f"{_OF_APP.get(name, name)} AS {name}" for name in _SHORT)
+"""What to select from `apps` for the values of `to_record`."""
+RECORD = ", ".join(_SHORT)
+"""What to select from rows of both."""
+
+APP_COLUMNS = (
+    "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "created_at",
+    "state", "started_at", "ended_at", "message", "exit_code", "live",
+)  # fmt: skip
 
 
 def to_record(row: tuple[Any, ...]) -> AppRecord:
-    """The record that a row with the values of SHORT stands for."""
-    project, target, job, number, app_id, scheduler, digest, plan_id, *seen = row
+    """The record that a row with the values of RECORD stands for."""
+    app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *seen = row
     state, created_at, started_at, ended_at, message, exit_code = seen
-    session = project if target == "default" else f"{project}.{target}"  # JobKey.session, without the specs
     return AppRecord(
         scheduler,
         session,
         app_id,
-        key=(project, target, job),
+        name=name,
+        key=None if job is None else (project, target, job),
         number=number,
         digest=digest,
         plan_id=plan_id,
@@ -72,6 +121,27 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
         ended_at=ended_at,
         message=message,
         exit_code=exit_code,
+    )
+
+
+def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:
+    """The values of APP_COLUMNS."""
+    return (
+        record.app_id,
+        record.scheduler,
+        record.session,
+        record.name,
+        record.project,
+        record.target,
+        record.job,
+        record.number,
+        record.created_at or 0.0,
+        record.state,
+        record.started_at,
+        record.ended_at,
+        record.message,
+        record.exit_code,
+        int(live),
     )
 
 

@@ -1,47 +1,116 @@
-"""The ledger: every attempt of every job, and how it ended. Shared by all checkouts of this user.
+"""The store: every app that was submitted, every attempt of every job, and how they ended.
 
-Engines forget (containers are pruned, folders removed, machines reboot); this does not. An outcome, once
-recorded, is never overwritten.
+One SQLite file with two tables. `attempts` is a record of its own: engines forget (containers are pruned,
+folders removed, machines reboot), and this does not; an outcome, once recorded, is never overwritten. `apps`
+is derived: a row says that an app's folder or containers are there (or were about to be), and how the app
+ended, so that no reader has to ask again. Where it is lost, the schedulers' sources fill it again.
+
+Only clients write here, never a supervisor or a watcher.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from _thread import allocate_lock
 
 from launcher import database, paths
-from launcher.state.rows import COLUMNS, SCHEMA, SHORT, UPGRADES, VERSION, from_attempt, to_attempt, to_record
+from launcher.state.rows import (
+    APP_COLUMNS,
+    APP_RECORD,
+    ATTEMPT_RECORD,
+    COLUMNS,
+    RECORD,
+    SCHEMA,
+    UPGRADES,
+    VERSION,
+    from_attempt,
+    from_record,
+    to_attempt,
+    to_record,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from typing import Any, Literal
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any, Literal, TypeVar
 
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
 
     Ended = Literal["succeeded", "failed", "cancelled", "lost"]
+    Source = Callable[[int], Iterable[tuple[AppRecord, bool]]]
+    T = TypeVar("T")
+
+_BATCH = 300  # keys a query: SQLite of old refuses more than 999 parameters
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
-_SHORT = ", ".join(SHORT)
 _LIVE = "state IN ('reserved', 'created', 'running')"
 
 # What may still change: a live attempt, and a lost one whose outcome turns up after all.
-_OPEN = "(attempts.{live} OR attempts.state = 'lost' AND {new} IN ('succeeded', 'failed', 'cancelled'))"
+_OPEN = "({table}.{live} OR {table}.state = 'lost' AND {new} IN ('succeeded', 'failed', 'cancelled'))"
 
 _RECORD = f"""
 INSERT INTO attempts ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
 ON CONFLICT (job, project, target, number) DO UPDATE
 SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS)}
-WHERE {_OPEN.format(live=_LIVE, new="excluded.state")}
+WHERE {_OPEN.format(table="attempts", live=_LIVE, new="excluded.state")}
 """
 
-_SETTLE = f"""
+_END = f"""
 UPDATE attempts
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
     message = :message, exit_code = :exit_code, owner = ''
-WHERE app_id = :app_id AND {_OPEN.format(live=_LIVE, new=":state")}
+WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=_LIVE, new=":state")}
+"""
+
+_END_APP = f"""
+UPDATE apps
+SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
+    message = :message, exit_code = :exit_code
+WHERE app_id = :app_id AND {_OPEN.format(table="apps", live=_LIVE, new=":state")}
+"""
+
+# An attempt has one outcome: the one that `attempts` holds.
+_COPY_END = """
+UPDATE apps SET (state, started_at, ended_at, message, exit_code) = (
+    SELECT state, coalesce(started_at, apps.started_at), ended_at, message, exit_code
+    FROM attempts WHERE attempts.app_id = apps.app_id ORDER BY id DESC LIMIT 1
+)
+WHERE app_id = ?
+"""
+
+_KEY = ("scheduler", "session", "name", "project", "target", "job", "number")
+_INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len(APP_COLUMNS))})"
+_ADD = f"""
+INSERT {_INSERT_APP}
+ON CONFLICT (app_id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _KEY)}
+WHERE apps.job IS NULL AND excluded.job IS NOT NULL
+"""
+
+_HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
+
+# The newest of both together are among the newest of each; of those alone a second look is taken.
+_NEWEST = f"""
+SELECT {RECORD} FROM (
+    SELECT * FROM (
+        SELECT {ATTEMPT_RECORD}, id AS place FROM attempts {{where}}
+        ORDER BY created_at DESC, id DESC LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT {APP_RECORD}, rowid AS place FROM apps {{where}}
+        ORDER BY created_at DESC, rowid DESC LIMIT :limit
+    ) AS app WHERE NOT {_HAS_ATTEMPT.format(app="app")}
+) ORDER BY created_at DESC, place DESC LIMIT :limit
+"""
+
+# They are few among many. Left to itself, SQLite would rather read the whole table in order.
+_LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {_LIVE}"
+_LIVE_APPS = f"""
+SELECT {APP_RECORD} FROM apps INDEXED BY apps_unended
+WHERE {_LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")}
 """
 
 _SAME_KEY = (
@@ -71,40 +140,66 @@ ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]') AND attempts.nu
 ) GROUP BY key
 """
 
-# Beside max(), SQLite takes the other columns from the row that has the maximum.
-_FIND = f"""
-SELECT {_SHORT}, max(number) FROM attempts
-WHERE job = :job AND (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
+# Beside max(), SQLite takes the other columns from the row that has the maximum. An attempt that is being
+# made has a row in `apps` alone: it can be found when its apply has recorded it.
+_WANTED = """
+job = :job AND (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
     AND (:number IS NULL OR number = :number)
-GROUP BY job, project, target ORDER BY created_at DESC
+"""
+_FIND = f"""
+SELECT {RECORD}, max(number) FROM (
+    SELECT {ATTEMPT_RECORD} FROM attempts WHERE {_WANTED}
+    UNION ALL
+    SELECT {APP_RECORD} FROM apps
+    WHERE {_WANTED} AND state <> 'reserved' AND NOT {_HAS_ATTEMPT.format(app="apps")}
+) GROUP BY job, project, target ORDER BY created_at DESC
 """
 
 
 class Store:
-    """An open ledger. A context manager; may be shared by threads.
+    """An open store. A context manager; may be shared by threads.
 
-    Every write is durable when the call returns. Every method raises StateError when the file cannot be
-    read or written: a full disk, a lock that nobody gives back, damage.
+    Every write is durable when the call returns, unless it was opened otherwise. Every method raises
+    StateError when the file cannot be read or written: a full disk, a lock that is never released, damage.
     """
 
-    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: str, *, readonly: bool, durable: bool, source: Source | None) -> None:
         self.path = path
-        self._connection = connection
+        self._readonly = readonly
+        self._durable = durable
+        self._source = source
         self._lock = allocate_lock()
+        self._connection = self._connect()
 
     @classmethod
-    def open(cls, *, readonly: bool = False, durable: bool = True) -> Store:
-        """The ledger in LAUNCHER_HOME. Read-only, one that does not exist yet is empty and stays unmade.
+    def open(cls, *, readonly: bool = False, durable: bool = True, source: Source | None = None) -> Store:
+        """The store in LAUNCHER_HOME. Read-only, one that does not exist yet is not made.
 
         Args:
             durable: every write is on disk when its call returns. Without, a power cut may take back the
                 last ones: right for what an engine still knows and would be asked again.
+            source: the apps that there are, and whether each has yet to be tidied up after its end: rows for
+                a new file, called with 0, or for one of an older version, called with that version.
 
         Raises StateError when it cannot be used: see `database.connect`.
         """
-        path = paths.ledger()
-        connection = database.connect(path, SCHEMA, VERSION, UPGRADES, readonly=readonly, durable=durable)
-        return cls(path, connection)
+        return cls(paths.ledger(), readonly=readonly, durable=durable, source=source)
+
+    def _connect(self) -> sqlite3.Connection:
+        return database.connect(
+            self.path,
+            SCHEMA,
+            VERSION,
+            UPGRADES,
+            readonly=self._readonly,
+            durable=self._durable,
+            fill=self._fill,
+        )
+
+    def _fill(self, connection: sqlite3.Connection, version: int) -> None:
+        if self._source is not None:
+            rows = (from_record(record, live=live) for record, live in self._source(version))
+            connection.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows)
 
     def close(self) -> None:
         self._connection.close()
@@ -120,24 +215,45 @@ class Store:
     def record(self, attempt: Attempt) -> bool:
         """Keep `attempt`, in place of what was known of it; True when that was written.
 
-        An attempt is known by job key and number. What the ledger holds as ended stays as it is (a lost
+        An attempt is known by job key and number. What the store holds as ended stays as it is (a lost
         one takes a true outcome that turns up): then the answer is False.
         """
-        return self._write(_RECORD, from_attempt(attempt)) > 0
+        if attempt.is_live:
+            return self._write(_RECORD, from_attempt(attempt)) > 0
+
+        def act(db: sqlite3.Connection) -> bool:
+            changed = db.execute(_RECORD, from_attempt(attempt)).rowcount > 0
+            if changed:
+                db.execute(_COPY_END, (attempt.app_id,))
+            return changed
+
+        return self._transact(act)
 
     def end(
         self,
         app_id: str,
-        state: Ended,
+        state: Ended | str,
         ended_at: float | None,
         message: str = "",
         exit_code: int | None = None,
         *,
         started_at: float | None = None,
     ) -> bool:
-        """Record how an attempt ended; True when that was news. Unknown apps and known outcomes stay."""
-        values = {"app_id": app_id, "state": state, "ended_at": ended_at, "message": message}
-        return self._write(_SETTLE, {**values, "exit_code": exit_code, "started_at": started_at}) > 0
+        """Record how an app ended; True when that was not known. Unknown apps and known outcomes stay.
+
+        A lost app takes a true outcome that turns up.
+        """
+        end = {"app_id": app_id, "state": state, "ended_at": ended_at, "message": message}
+        end.update(exit_code=exit_code, started_at=started_at)
+
+        def act(db: sqlite3.Connection) -> bool:
+            known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app_id,)).fetchone()
+            changed = db.execute(_END if known else _END_APP, end).rowcount > 0
+            if known:
+                db.execute(_COPY_END, (app_id,))
+            return changed
+
+        return self._transact(act)
 
     def forget(self, app_id: str) -> bool:
         """Take back an attempt that never came to run; True when there was one. Outcomes stay."""
@@ -147,6 +263,40 @@ class Store:
         """Keep what the files of `rerun_on` hold from now on, for an attempt that did not watch them all."""
         sql = "UPDATE attempts SET trigger_digest = ? WHERE app_id = ? AND trigger_digest <> ?"
         return self._write(sql, (trigger_digest, app_id, trigger_digest)) > 0
+
+    # Writing rows of apps
+
+    def add(self, record: AppRecord) -> None:
+        """Make the row of an app unless there is one; a row that was made without a job gets it."""
+        self._write(_ADD, from_record(record))
+
+    def add_all(self, records: Iterable[tuple[AppRecord, bool]]) -> None:
+        """Make the rows that are missing. With each record: whether it has yet to be tidied up."""
+        rows = [from_record(record, live=live) for record, live in records]
+        self._do(lambda db: db.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows))
+
+    def tidied(self, app_id: str) -> bool:
+        """Note that the scheduler has tidied up after an app's end; True the first time."""
+        return self._write("UPDATE apps SET live = 0 WHERE app_id = ? AND live", (app_id,)) > 0
+
+    def remove(self, app_id: str) -> None:
+        """Remove the row of an app. What is recorded of an attempt stays."""
+        self._write("DELETE FROM apps WHERE app_id = ?", (app_id,))
+
+    def remove_void(self, app_id: str, folder: str) -> bool:
+        """Remove the row of an app unless its folder exists; True when it does not.
+
+        One transaction: a client that reserves an app makes the folder and then (again) the row. So either
+        the folder is seen here, or the row is written after our removal.
+        """
+
+        def act(db: sqlite3.Connection) -> bool:
+            gone = not os.path.isdir(folder)
+            if gone:
+                db.execute("DELETE FROM apps WHERE app_id = ?", (app_id,))
+            return gone
+
+        return self._transact(act)
 
     # Attempts with their documents, for plans
 
@@ -177,18 +327,25 @@ class Store:
         rows = self._rows(_COUNTS, (_json((*key, digest) for key, digest in asked),))
         return {asked[index]: count for index, count in rows}
 
-    # Entries, for lists and look-ups
+    # Records, for lists and look-ups
 
-    def newest(self, limit: int = 50) -> list[AppRecord]:
-        """The last `limit` attempts recorded, newest first. As fast with many recorded as with few."""
-        rows = self._rows(f"SELECT {_SHORT} FROM attempts ORDER BY id DESC LIMIT ?", (limit,))
-        return _newest_first(rows)
+    def newest(self, limit: int | None = 50, scheduler: str | None = None) -> list[AppRecord]:
+        """The last `limit` apps (all when None), newest first: of one scheduler, or of all.
+
+        As fast with many recorded as with few.
+        """
+        sql = _NEWEST.format(where="" if scheduler is None else "WHERE scheduler = :scheduler")
+        values = {"limit": -1 if limit is None else limit, "scheduler": scheduler}
+        return [to_record(row) for row in self._rows(sql, values)]
 
     def app(self, app_id: str) -> AppRecord | None:
-        rows = self._rows(
-            f"SELECT {_SHORT} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1", (app_id,)
-        )
-        return to_record(rows[0]) if rows else None
+        """The app of that id; of one that a job file made, what is recorded of its attempt."""
+        return self.attempt(app_id) or self._one(f"SELECT {APP_RECORD} FROM apps WHERE app_id = ?", app_id)
+
+    def attempt(self, app_id: str) -> AppRecord | None:
+        """What is recorded of an attempt; None for an app that no job file made."""
+        sql = f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1"
+        return self._one(sql, app_id)
 
     def find(
         self, job: str, *, project: str | None = None, target: str | None = None, number: int | None = None
@@ -201,29 +358,79 @@ class Store:
         return [to_record(row[:-1]) for row in self._rows(_FIND, wanted)]
 
     def live(self) -> list[AppRecord]:
-        """The attempts that have no recorded end, newest first."""
-        # They are few among many. Left to itself, SQLite would rather read the whole table in order.
-        return _newest_first(
-            self._rows(f"SELECT {_SHORT} FROM attempts INDEXED BY attempts_live WHERE {_LIVE}")
-        )
+        """The apps that have no recorded end, newest first."""
+        return _newest_first([*self._rows(_LIVE_ATTEMPTS), *self._rows(_LIVE_APPS)])
+
+    def live_attempts(self) -> list[AppRecord]:
+        """The recorded attempts that have no recorded end, newest first."""
+        return _newest_first(self._rows(_LIVE_ATTEMPTS))
+
+    def to_tidy(self, schedulers: Collection[str]) -> list[AppRecord]:
+        """The rows of apps that their scheduler has not tidied up after, newest first; ended or not."""
+        holes = ", ".join("?" * len(schedulers))
+        sql = f"SELECT {APP_RECORD} FROM apps INDEXED BY apps_live WHERE live AND scheduler IN ({holes})"
+        return _newest_first(self._rows(sql, tuple(schedulers)))
+
+    def of_jobs(self, keys: Iterable[JobKey], schedulers: Collection[str]) -> list[AppRecord]:
+        """The rows of the jobs' apps, of each job the highest attempt first."""
+        wanted = list(keys)
+        out: list[AppRecord] = []
+        for at in range(0, len(wanted), _BATCH):
+            batch = wanted[at : at + _BATCH]
+            holes = ", ".join(["(?, ?, ?)"] * len(batch))
+            sql = f"SELECT {APP_RECORD} FROM apps WHERE (job, project, target) IN (VALUES {holes})"
+            values = [part for project, target, job in batch for part in (job, project, target)]
+            out += map(to_record, self._rows(f"{sql} AND job IS NOT NULL ORDER BY number DESC", values))
+        return [record for record in out if record.scheduler in schedulers]
+
+    def app_ids(self, schedulers: Collection[str]) -> list[str]:
+        """The ids of the apps that have a row."""
+        holes = ", ".join("?" * len(schedulers))
+        sql = f"SELECT app_id FROM apps WHERE scheduler IN ({holes})"
+        return [app_id for (app_id,) in self._rows(sql, tuple(schedulers))]
+
+    def count(self, schedulers: Collection[str]) -> int:
+        """How many apps have a row."""
+        holes = ", ".join("?" * len(schedulers))
+        ((found,),) = self._rows(f"SELECT count(*) FROM apps WHERE scheduler IN ({holes})", tuple(schedulers))
+        return int(found)
 
     def plan_used(self, plan_id: str) -> list[AppRecord]:
         """The attempts that a saved plan has made so far; empty when it was never applied."""
-        sql = f"SELECT {_SHORT} FROM attempts WHERE plan_id = ? AND plan_id <> '' ORDER BY id"
+        sql = f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE plan_id = ? AND plan_id <> '' ORDER BY id"
         return [to_record(row) for row in self._rows(sql, (plan_id,))]
 
+    def _one(self, sql: str, app_id: str) -> AppRecord | None:
+        rows = self._rows(sql, (app_id,))
+        return to_record(rows[0]) if rows else None
+
     def _rows(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
-            try:
-                return self._connection.execute(sql, values).fetchall()
-            except database.DATABASE_ERRORS as error:
-                raise database.explain(error, self.path) from error
+        return self._do(lambda db: db.execute(sql, values).fetchall())
 
     def _write(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> int:
         """Rows changed by one statement, which is one transaction."""
+        return self._do(lambda db: db.execute(sql, values).rowcount)
+
+    def _transact(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """What `act` returns, done in one transaction."""
+
+        def whole(db: sqlite3.Connection) -> T:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                result = act(db)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            return result
+
+        return self._do(whole)
+
+    def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             try:
-                return self._connection.execute(sql, values).rowcount
+                return act(self._connection)
             except database.DATABASE_ERRORS as error:
                 raise database.explain(error, self.path) from error
 

@@ -112,13 +112,13 @@ def fill(count: int) -> None:
     """Record `count` finished attempts in the ledger and in the local index; one transaction each."""
     from launcher import paths
     from launcher.schedulers.local.index import Index
-    from launcher.state.store import Store
+    from launcher.state.rows import from_attempt
+    from launcher.state.store import _RECORD, Store
 
     attempts = [_attempt(number) for number in range(count)]
     with Store.open() as store:
         store._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
-        for attempt in attempts:
-            store.record(attempt)
+        store._connection.executemany(_RECORD, map(from_attempt, attempts))
         store._connection.execute("COMMIT")
     with Index.open(paths.local()) as index:
         index._db.execute("BEGIN")

@@ -133,8 +133,11 @@ class Index:
     def _connect(self) -> sqlite3.Connection:
         # Not durable: what a power cut takes from here, the apps' folders still say, and it ends all apps.
         return database.connect(
-            self._path, _SCHEMA, VERSION, readonly=self._readonly, durable=False, fill=self._fill
+            self._path, _SCHEMA, VERSION, readonly=self._readonly, durable=False, fill=self._fill_new
         )
+
+    def _fill_new(self, connection: sqlite3.Connection, version: int) -> None:
+        self._fill(connection)
 
     def _fill(self, connection: sqlite3.Connection, app_ids: list[str] | None = None) -> None:
         from launcher.schedulers.local import rebuild
@@ -152,7 +155,7 @@ class Index:
         logger.addHandler(logging.NullHandler())  # for programs that log; a command has nothing to say of it
         logger.warning("%s; made again from the folders of the apps", error)
         if self._readonly:
-            return database.in_memory(_SCHEMA, self._fill)
+            return database.in_memory(_SCHEMA, self._fill_new)
         database.set_aside(self._path)
         return self._connect()
 

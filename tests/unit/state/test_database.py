@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from launcher import database
-from launcher.state import rows
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
+from tests.unit.state.older import FIRST
 
 SCHEMA = "CREATE TABLE things (name TEXT PRIMARY KEY)"
 
@@ -86,9 +86,7 @@ def test_only_a_damaged_file_is_set_aside(path: Path) -> None:
 
 
 def test_a_migration_leaves_a_backup_of_the_older_file(launcher_home: Path) -> None:
-    older = rows.SCHEMA.replace(",\n    trigger_digest TEXT NOT NULL DEFAULT ''", "")
-    assert older != rows.SCHEMA
-    database.connect(str(launcher_home / "ledger.db"), older, 1, readonly=False).close()
+    database.connect(str(launcher_home / "ledger.db"), FIRST, 1, readonly=False).close()
     with Store.open() as store:
         assert store.record(attempt())
     backup = launcher_home / "ledger.db.v1.bak"

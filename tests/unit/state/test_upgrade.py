@@ -10,27 +10,12 @@ import pytest
 
 from launcher.errors import StateError
 from launcher.state import store as module
+from launcher.state.records import AppRecord
 from launcher.state.rows import COLUMNS, VERSION, from_attempt
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
+from tests.unit.state.older import FIRST
 
-FIRST = """
-PRAGMA journal_mode=WAL;
-CREATE TABLE attempts (
-    id INTEGER PRIMARY KEY,
-    project TEXT NOT NULL, target TEXT NOT NULL, job TEXT NOT NULL, number INTEGER NOT NULL,
-    app_id TEXT NOT NULL, scheduler TEXT NOT NULL, digest TEXT NOT NULL,
-    origin TEXT NOT NULL, path TEXT NOT NULL, git_commit TEXT NOT NULL, actor TEXT NOT NULL,
-    action TEXT NOT NULL, plan_digest TEXT NOT NULL, plan_id TEXT NOT NULL, created_at REAL NOT NULL,
-    state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
-    exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
-    UNIQUE (job, project, target, number)
-);
-CREATE INDEX attempts_by_app ON attempts (app_id);
-CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
-CREATE INDEX attempts_live ON attempts (app_id) WHERE state IN ('reserved', 'created', 'running');
-PRAGMA user_version=1;
-"""
 ATTEMPTS = [attempt(state="succeeded", ended_at=2.0), attempt(number=2, state="running", started_at=3.0)]
 
 
@@ -39,9 +24,9 @@ def first_version(launcher_home: Path) -> Path:
     """A ledger as version 1 wrote it, with two attempts."""
     launcher_home.mkdir(mode=0o700)
     path = launcher_home / "ledger.db"
-    names = [name for name in COLUMNS if name != "trigger_digest"]
+    names = [name for name in COLUMNS if name in FIRST]
     with sqlite3.connect(path) as made:
-        made.executescript(FIRST)
+        made.executescript(f"PRAGMA journal_mode=WAL; {FIRST}; PRAGMA user_version=1")
         for each in ATTEMPTS:
             row = dict(zip(COLUMNS, from_attempt(each), strict=True))
             holes = ", ".join("?" * len(names))
@@ -109,3 +94,20 @@ def test_files_are_watched_from_now_on():
         assert store.watch(app_id, "tr1:a.b") is True
         assert store.watch(app_id, "tr1:a.b") is False
         assert store.by_app_id(app_id).trigger_digest == "tr1:a.b"
+
+
+def test_rows_of_apps_come_from_the_source_in_the_same_transaction(first_version: Path):
+    seen = []
+
+    def source(version: int):
+        seen.append(version)
+        yield AppRecord("local_cwd", "launcher", "loose", name="n", created_at=5.0, state="failed"), False
+
+    with Store.open(readonly=True, source=source) as store:
+        assert {app.app_id for app in store.newest()} == {"loose", *(each.app_id for each in ATTEMPTS)}
+    with Store.open(source=source) as store:
+        assert store.app("loose").state == "failed"
+        assert store.to_tidy(["local_cwd"]) == []
+    with Store.open(source=source) as store:
+        assert len(store.newest()) == 3
+    assert seen == [1, 1], "once to look at it, once to write it, and never again"

@@ -1,0 +1,276 @@
+"""The rows of apps: what the store holds of an app whether or not a job file made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import StateError
+from launcher.specs.launch import JobKey
+from launcher.state.records import AppRecord
+from launcher.state.store import Store
+from tests.unit.state.attempts import attempt, key
+from tests.unit.state.test_store import plan_of, statements
+
+LOCAL = ("local_cwd", "local_dir")
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open() as opened:
+        yield opened
+
+
+def app(app_id: str, created_at: float = 1.0, scheduler: str = "local_cwd", **fields) -> AppRecord:
+    fields = {"name": "n", "state": "reserved", **fields}
+    return AppRecord(scheduler, "s", app_id, created_at=created_at, **fields)
+
+
+def of(made, **fields) -> AppRecord:
+    """The row of an attempt's app."""
+    return app(made.app_id, made.created_at, made.scheduler, key=made.key, number=made.number, **fields)
+
+
+def ids(apps: list[AppRecord]) -> list[str]:
+    return [each.app_id for each in apps]
+
+
+# Adding
+
+
+def test_a_row_comes_back_as_it_was_added(store: Store):
+    store.add(app("a", 7.0, name="train"))
+    (found,) = store.newest()
+    assert (found.handle, found.name, found.job, found.number) == ("local_cwd://s/a", "train", None, None)
+    assert (found.state, found.created_at, found.message) == ("reserved", 7.0, "")
+
+
+def test_adding_twice_is_adding_once(store: Store):
+    store.add(app("a", created_at=1.0))
+    store.add(app("a", created_at=2.0))
+    assert [each.created_at for each in store.newest()] == [1.0]
+
+
+def test_a_row_without_a_job_takes_the_job_that_its_client_adds(store: Store):
+    store.add_all([(app("train-1"), True)])
+    store.add(app("train-1", key=key(), number=1))
+    assert [(each.job, each.number) for each in store.of_jobs([key()], LOCAL)] == [("train", 1)]
+
+
+def test_adding_what_is_missing_leaves_what_is_there(store: Store):
+    store.add(app("a"))
+    store.end("a", "failed", 2.0)
+    store.add_all([(app("a"), True), (app("b"), False)])
+    assert {each.app_id: each.state for each in store.newest()} == {"a": "failed", "b": "reserved"}
+    assert ids(store.to_tidy(LOCAL)) == ["a"]
+
+
+# Ends
+
+
+def test_an_end_is_written_once(store: Store):
+    store.add(app("a"))
+    assert store.end("a", "failed", 2.0, "why", 3, started_at=1.5) is True
+    assert store.end("a", "succeeded", 3.0) is False
+    found = store.app("a")
+    assert (found.state, found.started_at, found.ended_at) == ("failed", 1.5, 2.0)
+    assert (found.message, found.exit_code) == ("why", 3)
+
+
+def test_a_lost_app_takes_the_true_outcome_that_turns_up(store: Store):
+    store.add(app("a"))
+    assert store.end("a", "lost", 2.0) is True
+    assert store.end("a", "lost", 3.0) is False
+    assert store.end("a", "cancelled", 4.0) is True
+    assert (store.app("a").state, store.app("a").ended_at) == ("cancelled", 4.0)
+
+
+@pytest.mark.parametrize("by", ["end", "record"])
+def test_an_end_is_in_both_tables(store: Store, by: str):
+    made = attempt(state="running", started_at=2.0)
+    store.record(made)
+    store.add(of(made))
+    if by == "end":
+        assert store.end(made.app_id, "failed", 9.0, "why", 3) is True
+    else:
+        assert store.record(attempt(state="failed", started_at=2.0, ended_at=9.0, message="why", exit_code=3))
+    (row,) = store.of_jobs([key()], [made.scheduler])
+    assert (row.state, row.started_at, row.ended_at, row.message, row.exit_code) == (
+        "failed", 2.0, 9.0, "why", 3,
+    )  # fmt: skip
+    assert store.live() == []
+
+
+def test_the_outcome_of_an_attempt_goes_before_what_is_said_of_its_app(store: Store):
+    made = attempt(state="succeeded", ended_at=5.0)
+    store.record(made)
+    store.add(of(made))
+    assert store.end(made.app_id, "failed", 9.0) is False
+    assert [each.state for each in store.of_jobs([key()], [made.scheduler])] == ["succeeded"]
+
+
+def test_an_app_is_tidied_up_after_once(store: Store):
+    store.add(app("a"))
+    store.end("a", "failed", 2.0)
+    assert ids(store.to_tidy(LOCAL)) == ["a"], "its end is known, and its processes may be there"
+    assert store.to_tidy(["local_docker"]) == []
+    assert [store.tidied("a"), store.tidied("a")] == [True, False]
+    assert store.to_tidy(LOCAL) == []
+
+
+# Lists
+
+
+def test_the_newest_of_both_tables_come_first_and_each_app_once(store: Store):
+    for number in range(1, 6):
+        made = attempt(number=number, created_at=float(number))
+        store.record(made)
+        store.add(of(made))
+    store.add(app("loose", 3.5))
+    store.add(app("old", 0.5, scheduler="local_docker"))
+    wanted = [attempt(number=5).app_id, attempt(number=4).app_id, "loose", attempt(number=3).app_id]
+    assert ids(store.newest(4)) == wanted
+    assert len(store.newest(None)) == 7
+    assert ids(store.newest(4, "local_docker")) == ["old"]
+
+
+def test_of_an_app_in_both_tables_what_is_recorded_of_its_attempt_counts(store: Store):
+    made = attempt(state="running")
+    store.record(made)
+    store.add(of(made))
+    assert [each.state for each in store.newest()] == ["running"]
+    assert [each.state for each in store.live()] == ["running"]
+    assert store.app(made.app_id).state == "running"
+    assert [each.state for each in store.find("train")] == ["running"]
+
+
+def test_live_apps_are_those_without_an_end(store: Store):
+    for app_id, state in {"a": "reserved", "b": "running", "c": "failed"}.items():
+        store.add(app(app_id, ord(app_id), state=state))
+    store.record(attempt(created_at=0.0))
+    assert ids(store.live()) == ["b", "a", attempt().app_id]
+    assert ids(store.live_attempts()) == [attempt().app_id]
+
+
+def test_an_attempt_that_lost_its_record_is_found_by_its_app(store: Store):
+    store.record(attempt(number=1, state="failed"))
+    store.add(of(attempt(number=2), state="succeeded"))
+    store.add(of(attempt(number=3), state="reserved"))
+    assert [each.number for each in store.find("train")] == [2], "3 is not recorded before it is made"
+    assert [each.number for each in store.find("train", number=2)] == [2]
+    assert store.attempt(attempt(number=2).app_id) is None
+
+
+def test_attempts_of_jobs_come_the_latest_first(store: Store):
+    for number in (1, 10, 2):
+        store.add(app(f"train-{number}", key=key(), number=number))
+    store.add(app("other", key=key(target="prod"), number=1))
+    store.add(app("elsewhere", scheduler="local_docker", key=key(), number=11))
+    store.add(app("loose"))
+    assert [row.number for row in store.of_jobs([key()], LOCAL)] == [10, 2, 1]
+    assert ids(store.of_jobs([key(target="prod")], LOCAL)) == ["other"]
+
+
+def test_thousands_of_jobs_can_be_asked_for(store: Store):
+    store.add(app("a", key=JobKey("p", "default", "j999"), number=1))
+    keys = [JobKey("p", "default", f"j{n}") for n in range(1000)]
+    assert ids(store.of_jobs(keys, LOCAL)) == ["a"]
+
+
+QUESTIONS = {
+    "newest": lambda store: store.newest(50),
+    "newest of one scheduler": lambda store: store.newest(50, "local_cwd"),
+    "live": lambda store: store.live(),
+    "to tidy": lambda store: store.to_tidy(LOCAL),
+    "of jobs": lambda store: store.of_jobs([key()], LOCAL),
+    "find": lambda store: store.find("train"),
+    "app": lambda store: store.app("a"),
+    "tidied": lambda store: store.tidied("a"),
+    "end": lambda store: store.end("a", "failed", 1.0),
+    "remove": lambda store: store.remove("a"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_question_reads_every_row(store: Store, question: str):
+    """A scan is in the order of an index and ends at the limit, or is of a partial index."""
+    seen = statements(store)
+    QUESTIONS[question](store)
+    steps = [step for sql in seen[:] for step in plan_of(store, sql).splitlines()]
+    scans = [step for step in steps if step.startswith("SCAN a") and "VIRTUAL" not in step]
+    assert [step for step in scans if not step.endswith(ORDERED[question])] == []
+    assert steps
+
+
+ORDERED = dict.fromkeys(QUESTIONS, ("(none)",)) | {
+    "newest": ("attempts_created", "apps_created", "SCAN app"),
+    "newest of one scheduler": ("SCAN app",),
+    "live": ("attempts_live", "apps_unended"),
+}
+
+
+# Removing
+
+
+def test_a_row_is_void_when_its_folder_is_not_there(store: Store, tmp_path: Path):
+    for name in ("gone", "there"):
+        store.add(app(name))
+    (tmp_path / "there").mkdir()
+    assert [store.remove_void(name, str(tmp_path / name)) for name in ("gone", "there")] == [True, False]
+    assert ids(store.newest()) == ["there"]
+
+
+def test_removing_an_app_leaves_the_record_of_its_attempt(store: Store):
+    made = attempt(state="failed", ended_at=3.0)
+    store.record(made)
+    store.add(of(made))
+    store.remove(made.app_id)
+    assert store.app_ids([made.scheduler]) == []
+    assert [each.state for each in store.newest()] == ["failed"]
+
+
+def test_rows_are_counted_by_scheduler(store: Store):
+    for app_id, scheduler in {"a": "local_cwd", "b": "local_dir", "c": "local_docker"}.items():
+        store.add(app(app_id, scheduler=scheduler))
+    assert (store.count(LOCAL), sorted(store.app_ids(LOCAL))) == (2, ["a", "b"])
+
+
+# The file
+
+
+def test_a_new_file_is_filled_from_its_source(launcher_home: Path):
+    def source(version: int):
+        assert version == 0
+        yield app("ended", state="failed"), False
+        yield app("live"), True
+
+    with Store.open(readonly=True, source=source) as store:
+        assert sorted(ids(store.newest())) == ["ended", "live"]
+        with pytest.raises(StateError):
+            store.add(app("new"))
+    assert not launcher_home.exists()
+    with Store.open(source=source) as store:
+        assert ids(store.to_tidy(LOCAL)) == ["live"]
+
+
+def test_a_reader_cannot_write(store: Store):
+    with Store.open(readonly=True) as reader, pytest.raises(StateError):
+        reader.end("a", "failed", 1.0)
+
+
+def test_eight_threads_write_rows_at_once():
+    def write(worker: int) -> int:
+        with Store.open(durable=False) as store:
+            for number in range(20):
+                store.add(app(f"{worker}-{number}"))
+                store.end(f"{worker}-{number}", "failed", 1.0)
+                store.tidied(f"{worker}-{number}")
+        return 20
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(write, range(8))) == 160
+    with Store.open(readonly=True) as store:
+        assert (store.count(LOCAL), store.live(), store.to_tidy(LOCAL)) == (160, [], [])
