@@ -37,18 +37,18 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.apps import scheduler_of, whole
-    from launcher.cli.inspect_app import inspect
     from launcher.cli.interrupts import terminate_with_exception
+    from launcher.inventory.find import scheduler_of, whole
+    from launcher.inventory.status import inspect
 
     terminate_with_exception()
     for app in [whole(text) for text in args.apps]:
-        before = inspect(app).item
+        before = inspect(app)
         if before.is_live:
             scheduler = scheduler_of(app)
             scheduler.on_wait = lambda app_id, what: console.note(f"waiting for {app_id} to stop: {what}")
             scheduler.cancel(app.app_id, *([] if args.grace is None else [args.grace]))
-            after = inspect(app).item
+            after = inspect(app)
             console.note(f"{app.handle} {after.state.upper()}")
         else:
             console.note(f"{app.handle} has ended before: {before.state.upper()}")

@@ -26,22 +26,21 @@ def names(kind: str) -> list[str]:
 
 def _apps() -> list[str]:
     """The jobs of this directory's project that have an attempt on record."""
-    from launcher.cli.apps import project_here
-    from launcher.state.store import Store
+    from launcher.inventory import recorded
+    from launcher.inventory.find import project_here
 
     project = project_here()
-    with Store.open(readonly=True) as store:
-        return [entry.name for entry in store.newest(_MOST) if entry.key[0] == project]
+    return [app.name for app in recorded.newest(_MOST) if app.project == project]
 
 
 def _live() -> list[str]:
     """What can be cancelled: live jobs of this directory's project."""
-    from launcher.cli.apps import project_here
+    from launcher.inventory.find import project_here
     from launcher.state.store import Store
 
     project = project_here()
     with Store.open(readonly=True) as store:
-        return [entry.name for entry in store.live() if entry.key[0] == project]
+        return [app.name for app in store.live() if app.project == project]
 
 
 def _schedulers() -> Iterable[str]:

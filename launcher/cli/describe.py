@@ -6,9 +6,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.specs.attempt import Attempt
+    from launcher.state.records import AppRecord
 
 USAGE = "describe APP [--json]"
 HELP = """\
@@ -25,8 +25,8 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.apps import whole
-    from launcher.cli.inspect_app import inspect
+    from launcher.inventory.find import whole
+    from launcher.inventory.status import inspect
 
     app = whole(args.app)
     found = inspect(app)
@@ -34,7 +34,9 @@ def run(args: Any, console: Console) -> int:
     if args.json:
         from json import dumps
 
-        console.print(dumps({**found.to_json(), **about}, indent=2, ensure_ascii=False))
+        from launcher.cli.render.apps import status_json
+
+        console.print(dumps({**status_json(found), **about}, indent=2, ensure_ascii=False))
         return 0
     from launcher.cli.render.status_text import status_text
 
@@ -51,14 +53,13 @@ def run(args: Any, console: Console) -> int:
     return 0
 
 
-def _about(app: App) -> dict[str, Any]:
+def _about(app: AppRecord) -> dict[str, Any]:
     """Origin and document, from the ledger, from the local record, or from the engine."""
-    from launcher.state.store import Store
+    from launcher.inventory import recorded
 
-    with Store.open(readonly=True) as store:
-        attempt = store.by_app_id(app.app_id)
+    attempt = recorded.attempt(app.app_id)
     if attempt is None or attempt.handle != app.handle:
-        from launcher.cli.inventory import LOCAL
+        from launcher.inventory.ends import LOCAL
 
         if app.scheduler in LOCAL:
             return _from_local(app)
@@ -78,7 +79,7 @@ def _about(app: App) -> dict[str, Any]:
     }
 
 
-def _from_local(app: App) -> dict[str, Any]:
+def _from_local(app: AppRecord) -> dict[str, Any]:
     from launcher import paths
     from launcher.schedulers.local import attemptfile, rundir
 
@@ -86,8 +87,8 @@ def _from_local(app: App) -> dict[str, Any]:
     return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
 
 
-def _from_engine(app: App) -> Attempt | None:
-    from launcher.cli.apps import scheduler_of
+def _from_engine(app: AppRecord) -> Attempt | None:
+    from launcher.inventory.find import scheduler_of
     from launcher.schedulers.staged import StagedScheduler
 
     scheduler = scheduler_of(app)

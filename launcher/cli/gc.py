@@ -79,7 +79,7 @@ def _schedulers(only: str | None) -> list[str]:
     import os
 
     from launcher import paths
-    from launcher.cli.inventory import LOCAL
+    from launcher.inventory.ends import LOCAL
 
     if only is not None:
         return [only]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, NoReturn
 
-    from launcher.cli.apps import App
+    from launcher.state.records import AppRecord
 
 
 class Terminated(Interruption):
@@ -38,7 +38,7 @@ class Attached:
         exit_code: of an interrupted command, 0 where nothing came.
     """
 
-    def __init__(self, app: App, note: Callable[[str], None]) -> None:
+    def __init__(self, app: AppRecord, note: Callable[[str], None]) -> None:
         """`note` shows a message; it is called from other threads."""
         self.exit_code = 0
         self._app = app
@@ -79,7 +79,7 @@ class Attached:
         import signal
         import threading
 
-        from launcher.cli.apps import scheduler_of
+        from launcher.inventory.find import scheduler_of
 
         name = self._app.app_id
         self._note(f"killing {name}" if at_once else f"cancelling {name}; Ctrl-C again kills it")

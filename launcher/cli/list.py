@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.inventory import Item
 
 USAGE = "list [OPTIONS]"
 HELP = """\
@@ -28,34 +27,24 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
-def _items(scheduler: str | None, limit: int | None, console: Console) -> list[Item]:
-    from launcher.cli.inventory import LOCAL
-    from launcher.cli.present import newest
-
-    if scheduler is None or scheduler in LOCAL:
-        return newest(limit, scheduler, warn=console.warn)
-    from launcher.cli.asked import asked
-
-    return asked(scheduler)[:limit]
-
-
 def run(args: Any, console: Console) -> int:
+    from launcher.cli.render.apps import app_json, apps_table
+    from launcher.inventory.listing import newest
+
     limit = None if args.all else args.limit
-    items = _items(args.scheduler, limit, console)
+    apps = newest(limit, args.scheduler, warn=console.warn)
     if args.json:
         from json import dumps
 
-        console.print(dumps([item.to_json() for item in items], indent=2))
+        console.print(dumps(list(map(app_json, apps)), indent=2))
         return 0
-    if not items:
+    if not apps:
         asking = (
             "" if args.scheduler else "; `launcher list -s local_docker` asks the Docker engine for others"
         )
         console.note(f"no apps yet; `launcher apply FILE` starts some{asking}")
         return 0
-    from launcher.cli.render.items import items_table
-
-    console.print(items_table(items, color=console.color, columns=console.columns))
-    if limit is not None and len(items) == limit:
+    console.print(apps_table(apps, color=console.color, columns=console.columns))
+    if limit is not None and len(apps) == limit:
         console.note(f"the newest {limit}; --all shows all of them")
     return 0

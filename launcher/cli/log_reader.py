@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from launcher.cli.apps import scheduler_of
-from launcher.cli.inventory import LOCAL
 from launcher.errors import LauncherError
+from launcher.inventory.ends import LOCAL
+from launcher.inventory.find import scheduler_of
 from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
+    from launcher.inventory.find import Selected
+    from launcher.state.records import AppRecord
 
 _FILES = 2  # that the reader of one replica's log holds open
 
@@ -57,31 +58,32 @@ class Asked:
         return self.prefixes[number] if self.prefixes else b""
 
 
-def replicas_of(app: App) -> list[tuple[str, int]]:
+def replicas_of(selected: Selected) -> list[tuple[str, int]]:
     """The replicas that were named, else all of the role, else all of the app.
 
     Raises LauncherError when there is no such app, role or replica.
     """
+    app, role = selected.app, selected.role
     known = _known_replicas(app)
-    if not app.role:
+    if not role:
         return known
-    of_role = [(role, k) for role, k in known if role == app.role]
+    of_role = [(name, k) for name, k in known if name == role]
     if not of_role:
         from launcher.text import did_you_mean
 
-        roles = list(dict.fromkeys(role for role, _ in known))
-        hint = did_you_mean(app.role, roles) or f"its roles: {', '.join(roles) or 'none'}"
-        raise LauncherError(f"{app.app_id} has no role `{app.role}`", hint=hint)
-    missing = [k for k in app.replicas if (app.role, k) not in of_role]
+        roles = list(dict.fromkeys(name for name, _ in known))
+        hint = did_you_mean(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
+        raise LauncherError(f"{app.app_id} has no role `{role}`", hint=hint)
+    missing = [k for k in selected.replicas if (role, k) not in of_role]
     if missing:
         raise LauncherError(
-            f"role `{app.role}` of {app.app_id} has no replica {missing[0]}",
+            f"role `{role}` of {app.app_id} has no replica {missing[0]}",
             hint=f"it has {len(of_role)}, counted from 0",
         )
-    return [(app.role, k) for k in app.replicas] or of_role
+    return [(role, k) for k in selected.replicas] or of_role
 
 
-def _known_replicas(app: App) -> list[tuple[str, int]]:
+def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
     scheduler = scheduler_of(app)
     if app.scheduler in LOCAL:
         view = scheduler.view(app.app_id)
@@ -93,9 +95,9 @@ def _known_replicas(app: App) -> list[tuple[str, int]]:
             return [
                 (status.role, replica.id) for status in answer.roles_statuses for replica in status.replicas
             ]
-    from launcher.cli.inspect_app import inspect
+    from launcher.inventory.status import inspect
 
-    inspect(app)  # raises where nobody knows the app at all
+    inspect(app)  # raises for an unknown app
     raise LauncherError(
         f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes"
     )
@@ -118,7 +120,7 @@ def note(asked: Asked, console: Console, text: str) -> None:
             console.note(text)
 
 
-def show(app: App, asked: Asked, console: Console) -> None:
+def show(app: AppRecord, asked: Asked, console: Console) -> None:
     """Read to the end, and write what there is to stdout."""
     try:
         for data in read(app, asked):
@@ -129,7 +131,7 @@ def show(app: App, asked: Asked, console: Console) -> None:
     console.flush()
 
 
-def read(app: App, asked: Asked) -> Iterator[bytes]:
+def read(app: AppRecord, asked: Asked) -> Iterator[bytes]:
     """The text to show, in pieces."""
     scheduler = scheduler_of(app)
     merged = len(asked.replicas) > 1 and asked.tail is None and not asked.follow
@@ -191,7 +193,7 @@ def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator
         yield from (line for _, line in lines)
 
 
-def _with_times(scheduler: Any, app: App, asked: Asked) -> Iterator[bytes]:
+def _with_times(scheduler: Any, app: AppRecord, asked: Asked) -> Iterator[bytes]:
     """By record: in order of time, or with the times in front of the lines."""
     from launcher.cli.render.log_lines import Shaper, last_lines, shaped
 
@@ -220,7 +222,7 @@ def _with_times(scheduler: Any, app: App, asked: Asked) -> Iterator[bytes]:
         yield from (text for _, text in merge(*sources, key=lambda piece: piece[0]))
 
 
-def _stream(app: App, stream: str) -> Any:
+def _stream(app: AppRecord, stream: str) -> Any:
     """As the scheduler takes it: loading the enumeration would cost the local ones more than their answer."""
     if app.scheduler in LOCAL:
         return stream

@@ -8,9 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.cli.log_reader import Asked
+    from launcher.inventory.find import Selected
 
 USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
 HELP = """\
@@ -49,8 +49,8 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.apps import find, tell_warnings
     from launcher.cli.log_reader import display, show
+    from launcher.inventory.find import find, warnings_of
 
     if args.follow:
         from launcher.cli.interrupts import terminate_with_exception
@@ -58,18 +58,19 @@ def run(args: Any, console: Console) -> int:
         terminate_with_exception()
     if args.regex is not None:
         check_regex(args.regex)
-    app = find(args.app)
-    asked = _asked(args, app, console)
+    selected = find(args.app)
+    app, asked = selected.app, _asked(args, selected, console)
     display(asked, console)
     show(app, asked, console)
-    tell_warnings(app, console)
+    for warning in warnings_of(app):
+        console.warn(f"{app.app_id}: {warning}")
     return 0
 
 
-def _asked(args: Any, app: App, console: Console) -> Asked:
+def _asked(args: Any, selected: Selected, console: Console) -> Asked:
     from launcher.cli.log_reader import Asked, replicas_of
 
-    asked = Asked(replicas_of(app), args.stream)
+    asked = Asked(replicas_of(selected), args.stream)
     asked.since, asked.until, asked.tail, asked.follow = args.since, args.until, args.tail, args.follow
     asked.regex, asked.timestamps = args.regex, args.timestamps
     if len(asked.replicas) > 1 and not args.no_prefix:

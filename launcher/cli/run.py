@@ -7,7 +7,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from launcher.cli.apps import App
     from launcher.cli.console import Console
     from launcher.runner import Runner
     from launcher.specs import AppDef, Launch
@@ -209,16 +208,17 @@ def _workspace(launch: Launch, scheduler: str, runner: Runner) -> object:
 
 def _follow(handle: str, console: Console) -> int:
     """Show the output of every replica until the app has ended."""
-    from launcher.cli.apps import tell_warnings
-    from launcher.cli.inspect_app import inspect
     from launcher.cli.interrupts import Attached
     from launcher.cli.log_reader import Asked, display, note, replicas_of, show
     from launcher.cli.render.log_lines import prefixes
-    from launcher.cli.wait import wait_for
+    from launcher.inventory.find import find, warnings_of
+    from launcher.inventory.status import cause, inspect
+    from launcher.inventory.wait import wait_for
 
-    app = _app(handle)
+    selected = find(handle)
+    app = selected.app
     console.note(handle)
-    asked = Asked(replicas_of(app))
+    asked = Asked(replicas_of(selected))
     asked.follow = True
     if len(asked.replicas) > 1:
         asked.prefixes = list(prefixes(asked.replicas, console.color))
@@ -227,14 +227,8 @@ def _follow(handle: str, console: Console) -> int:
         show(app, asked, console)
         state = wait_for(app, None)
     found = inspect(app)
-    why = found.cause or found.item.message
+    why = cause(found) or found.message
     console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
-    tell_warnings(app, console)
+    for warning in warnings_of(app):
+        console.warn(f"{app.app_id}: {warning}")
     return attached.exit_code or (0 if state == "succeeded" else NOT_SUCCEEDED)
-
-
-def _app(handle: str) -> App:
-    from launcher.cli.apps import App
-    from launcher.specs.handle import parse_app_handle
-
-    return App(*parse_app_handle(handle))

@@ -28,14 +28,16 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     if args.app is None:
         return _live(args, console)
-    from launcher.cli.apps import whole
-    from launcher.cli.inspect_app import inspect
+    from launcher.inventory.find import whole
+    from launcher.inventory.status import inspect
 
     found = inspect(whole(args.app))
     if args.json:
         from json import dumps
 
-        console.print(dumps(found.to_json(), indent=2))
+        from launcher.cli.render.apps import status_json
+
+        console.print(dumps(status_json(found), indent=2))
         return 0
     from launcher.cli.render.status_text import status_text
 
@@ -44,17 +46,16 @@ def run(args: Any, console: Console) -> int:
 
 
 def _live(args: Any, console: Console) -> int:
-    from launcher.cli.present import live
+    from launcher.cli.render.apps import app_json, apps_table
+    from launcher.inventory.listing import live
 
-    items = live(warn=console.warn)
+    apps = live(warn=console.warn)
     if args.json:
         from json import dumps
 
-        console.print(dumps([item.to_json() for item in items], indent=2))
-    elif items:
-        from launcher.cli.render.items import items_table
-
-        console.print(items_table(items, color=console.color, columns=console.columns))
+        console.print(dumps(list(map(app_json, apps)), indent=2))
+    elif apps:
+        console.print(apps_table(apps, color=console.color, columns=console.columns))
     else:
         console.note("nothing is running; `launcher list` shows what has ended")
     return 0

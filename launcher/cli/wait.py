@@ -8,7 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from launcher.cli.apps import App
     from launcher.cli.console import Console
 
 USAGE = "wait APP… [--timeout TIME]"
@@ -36,8 +35,10 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     import time
 
-    from launcher.cli.apps import tell_warnings, whole
     from launcher.cli.interrupts import terminate_with_exception
+    from launcher.inventory.find import warnings_of, whole
+    from launcher.inventory.status import cause, inspect
+    from launcher.inventory.wait import wait_for
 
     terminate_with_exception()
     apps = [whole(text) for text in args.apps]
@@ -45,49 +46,13 @@ def run(args: Any, console: Console) -> int:
     code = 0
     for app in apps:
         state = wait_for(app, None if deadline is None else max(0.0, deadline - time.monotonic()))
-        why = _why(app) if state in ("failed", "lost") else ""
+        why = ""
+        if state in ("failed", "lost"):
+            found = inspect(app)
+            why = "; ".join(part for part in (found.message, cause(found)) if part)
         console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
-        tell_warnings(app, console)
+        for warning in warnings_of(app):
+            console.warn(f"{app.app_id}: {warning}")
         if state != "succeeded":
             code = NOT_SUCCEEDED
     return code
-
-
-def wait_for(app: App, timeout_s: float | None) -> str:
-    """Wait until the app has ended, or the time is over; its state then.
-
-    Raises UnknownAppException.
-    """
-    from launcher.cli.apps import scheduler_of
-    from launcher.cli.inventory import LIVE, LOCAL, EndRecorder
-
-    scheduler = scheduler_of(app)
-    recorder = EndRecorder()  # opened before we wait: whoever waits for us does not wait for that
-    if app.scheduler in LOCAL:
-        view = scheduler.wait_view(app.app_id, timeout_s)
-    elif app.job is not None:
-        view = scheduler.ended_attempt(app.app_id, timeout_s)
-    else:
-        answer = scheduler.wait(app.app_id, timeout_s)
-        return _recorded_state(app) if answer is None else str(answer.state).lower()
-    if view is None:
-        return _recorded_state(app)
-    if view.state not in LIVE:
-        recorder.record(app.app_id, view)
-    state: str = view.state
-    return state
-
-
-def _why(app: App) -> str:
-    """How it ended and the error that came first, as far as each is known."""
-    from launcher.cli.inspect_app import inspect
-
-    found = inspect(app)
-    return "; ".join(part for part in (found.item.message, found.cause) if part)
-
-
-def _recorded_state(app: App) -> str:
-    """How an app ended that its engine has forgotten."""
-    from launcher.cli.inspect_app import inspect
-
-    return inspect(app).item.state

@@ -134,7 +134,7 @@ class Watch:
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""
-        from launcher.cli.apps import called
+        from launcher.inventory.find import called
 
         if running and not self._wait:
             app = called(running[0].key.job, running[0].handle)

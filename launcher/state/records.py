@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from launcher.specs.attempt import AttemptState
+    from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.replica_error import ReplicaError
 
 LIVE = ("reserved", "created", "running")
@@ -95,6 +95,19 @@ class AppRecord:
         """Whether it may have processes or containers, or will."""
         return self.state in LIVE
 
+    def update(self, seen: AppRecord) -> None:
+        """Take over what its scheduler sees of the app now; what the scheduler cannot tell stays.
+
+        A lost app has failed, in the words of `describe`: "lost" on record stays.
+        """
+        if seen.state != "unknown" and (self.state, seen.state) != ("lost", "failed"):
+            self.state = seen.state
+        self.name = self.name or seen.name
+        self.created_at = self.created_at or seen.created_at
+        self.started_at = seen.started_at or self.started_at
+        self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
+        self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
+
     def __repr__(self) -> str:
         return f"<AppRecord {self.handle} {self.state}>"
 
@@ -161,3 +174,22 @@ class ReplicaRecord:
 
     def __repr__(self) -> str:
         return f"<ReplicaRecord {self.role}/{self.k} {self.state}>"
+
+
+def of_attempt(attempt: Attempt) -> AppRecord:
+    """The record of an attempt, in its present state."""
+    return AppRecord(
+        attempt.scheduler,
+        attempt.key.session,
+        attempt.app_id,
+        key=attempt.key,
+        number=attempt.number,
+        digest=attempt.digest,
+        plan_id=attempt.plan_id,
+        state=attempt.state,
+        created_at=attempt.created_at,
+        started_at=attempt.started_at,
+        ended_at=attempt.ended_at,
+        message=attempt.message,
+        exit_code=attempt.exit_code,
+    )

@@ -40,7 +40,7 @@ NOT_FOR_A_SAVED_PLAN = {
     *{"argparse", "gettext", "multiprocessing", "shlex", "tempfile", "threading", "traceback"},
     *{
         "launcher.apply.interrupted",
-        "launcher.cli.apps",
+        "launcher.inventory.find",
         "launcher.schedulers.bound",
     },
     *{"launcher.schedulers.local.errorfiles", "launcher.schedulers.local.follow"},

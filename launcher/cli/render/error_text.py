@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from launcher.cli.inspect_app import Replica
     from launcher.specs.replica_error import ReplicaError
+    from launcher.state.records import ReplicaRecord
 
 _LAST_LINES = 8
 _WIDTH = 160
@@ -25,7 +25,7 @@ def short(error: ReplicaError) -> str:
     return _line(error.summary, _SHORT)
 
 
-def root_cause_text(replica: Replica, error: ReplicaError, app: str, *, color: bool = False) -> str:
+def root_cause_text(replica: ReplicaRecord, error: ReplicaError, app: str, *, color: bool = False) -> str:
     """A few lines: who, what, exit code, time, host, and how its call stack ends.
 
     Args:

@@ -4,42 +4,44 @@ from __future__ import annotations
 
 import time
 
+from launcher.cli.render.apps import ran_for
 from launcher.cli.render.tables import table
 from launcher.cli.render.values import ago, state_cell, timestamp, took
+from launcher.inventory.status import root_cause
 from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from launcher.cli.inspect_app import Inspected, Replica
     from launcher.cli.render.tables import Cell
+    from launcher.state.records import AppRecord, ReplicaRecord
 
 _MOST_REPLICAS = 100  # shown one by one; of more, those that need a look
 
 
-def status_text(found: Inspected, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
+def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
     """Without a newline at the end.
 
     Args:
         more: further facts to show, by name.
     """
-    item, now = found.item, time.time()
-    state, style = state_cell(item.state)
-    head = f"{paint(item.name or item.app_id, 'bold', color)}  {paint(state, style, color)}"
-    facts = [*_facts(found, now), *(more or {}).items()]
+    now = time.time()
+    state, style = state_cell(app.state)
+    head = f"{paint(app.name or app.app_id, 'bold', color)}  {paint(state, style, color)}"
+    facts = [*_facts(app, now), *(more or {}).items()]
     size = max(len(name) for name, _ in facts)
     lines = [
         head,
         *(f"  {paint(name.ljust(size), 'dim', color)}  {_below(value, size)}" for name, value in facts),
     ]
-    cause = found.root_cause
+    cause = root_cause(app)
     if cause and (error := cause.error):
         from launcher.cli.render.error_text import root_cause_text
 
-        lines += ["", root_cause_text(cause, error, item.handle, color=color)]
-    if found.replicas:
-        lines += ["", _replicas(found, now, color)]
+        lines += ["", root_cause_text(cause, error, app.handle, color=color)]
+    if app.replicas:
+        lines += ["", _replicas(app, now, color)]
     return "\n".join(lines)
 
 
@@ -48,32 +50,31 @@ def _below(value: str, size: int) -> str:
     return value.replace("\n", "\n" + " " * (size + 4))
 
 
-def _facts(found: Inspected, now: float) -> Iterator[tuple[str, str]]:
-    item = found.item
-    yield "app", item.handle
-    if item.job:
-        target = "" if item.target == "default" else f", target {item.target}"
-        yield "job", f"{item.job} in project {item.project}{target}, attempt {item.attempt}"
-    if item.created_at:
-        yield "created", f"{timestamp(item.created_at)} ({ago(item.created_at, now)})"
-    if ran := item.took(now):
-        yield ("runs for" if item.is_live else "took"), ran
-    if found.num_restarts:
-        yield "restarts", str(found.num_restarts)
-    if item.exit_code:
-        yield "exit code", str(item.exit_code)
-    if item.message:
-        yield "why", item.message
-    for warning in found.warnings:
+def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
+    yield "app", app.handle
+    if app.job:
+        target = "" if app.target == "default" else f", target {app.target}"
+        yield "job", f"{app.job} in project {app.project}{target}, attempt {app.number}"
+    if app.created_at:
+        yield "created", f"{timestamp(app.created_at)} ({ago(app.created_at, now)})"
+    if ran := ran_for(app, now):
+        yield ("runs for" if app.is_live else "took"), ran
+    if app.num_restarts:
+        yield "restarts", str(app.num_restarts)
+    if app.exit_code:
+        yield "exit code", str(app.exit_code)
+    if app.message:
+        yield "why", app.message
+    for warning in app.warnings:
         yield "warning", warning
 
 
-def _replicas(found: Inspected, now: float, color: bool) -> str:
-    told = found.replicas
+def _replicas(app: AppRecord, now: float, color: bool) -> str:
+    told = app.replicas
     quiet = 0
     if len(told) > _MOST_REPLICAS:
         told = [replica for replica in told if replica.state not in ("running", "succeeded")][:_MOST_REPLICAS]
-        quiet = len(found.replicas) - len(told)
+        quiet = len(app.replicas) - len(told)
     rows: list[list[Cell]] = [
         [
             f"{replica.role}/{replica.k}",
@@ -89,13 +90,13 @@ def _replicas(found: Inspected, now: float, color: bool) -> str:
     headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "WHY"]
     text = table(headings, rows, color=color) if rows else ""
     counts = [
-        f"{[r.state for r in found.replicas].count(s)} {s}" for s in sorted({r.state for r in found.replicas})
+        f"{[r.state for r in app.replicas].count(s)} {s}" for s in sorted({r.state for r in app.replicas})
     ]
-    rest = f"{len(found.replicas)} replicas: {', '.join(counts)}" if quiet else ""
+    rest = f"{len(app.replicas)} replicas: {', '.join(counts)}" if quiet else ""
     return "\n".join(part for part in (text, rest) if part)
 
 
-def _why(replica: Replica) -> str:
+def _why(replica: ReplicaRecord) -> str:
     """The first line of its error, and what its scheduler says."""
     error = replica.error
     if error is None:

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.cli.commands import names
-from launcher.cli.inventory import Item
-from launcher.cli.render.items import items_table
+from launcher.cli.render.apps import apps_table
 from launcher.cli.render.values import shortened
 from launcher.components import component_help
 from launcher.components.dist import ddp
 from launcher.specs.launch import JobKey
+from launcher.state.records import AppRecord
 
 
 def test_long_names_keep_the_end_that_tells_them_apart():
@@ -21,25 +21,24 @@ def test_long_names_keep_the_end_that_tells_them_apart():
     assert len(shortened("x" * 99, 7)) == 7
 
 
-def items(job="train-resnet", message="main/0 exited with 7, and left a long reason behind"):
-    item = Item("local_cwd", "default", f"{job}-1-ypfhh")
-    item.name, item.attempt, item.state, item.message = job, 1, "failed", message
-    item.created_at, item.ended_at = 1.0, 70.0
-    return [item]
+def app(job="train-resnet", message="main/0 exited with 7, and left a long reason behind"):
+    made = AppRecord("local_cwd", "default", f"{job}-1-ypfhh", name=job, number=1, state="failed")
+    made.message, made.created_at, made.ended_at = message, 1.0, 70.0
+    return made
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_an_app_is_one_line_with_its_whole_handle(columns):
-    shown = items_table(items(), color=False, columns=columns).splitlines()
+    shown = apps_table([app()], color=False, columns=columns).splitlines()
     assert max(map(len, shown)) <= columns
-    assert [items()[0].handle in line for line in shown] == [False, True]
+    assert [app().handle in line for line in shown] == [False, True]
     assert "FAILED" in shown[1]
 
 
 def test_a_handle_is_never_cut_and_a_pipe_gets_everything():
-    [item] = items(job="x" * 70)
-    assert item.handle in items_table([item], color=False, columns=60)
-    assert item.message in items_table([item], color=False)
+    long = app(job="x" * 70)
+    assert long.handle in apps_table([long], color=False, columns=60)
+    assert long.message in apps_table([long], color=False)
 
 
 @pytest.mark.parametrize("columns", [60, 80])

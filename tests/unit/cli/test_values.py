@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.cli.inventory import Item
+from launcher.cli.render.apps import ran_for
 from launcher.cli.render.values import ago, duration, iso, listing, took
+from launcher.state.records import AppRecord
 
 DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
 DURATIONS |= {59.6: "1m00s", 185: "3m05s", 3600: "1h00m", 7801: "2h10m", 86400 * 4 + 3600 * 3: "4d03h"}
@@ -38,9 +39,8 @@ def test_an_age_of_hours_and_days():
 def test_an_app_takes_the_time_from_its_start_and_not_what_it_waited_before(
     state, started_at, ended_at, text
 ):
-    item = Item("local_docker", "s", "a")
-    item.state, item.created_at, item.started_at, item.ended_at = state, 10.0, started_at, ended_at
-    assert item.took(30.0) == text
+    times = {"created_at": 10.0, "started_at": started_at, "ended_at": ended_at}
+    assert ran_for(AppRecord("local_docker", "s", "a", state=state, **times), 30.0) == text
 
 
 def test_what_still_runs_took_until_now():

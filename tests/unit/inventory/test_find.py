@@ -6,8 +6,8 @@ from socket import socket
 
 import pytest
 
-from launcher.cli.apps import find, whole
 from launcher.errors import LauncherError, UsageError
+from launcher.inventory.find import find, whole
 from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
 
@@ -28,15 +28,15 @@ def record(tmp_path, monkeypatch):
 def test_a_name_means_the_latest_attempt(record):
     job = launch("train")
     record(attempt(job, "failed"), attempt(job, "succeeded", number=2))
-    app = find("train")
-    assert app.app_id == attempt(job, "failed", number=2).app_id
-    assert (app.number, app.job, app.role) == (2, ("default", "default", "train"), "")
+    found = find("train")
+    assert found.app.app_id == attempt(job, "failed", number=2).app_id
+    assert (found.app.number, found.app.key, found.role) == (2, ("default", "default", "train"), "")
 
 
 def test_a_number_means_that_attempt(record):
     job = launch("train")
     record(attempt(job, "failed"), attempt(job, "succeeded", number=2))
-    assert find("train@1").number == 1
+    assert find("train@1").app.number == 1
     with pytest.raises(LauncherError, match="no attempt 7") as caught:
         find("train@7")
     assert "attempt 2" in caught.value.hint
@@ -49,7 +49,7 @@ def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_p
         engine.listen()
         engine.setblocking(False)
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{engine.getsockname()[1]}")
-        assert find("train").number == find("train@1").number == 1
+        assert find("train").app.number == find("train@1").app.number == 1
         with pytest.raises(LauncherError, match="no attempt 7"):
             find("train@7")
         with pytest.raises(BlockingIOError):  # nobody has called
@@ -66,15 +66,15 @@ def test_an_unknown_job_is_sought_at_the_engine_and_it_is_said_when_that_cannot_
 def test_an_app_id_and_a_handle_mean_the_same_app(record):
     seen = attempt(launch("train", project="vision"), "succeeded")
     record(seen)
-    assert find(seen.app_id).handle == find(seen.handle).handle == seen.handle
+    assert find(seen.app_id).app.handle == find(seen.handle).app.handle == seen.handle
 
 
 def test_roles_and_replicas_stand_behind_any_of_them(record):
     seen = attempt(launch("train"), "succeeded")
     record(seen)
     for word in ("train", "train@1", seen.app_id, seen.handle):
-        app = find(f"{word}/main/2,0,2")
-        assert (app.handle, app.role, app.replicas) == (seen.handle, "main", (2, 0))
+        found = find(f"{word}/main/2,0,2")
+        assert (found.app.handle, found.role, found.replicas) == (seen.handle, "main", (2, 0))
 
 
 def test_a_name_means_the_project_of_the_current_directory(record, tmp_path, monkeypatch):
@@ -83,7 +83,7 @@ def test_a_name_means_the_project_of_the_current_directory(record, tmp_path, mon
     (tmp_path / "launcher.toml").write_text('# ours\nproject = "here"  # not there\n[cli]\nproject = "no"\n')
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
-    assert find("train").session == "here"
+    assert find("train").app.session == "here"
 
 
 def test_a_job_of_another_project_is_refused_with_its_handle(record):
@@ -99,7 +99,7 @@ def test_a_launcher_toml_above_the_work_tree_is_not_ours(record, tmp_path, monke
     (tmp_path / "launcher.toml").write_text('project = "above"\n')
     (tmp_path / "tree" / ".git").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "tree")
-    assert find("train").session == "default"
+    assert find("train").app.session == "default"
 
 
 def test_what_can_mean_two_apps_is_refused_with_both(record):
@@ -145,6 +145,6 @@ def test_what_has_no_form_of_an_app_is_a_usage_error(record, word):
 
 def test_a_command_for_whole_apps_takes_no_role(record):
     record(attempt(launch("train"), "succeeded"))
-    assert whole("train").role == ""
+    assert whole("train").name == "train"
     with pytest.raises(UsageError, match="/main"):
         whole("train/main")

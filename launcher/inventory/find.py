@@ -3,57 +3,36 @@
 from __future__ import annotations
 
 from launcher.errors import LauncherError, UsageError
+from launcher.inventory import recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from launcher.cli.console import Console
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
     Key = tuple[str, str, str]
 
+_MOST = 1000  # apps that a misspelt name is compared with
+
 SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 
 
-class App:
-    """An app that was found.
+class Selected:
+    """An app that a word means, and which part of it.
 
     Attributes:
-        job: (project, target, name), None for an app that no job file made.
-        number: of the attempt, 0 without a job.
         role, replicas: what stood behind the app: "" and () mean all of them.
     """
 
-    __slots__ = ("app_id", "job", "number", "replicas", "role", "scheduler", "session")
+    __slots__ = ("app", "replicas", "role")
 
-    def __init__(self, scheduler: str, session: str, app_id: str) -> None:
-        self.scheduler = scheduler
-        self.session = session
-        self.app_id = app_id
-        self.job: tuple[str, str, str] | None = None
-        self.number = 0
-        self.role = ""
-        self.replicas: tuple[int, ...] = ()
-
-    @property
-    def handle(self) -> str:
-        return f"{self.scheduler}://{self.session}/{self.app_id}"
-
-    @classmethod
-    def of_entry(cls, entry: AppRecord) -> App:
-        app = cls(entry.scheduler, entry.session, entry.app_id)
-        app.job, app.number = entry.key, entry.number or 0
-        return app
-
-    @classmethod
-    def of_attempt(cls, attempt: Attempt) -> App:
-        """Of one that an engine holds."""
-        app = cls(attempt.scheduler, attempt.key.session, attempt.app_id)
-        app.job, app.number = attempt.key, attempt.number
-        return app
+    def __init__(self, app: AppRecord, role: str = "", replicas: tuple[int, ...] = ()) -> None:
+        self.app = app
+        self.role = role
+        self.replicas = replicas
 
 
 class Word:
@@ -92,63 +71,52 @@ def malformed(text: str) -> UsageError:
     return UsageError(f"`{text}` does not name an app", hint=SYNTAX)
 
 
-def whole(text: str) -> App:
+def whole(text: str) -> AppRecord:
     """`find`, for commands that act on whole apps. Raises UsageError where a role stands behind."""
-    app = find(text)
-    if app.role:
-        raise UsageError(f"`{text}`: this command takes whole apps, without /{app.role}", hint=SYNTAX)
-    return app
+    found = find(text)
+    if found.role:
+        raise UsageError(f"`{text}`: this command takes whole apps, without /{found.role}", hint=SYNTAX)
+    return found.app
 
 
-def find(text: str) -> App:
+def find(text: str) -> Selected:
     """The app that `text` means.
 
-    A job's name means its latest attempt in the project of the current directory, as ledger and engine
+    A job's name means its latest attempt in the project of the current directory, as store and engines
     know it: an engine may be shared with others, and remembers what was removed here.
     Raises UsageError for what names nothing by its form, LauncherError for what is unknown or ambiguous.
     """
     word = Word(text)
-    app = _by_handle(word) if word.scheduler else _by_name(word)
-    app.role, app.replicas = word.role, word.replicas
-    return app
+    return Selected(_by_handle(word) if word.scheduler else _by_name(word), word.role, word.replicas)
 
 
 def called(job: str, handle: str) -> str:
     """What to call an app in a command typed in this directory: its job's name, where that means it here."""
     try:
-        return job if find(job).handle == handle else handle
+        return job if find(job).app.handle == handle else handle
     except LauncherError:
         return handle
 
 
-def _by_handle(word: Word) -> App:
-    from launcher.state.store import Store
+def _by_handle(word: Word) -> AppRecord:
+    from launcher.state.records import AppRecord
 
-    app = App(word.scheduler, word.session, word.name)
-    with Store.open(readonly=True) as store:
-        entry = store.app(word.name)
-    if entry is not None and entry.handle == app.handle:
-        return App.of_entry(entry)
-    return app
+    app = AppRecord(word.scheduler, word.session, word.name)
+    return recorded.app(word.name, app.handle) or app
 
 
-def _by_name(word: Word) -> App:
-    from launcher.state.store import Store
-
-    with Store.open(readonly=True) as store:
-        latest = store.find(word.name)
-        named = latest if word.number is None else store.find(word.name, number=word.number)
-        by_id = store.app(word.name) if word.number is None else None
-    apps = [App.of_entry(by_id)] if by_id else []
-    if word.number is None and not by_id:
-        apps += _in_local_index(word.name) or _kept_by_docker(word.name)
+def _by_name(word: Word) -> AppRecord:
+    latest = recorded.find(word.name)
+    named = latest if word.number is None else recorded.find(word.name, number=word.number)
+    by_id = recorded.app(word.name) if word.number is None else None
+    apps = [by_id] if by_id else []
     project = project_here()
-    jobs = {entry.key: App.of_entry(entry) for entry in named}
+    jobs = {each.key: each for each in named}
     unasked = ""
     if not apps and _may_be_newer(word, project, latest, jobs):
         try:
             jobs = _with_newer(jobs, _attempts_at_the_engine(word, project, latest))
-        except LauncherError as error:  # the ledger is all there is then
+        except LauncherError as error:  # the store is all there is then
             if _uses_docker():
                 unasked = f"; the Docker engine could not be asked: {error}"
     apps += [app for key, app in jobs.items() if key[0] == project]
@@ -180,7 +148,7 @@ def _may_be_newer(word: Word, project: str, latest: Sequence[AppRecord], jobs: C
     known = [entry for entry in latest if entry.project == project]
     if word.number is not None and any(key[0] == project for key in jobs):
         return False  # that very attempt
-    from launcher.cli.inventory import DOCKER
+    from launcher.inventory.ends import DOCKER
 
     return not known or any(entry.scheduler == DOCKER for entry in known)
 
@@ -192,7 +160,7 @@ def _attempts_at_the_engine(word: Word, project: str, latest: Sequence[AppRecord
     Raises LauncherError where no engine answers.
     """
     from launcher.apply.engines import Engines
-    from launcher.cli.inventory import DOCKER
+    from launcher.inventory.ends import DOCKER
     from launcher.specs.jobkey import JobKey, attempt_id
 
     keys = {JobKey(project, "default", word.name), *(JobKey(*entry.key) for entry in latest)}
@@ -204,13 +172,15 @@ def _attempts_at_the_engine(word: Word, project: str, latest: Sequence[AppRecord
         return [each for each in found if each is not None]
 
 
-def _with_newer(jobs: Mapping[Key, App], held: Sequence[Attempt]) -> dict[Key, App]:
+def _with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
     """The latest attempt of each job. A submission that is not done counts where there is nothing else."""
+    from launcher.state.records import of_attempt
+
     out = dict(jobs)
     for attempt in sorted(held, key=_standing):
         known = jobs.get(attempt.key)
-        if known is None or _standing(attempt) > (True, known.number):
-            out[attempt.key] = App.of_attempt(attempt)
+        if known is None or _standing(attempt) > (True, known.number or 0):
+            out[attempt.key] = of_attempt(attempt)
     return out
 
 
@@ -218,33 +188,8 @@ def _standing(attempt: Attempt) -> tuple[bool, int]:
     return attempt.state not in ("reserved", "created"), attempt.number
 
 
-def _listed(apps: Sequence[App]) -> str:
+def _listed(apps: Sequence[AppRecord]) -> str:
     return ", ".join(app.handle for app in apps[:5]) + (" …" if len(apps) > 5 else "")
-
-
-def _in_local_index(app_id: str) -> list[App]:
-    """An app of the local scheduler by its id: those that no job file made are known nowhere else."""
-    from launcher import paths
-    from launcher.schedulers.local.index import Index
-
-    with Index.open(paths.local(), readonly=True) as index:
-        row = index.find(app_id)
-    return [App(row.scheduler, row.session, row.app_id)] if row else []
-
-
-def _kept_by_docker(app_id: str) -> list[App]:
-    """An app of local_docker by its record; the engine is not asked."""
-    from os.path import isdir, join
-
-    from launcher import paths
-    from launcher.cli.inventory import DOCKER
-
-    if not isdir(join(paths.home(), "docker")):
-        return []
-    from launcher.schedulers.docker.records.kept import kept
-
-    seen = kept(app_id)
-    return [App(DOCKER, seen.session, app_id)] if seen else []
 
 
 def _looks_like_an_app_id(name: str) -> bool:
@@ -253,16 +198,17 @@ def _looks_like_an_app_id(name: str) -> bool:
     return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
 
 
-def _at_the_engine(app_id: str) -> list[App]:
+def _at_the_engine(app_id: str) -> list[AppRecord]:
     """An app that only a Docker engine knows: its records were removed, or are on another machine."""
-    from launcher.cli.inventory import DOCKER
+    from launcher.inventory.ends import DOCKER
     from launcher.schedulers.registry import get_scheduler
+    from launcher.state.records import AppRecord
 
     try:
         handles = [each.app_handle for each in get_scheduler(DOCKER, "").list() if each.app_id == app_id]
     except LauncherError:
         return []  # no engine here: then nobody knows the app
-    return [App(DOCKER, handle.partition("://")[2].partition("/")[0], app_id) for handle in handles]
+    return [AppRecord(DOCKER, handle.partition("://")[2].partition("/")[0], app_id) for handle in handles]
 
 
 def project_here() -> str:
@@ -296,32 +242,29 @@ def _project_in(config: str) -> str:
 
 
 def _unknown(word: Word, unasked: str) -> LauncherError:
-    from launcher.state.store import Store
     from launcher.text import nearest
 
-    with Store.open(readonly=True) as store:
-        newest = store.newest(1000)
-        latest = store.find(word.name) if word.number is not None else []
+    latest = recorded.find(word.name) if word.number is not None else []
     if latest:
         return LauncherError(
             f"job `{word.name}` has no attempt {word.number}",
             hint=f"its latest on record here is attempt {latest[0].number}",
         )
-    near = nearest(word.name, {entry.name for entry in newest} | {entry.app_id for entry in newest})
+    jobs = [each for each in recorded.newest(_MOST) if each.job]
+    near = nearest(word.name, {each.name for each in jobs} | {each.app_id for each in jobs})
     hint = f"did you mean `{near}`?" if near else f"`launcher list` shows what there is{unasked}"
     number = "" if word.number is None else f"@{word.number}"
     return LauncherError(f"there is no job or app `{word.name}{number}`", hint=hint)
 
 
-def tell_warnings(app: App, console: Console) -> None:
-    """Say what went wrong with an app beside how it ended. Not every scheduler of others can tell."""
-    warnings = getattr(scheduler_of(app), "warnings", None)
-    for warning in warnings(app.app_id) if warnings else ():
-        console.warn(f"{app.app_id}: {warning}")
-
-
-def scheduler_of(app: App) -> Any:
+def scheduler_of(app: AppRecord) -> Any:
     """The scheduler that runs an app. Raises UnknownSchedulerException."""
     from launcher.schedulers.registry import get_scheduler
 
     return get_scheduler(app.scheduler, app.session)
+
+
+def warnings_of(app: AppRecord) -> Sequence[str]:
+    """What went wrong with an app beside how it ended. Not every scheduler of others can tell."""
+    warnings = getattr(scheduler_of(app), "warnings", None)
+    return warnings(app.app_id) if warnings else ()

@@ -1,0 +1,136 @@
+"""Apps as a table, and apps and replicas as JSON objects."""
+
+from __future__ import annotations
+
+import time
+
+from launcher.cli.render.tables import GAP, table, text_of, width
+from launcher.cli.render.values import ago, iso, shortened, state_cell, took
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from launcher.cli.render.tables import Cell
+    from launcher.state.records import AppRecord, ReplicaRecord
+
+_HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")
+_LEFT_OUT = (1, 4, 3, 0)  # what goes first on a narrow terminal: much of it is in the handle, or in `status`
+_APP_STATES = {"reserved": "SUBMITTED", "created": "PENDING", "lost": "FAILED", "unknown": "UNKNOWN"}
+_LEAST = 12  # columns in which a reason still says something
+
+
+def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = None) -> str:
+    """One line per app.
+
+    Args:
+        columns: what a line must fit in, if it can: handles are never cut, since they are copied.
+    """
+    now = time.time()
+    rows: list[list[Cell]] = [
+        [
+            (app.name, "bold"),
+            "" if app.number is None else str(app.number),
+            state_cell(app.state),
+            ago(app.created_at, now),
+            ran_for(app, now),
+            app.handle,
+            app.message,
+        ]
+        for app in apps
+    ]
+    if columns is not None:
+        _fit(rows, columns)
+    return table(_HEADINGS, rows, color=color)
+
+
+def ran_for(app: AppRecord, now: float) -> str:
+    """From its start to its end; up to `now` while it lives; "" for what has not started.
+
+    What it waited before, for an image or for an older attempt to stop, is no time of its own. Of some apps
+    no start is on record: there it is a moment after the app was made.
+    """
+    start = app.started_at or (None if app.is_live else app.created_at)
+    return took(start, app.ended_at, now if app.is_live else None)
+
+
+def app_json(app: AppRecord) -> dict[str, Any]:
+    """As `list` prints it: without replicas."""
+    return {
+        "handle": app.handle,
+        "app_id": app.app_id,
+        "scheduler": app.scheduler,
+        "session": app.session,
+        "name": app.name,
+        "project": app.project,
+        "target": app.target,
+        "job": app.job,
+        "attempt": app.number,
+        "state": _APP_STATES.get(app.state, app.state.upper()),
+        "attempt_state": app.state,
+        "created_at": iso(app.created_at),
+        "started_at": iso(app.started_at),
+        "ended_at": iso(app.ended_at),
+        "exit_code": app.exit_code,
+        "message": app.message,
+    }
+
+
+def status_json(app: AppRecord) -> dict[str, Any]:
+    """As `status` prints it: with its replicas and the error that came first."""
+    from launcher.inventory.status import root_cause
+
+    cause = root_cause(app)
+    return {
+        **app_json(app),
+        "num_restarts": app.num_restarts,
+        "warnings": list(app.warnings),
+        "root_cause": cause and {"role": cause.role, "replica": cause.k, **(_error_json(cause) or {})},
+        "replicas": [_replica_json(replica) for replica in app.replicas],
+    }
+
+
+def _replica_json(replica: ReplicaRecord) -> dict[str, Any]:
+    return {
+        "role": replica.role,
+        "replica": replica.k,
+        "state": "FAILED" if replica.state == "lost" else replica.state.upper(),
+        "exit_code": replica.exit_code,
+        "num_restarts": replica.num_restarts,
+        "started_at": iso(replica.started_at),
+        "ended_at": iso(replica.ended_at),
+        "message": replica.message,
+        "host": replica.host or None,
+        "error": _error_json(replica),
+    }
+
+
+def _error_json(replica: ReplicaRecord) -> dict[str, Any] | None:
+    error = replica.error
+    if error is None:
+        return None
+    return {**error._asdict(), "time": iso(error.time), "host": replica.host or None}
+
+
+def _fit(rows: list[list[Cell]], columns: int) -> None:
+    """Cut the reasons, then leave columns out: one that is empty in every row is not shown."""
+    for dropped in (None, *_LEFT_OUT):
+        for row in rows if dropped is not None else ():
+            row[dropped or 0] = ""
+        if _width(rows) <= columns:
+            break
+    left = columns - _width(rows) - len(GAP)
+    for row in rows:
+        row[-1] = shortened(str(row[-1]), left) if left >= _LEAST else ""
+
+
+def _width(rows: list[list[Cell]]) -> int:
+    """Of a line without its reason."""
+    columns = [[text_of(row[c]) for row in rows] for c in range(len(_HEADINGS) - 1)]
+    sizes = [
+        max(map(width, (heading, *cells)))
+        for heading, cells in zip(_HEADINGS, columns, strict=False)
+        if any(cells)
+    ]
+    return sum(sizes) + len(GAP) * (len(sizes) - 1)
