@@ -23,6 +23,15 @@ STYLES = {
 
 RESET = "\x1b[0m"
 
+DURATION_EXAMPLES = "90, 10s, 5m or 1h30m"
+DURATION_UNITS = "w d h m s ms; a bare number is seconds"
+DURATION_PATTERN = r"^(([0-9]+(\.[0-9]*)?(ms|[smhdw]))+|[0-9]+(\.[0-9]*)?)$"
+"""What `seconds_in` reads, as a regular expression for JSON schemas."""
+
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_LONGEST_DURATION = 100
+"""Characters: a longer text is no duration, and costs no time to refuse."""
+
 _LEAST_PART = 3
 """Letters that are enough to know a name by its beginning, or by one of its parts."""
 
@@ -45,6 +54,47 @@ def printable(text: str) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def seconds_in(text: str) -> float | None:
+    """Seconds, to the microsecond, from a duration: `90`, `1.5`, `250ms`, `10s`, `1h30m`, `7d`.
+
+    The sum of `number unit` pairs in any order; a bare number is seconds. None for text of another form.
+    """
+    if len(text) > _LONGEST_DURATION:
+        return None
+    if _is_number(text):
+        return round(float(text), 6)
+    total, rest = 0.0, text
+    while rest:
+        digits = len(rest) - len(rest.lstrip("0123456789."))
+        letters = digits
+        while letters < len(rest) and rest[letters].isalpha():
+            letters += 1
+        number, unit, rest = rest[:digits], rest[digits:letters], rest[letters:]
+        if not _is_number(number) or unit not in _UNITS_S:
+            return None
+        total += float(number) * _UNITS_S[unit]
+    return round(total, 6) if text else None
+
+
+def _is_number(text: str) -> bool:
+    whole, _, part = text.partition(".")
+    return text.isascii() and whole.isdigit() and (not part or part.isdigit())
+
+
+def duration_meant(text: str) -> str:
+    """How a duration in words is written: "2 hours" → "2h", "1 hr, 30 min" → "1h30m"; "" for other text."""
+    import re
+
+    if len(text) > _LONGEST_DURATION:
+        return ""
+    text = text.strip().lower()
+    units = r"w|weeks?|d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?"
+    part = rf"(\d{{1,9}})\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
+    if not re.fullmatch(f"(?:{part})+", text, re.ASCII):
+        return ""
+    return "".join(f"{amount}{unit[0]}" for amount, unit in re.findall(part, text, re.ASCII))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 
 from launcher.cli.arguments import ArgumentTypeError
+from launcher.text import DURATION_EXAMPLES, did_you_mean, duration_meant, seconds_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
@@ -19,8 +18,6 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     def word(text: str) -> str:
         if text in allowed:
             return text
-        from launcher.text import did_you_mean
-
         near = did_you_mean(text, allowed)
         raise ArgumentTypeError(f"`{text}` is not one of {', '.join(allowed)}{'; ' + near if near else ''}")
 
@@ -54,32 +51,12 @@ def key_value(text: str) -> tuple[str, str]:
 
 def duration(text: str) -> float:
     """Seconds, from `90`, `1.5`, `250ms`, `10s`, `2m`, `1h30m`, `7d`."""
-    seconds = _seconds(text)
+    seconds = seconds_in(text)
     if seconds is None:
-        raise ArgumentTypeError(f"want a duration such as 90, 10s, 5m or 1h30m, got `{text}`")
+        meant = duration_meant(text)
+        hint = f"; did you mean `{meant}`?" if meant else ""
+        raise ArgumentTypeError(f"want a duration such as {DURATION_EXAMPLES}, got `{text}`{hint}")
     return seconds
-
-
-def _seconds(text: str) -> float | None:
-    """The sum of `number unit` pairs; a bare number is seconds. None when it is something else."""
-    if _is_number(text):
-        return float(text)
-    total, rest = 0.0, text
-    while rest:
-        digits = len(rest) - len(rest.lstrip("0123456789."))
-        letters = digits
-        while letters < len(rest) and rest[letters].isalpha():
-            letters += 1
-        number, unit, rest = rest[:digits], rest[digits:letters], rest[letters:]
-        if not _is_number(number) or unit not in _UNITS_S:
-            return None
-        total += float(number) * _UNITS_S[unit]
-    return total if text else None
-
-
-def _is_number(text: str) -> bool:
-    whole, _, part = text.partition(".")
-    return text.isascii() and whole.isdigit() and (not part or part.isdigit())
 
 
 def _with_colon(stamp: str) -> str:
@@ -97,9 +74,10 @@ def moment(text: str) -> float:
 
     `10m` is ten minutes ago; `2025-03-01`, `2025-03-01T12:30`, `2025-03-01 12:30:05+02:00`, `12:30` (today).
     """
-    if text.startswith("@") and _is_number(text[1:]):
-        return float(text[1:])
-    ago = _seconds(text)
+    number = text[1:]
+    if text.startswith("@") and number.isascii() and number.replace(".", "", 1).isdigit():
+        return float(number)
+    ago = seconds_in(text)
     if ago is not None:
         return time.time() - ago
     stamp = _with_colon(text[:-1] + "+0000" if text.endswith("Z") else text)

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from launcher.jobfile.model_base import Attempts, Count, EnvName, Label, MiB, Model, Port, Replicas, kind_tag
 from launcher.jobfile.model_vars import Vars
 from launcher.jobfile.quantities import (
-    DURATION_PATTERN,
     MEMORY_PATTERN,
     SECRET_PATTERN,
     memory_mib,
@@ -21,6 +20,7 @@ from launcher.jobfile.quantities import (
     seconds,
     secret_of,
 )
+from launcher.text import DURATION_PATTERN
 
 
 class Resources(Model):

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.mounts import InvalidMountException, Mount
 from launcher.specs.secret import MalformedSecretException
+from launcher.text import DURATION_EXAMPLES, DURATION_UNITS, duration_meant, seconds_in
 
 MIB = 2**20
 _UNITS = {
@@ -32,8 +33,6 @@ _UNITS = {
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]+)\Z")
 MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|B)$"
 
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,8})h)?(?:(\d{1,9})m)?(?:(\d{1,10})s)?\Z")
-DURATION_PATTERN = r"^([0-9]+d)?([0-9]+h)?([0-9]+m)?[0-9]+[dhms]$"
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 MAX_SECONDS = 10 * 365 * 86400
 
@@ -71,12 +70,12 @@ def memory_mib(text: Any) -> int:
 
 
 def seconds(value: Any) -> int:
-    """ "1h30m" → 5400; a whole number is seconds."""
+    """ "1h30m" → 5400; a number is seconds."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise problem(
             "wrong-type", "a duration is text or a whole number of seconds", 'such as "2h" or "90s"'
         )
-    total = value if isinstance(value, int) else _parse_duration(value)
+    total = value if isinstance(value, int) else _whole_seconds(value)
     if not 1 <= total <= MAX_SECONDS:
         raise problem(
             "out-of-range", "a timeout is at least 1 second and at most 10 years", 'such as "2h" or "90s"'
@@ -84,25 +83,16 @@ def seconds(value: Any) -> int:
     return total
 
 
-def _parse_duration(text: str) -> int:
-    match = _DURATION.match(text.strip())
-    if not match or not text.strip():
-        meant = _meant(text)
-        number = re.match(r"\d+", text.strip())
-        label = f'write "{meant}"' if meant else f'such as "{number[0] if number else 90}s" or "1h30m"'
-        raise problem("invalid-value", f"`{text}` is no duration", label, "units: d h m s, largest first")
-    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
-
-
-def _meant(text: str) -> str:
-    """ "2 hours" → "2h", "1 hr, 30 min" → "1h30m"; "" for what cannot be read so."""
-    units = r"d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?"
-    part = rf"(\d{{1,9}})\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
-    if not re.fullmatch(f"(?:{part})+", text.strip().lower()):
-        return ""
-    written = "".join(f"{amount}{unit[0]}" for amount, unit in re.findall(part, text.strip().lower()))
-    return written if _DURATION.match(written) else ""
+def _whole_seconds(text: str) -> int:
+    found = seconds_in(text.strip())
+    if found is None:
+        meant = duration_meant(text)
+        label = f'write "{meant}"' if meant else f"such as {DURATION_EXAMPLES}"
+        raise problem("invalid-value", f"`{text}` is no duration", label, f"units: {DURATION_UNITS}")
+    if found > 1 and found != int(found):
+        message = f"`{text}` is not a whole number of seconds"
+        raise problem("invalid-value", message, f'write "{math.ceil(found)}s"')
+    return int(found)
 
 
 def mount_of(text: str) -> Mount:

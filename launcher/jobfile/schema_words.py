@@ -11,8 +11,9 @@ from json import dumps
 from typing import Any
 
 from launcher.jobfile.model_base import ENV_NAME, LABEL
-from launcher.jobfile.quantities import DURATION_PATTERN, MEMORY_PATTERN, SECRET_PATTERN
+from launcher.jobfile.quantities import MEMORY_PATTERN, SECRET_PATTERN
 from launcher.specs.yamltext import to_yaml
+from launcher.text import DURATION_PATTERN
 
 Schema = dict[str, Any]
 

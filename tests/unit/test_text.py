@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from launcher.text import distance, name_hint, nearest, paint, plural, printable
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.text import DURATION_PATTERN, distance, name_hint, nearest, paint, plural, printable, seconds_in
 
 NAMES = ["msg", "image", "num_replicas", "utils.echo", "utils.sh", "scheduler", "max_retries"]
 
@@ -77,3 +81,13 @@ def test_printable_escapes_what_could_drive_a_terminal(text, shown):
 def test_plural_forms():
     assert plural(1, "file") == "1 file"
     assert plural(2, "entry", "entries") == "2 entries"
+
+
+@given(st.text("0123456789.smhdwx ", max_size=12))
+def test_the_pattern_of_durations_matches_what_is_read(text):
+    assert bool(re.fullmatch(DURATION_PATTERN[1:-1], text)) == (seconds_in(text) is not None)
+
+
+def test_seconds_of_a_duration_have_no_rounding_error():
+    assert seconds_in("1.1h") == 3960
+    assert seconds_in("1h30m") == seconds_in("30m1h") == 5400

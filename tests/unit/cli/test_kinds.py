@@ -32,6 +32,11 @@ def test_what_is_no_duration_is_refused(text):
         duration(text)
 
 
+def test_a_duration_in_words_is_shown_in_units():
+    with pytest.raises(ArgumentTypeError, match="did you mean `2h`"):
+        duration("2 hours")
+
+
 def test_a_duration_as_a_moment_is_so_long_ago():
     assert moment("10m") == pytest.approx(time.time() - 600, abs=5)
 

@@ -241,10 +241,27 @@ def test_the_memory_of_the_largest_named_resource_can_be_written_out(tmp_path: P
 
 @pytest.mark.parametrize(
     ("timeout", "seconds"),
-    [("2h", 7200), ("90s", 90), ("1h30m", 5400), ("1d", 86400), ("15", 15), ("'15s'", 15)],
+    [
+        *(("2h", 7200), ("90s", 90), ("1h30m", 5400), ("1d", 86400), ("15", 15), ("'15s'", 15)),
+        *(("'90'", 90), ("1.5h", 5400), ("1w", 604_800), ("2000ms", 2), ("30m1h", 5400)),
+    ],
 )
 def test_durations(tmp_path: Path, timeout: str, seconds: int) -> None:
     assert launch(tmp_path, HEAD + f"timeout: {timeout}\n" + ROLES).timeout_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("timeout", "message"),
+    [
+        ("1.5s", "`1.5s` is not a whole number of seconds"),
+        ("500ms", "a timeout is at least 1 second and at most 10 years"),
+        ("9" * 90 + "w", "a timeout is at least 1 second and at most 10 years"),
+        ("1s" * 100_000, "is no duration"),
+    ],
+)
+def test_a_timeout_is_whole_seconds_within_bounds(tmp_path: Path, timeout: str, message: str) -> None:
+    (error,) = compile_text(tmp_path, HEAD + f"timeout: {timeout}\n" + ROLES).errors
+    assert message in error.message
 
 
 def write(path: Path, name: str = "job", more: str = "") -> None:
