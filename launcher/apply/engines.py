@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from _thread import allocate_lock
 from contextlib import ExitStack
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.binding import BoundLaunch, bind_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
     from typing import Any
 
     from launcher.schedulers.bound import BoundWorkspace
     from launcher.schedulers.staged import OnImage, OnWait
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import Launch, ProjectRef
 
 ANY_SESSION = "launcher"
 
@@ -43,28 +46,9 @@ class Engines:
         self._take_over = take_over
         self._on_progress = on_progress
         self._on_wait = on_wait
-        self._merged: dict[tuple[tuple[str, ...], ...], BoundWorkspace] = {}
+        self._merged: dict[tuple[ProjectRef, ...], BoundWorkspace] = {}
         self._copies = ExitStack()
         self._lock = allocate_lock()
-
-    def merged(self, projects: Mapping[str, str], digests: Mapping[str, str]) -> BoundWorkspace:
-        """One folder with these projects, copied there once for all jobs that have them.
-
-        Args:
-            projects: absolute path → the folder of the workspace that it goes into.
-            digests: of each project, by the same path.
-
-        Raises WorkspaceError when one cannot be read, or does not hold what its digest says.
-        """
-        from launcher.schedulers.workspaces import bound
-        from launcher.workspace.projects import in_order
-
-        key = tuple(sorted((path, target, digests[path]) for path, target in projects.items()))
-        with self._lock:
-            if key not in self._merged:
-                made = bound(in_order(projects), digests=digests)
-                self._merged[key] = self._copies.enter_context(made)
-            return self._merged[key]
 
     def get(self, name: str, session: str = ANY_SESSION) -> StagedScheduler[Any]:
         """The scheduler; its session matters to dry runs alone, for attempts know theirs.
@@ -83,6 +67,57 @@ class Engines:
             scheduler.on_wait = self._on_wait
             self._made[name, session] = scheduler
         return self._made[name, session]
+
+    def bind(self, launch: Launch) -> BoundLaunch:
+        """The launch with this machine's paths, for its scheduler.
+
+        Raises InvalidRunConfigException for run options that the scheduler does not take, SchedulerError for
+        a workspace of several projects where the scheduler runs in one folder.
+        """
+        scheduler, workspace = self.get(launch.scheduler), launch.workspace
+        opts = scheduler.run_opts()
+        runs_in_place = not scheduler.builds_workspaces and opts.get("cwd") is not None
+        if runs_in_place and workspace is not None and workspace.projects:
+            from launcher.schedulers.workspaces import no_place_for
+
+            raise no_place_for(scheduler, workspace.name)
+        return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
+
+    def dry_run(self, bound: BoundLaunch) -> AppDryRunInfo[Any]:
+        """What the scheduler would be sent, under the symbolic app id. What it refuses, it refuses here."""
+        scheduler = self.get(bound.launch.scheduler, bound.launch.key.session)
+        workspace = self.workspace(bound)
+        if workspace is None:
+            return scheduler.submit_dryrun(bound.app, bound.cfg)
+        from launcher.schedulers.workspaces import dryrun_in_images
+
+        return dryrun_in_images(scheduler, bound.app, bound.cfg, workspace)
+
+    def workspace(self, bound: BoundLaunch) -> BoundWorkspace | None:
+        """The folder to build into images; None without a workspace, or where the scheduler builds none.
+
+        Several projects are copied into one folder, once for all jobs that have them. Raises WorkspaceError
+        when one cannot be read, or does not hold what its digest says.
+        """
+        workspace = bound.workspace
+        if workspace is None or not self.get(bound.launch.scheduler).builds_workspaces:
+            return None
+        from launcher.schedulers.bound import BoundWorkspace
+
+        if not workspace.projects:
+            return BoundWorkspace(workspace.path, workspace.digest)
+        return self._merge(tuple(sorted(workspace.projects)))
+
+    def _merge(self, projects: tuple[ProjectRef, ...]) -> BoundWorkspace:
+        from launcher.schedulers.workspaces import bound
+        from launcher.workspace.projects import in_order
+
+        with self._lock:
+            if projects not in self._merged:
+                targets = {each.path: each.target for each in projects}
+                made = bound(in_order(targets), digests={each.path: each.digest for each in projects})
+                self._merged[projects] = self._copies.enter_context(made)
+            return self._merged[projects]
 
     def close(self) -> None:
         for scheduler in self._made.values():

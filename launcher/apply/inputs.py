@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launcher import secrets
-from launcher.apply.submit import bound_app, directory_of
 from launcher.errors import LauncherError, SecretError, StaleError
 from launcher.plan.model import Plan
-from launcher.plan.step import Step
-from launcher.specs.binding import bind_workspace
-from launcher.specs.launch import Launch
+from launcher.specs.binding import BoundLaunch
+from launcher.specs.launch import ProjectRef, WorkspaceRef
 from launcher.specs.secret import Secret
 
 
 def check_secrets(plan: Plan) -> None:
     """Raises SecretError naming job, role and variable of every secret that cannot be read."""
-    lines = [line for step in plan.steps if step.starts and step.launch for line in _missing(step.launch)]
+    lines = [line for step in plan.steps if step.bound for line in _missing(step.bound)]
     if lines:
         raise SecretError(
             "secrets are missing:" + "".join(f"\n  {line}" for line in lines),
@@ -25,21 +22,20 @@ def check_secrets(plan: Plan) -> None:
         )
 
 
-def _missing(launch: Launch) -> Iterator[str]:
-    if not any(isinstance(value, Secret) for role in launch.app.roles for value in role.env.values()):
-        return
-    for role in bound_app(launch).roles:
+def _missing(bound: BoundLaunch) -> Iterator[str]:
+    for role in bound.app.roles:
         found = {name: str(value) for name, value in role.env.items() if isinstance(value, Secret)}
-        reasons = secrets.missing(found.values())
+        reasons = secrets.missing(found.values()) if found else {}
         for name, reference in found.items():
             if reference in reasons:
-                yield f"{launch.key}: role `{role.name}`: {name} (secret {reference}): {reasons[reference]}"
+                where = f"{bound.launch.key}: role `{role.name}`"
+                yield f"{where}: {name} (secret {reference}): {reasons[reference]}"
 
 
 def check_workspaces(plan: Plan) -> None:
     """Hash the workspaces of what is to start again. Raises StaleError for those that are not as planned."""
     seen: dict[str, str] = {}
-    lines = [line for step in plan.steps if step.starts for line in _moved(step, seen)]
+    lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
     if lines:
         raise StaleError(
             "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),
@@ -47,19 +43,21 @@ def check_workspaces(plan: Plan) -> None:
         )
 
 
-def _moved(step: Step, seen: dict[str, str]) -> Iterator[str]:
-    launch = step.launch
-    if launch is None or launch.workspace is None:
+def _moved(bound: BoundLaunch, seen: dict[str, str]) -> Iterator[str]:
+    if bound.workspace is None or bound.launch.workspace is None:
         return
-    for part in launch.workspace.projects or (launch.workspace,):
-        path = bind_workspace(part.path, directory=directory_of(launch), home=os.path.expanduser("~"))
-        if path not in seen:
-            seen[path] = _digest_or_why(path)
-        if seen[path] != part.digest:
+    for written, part in zip(_parts(bound.launch.workspace), _parts(bound.workspace), strict=True):
+        if part.path not in seen:
+            seen[part.path] = _digest_or_why(part.path)
+        if seen[part.path] != part.digest:
             yield (
-                f"{step.key}: the workspace `{part.path}` is not what was planned: "
-                f"expected {part.digest}, found {seen[path]}"
+                f"{bound.launch.key}: the workspace `{written.path}` is not what was planned: "
+                f"expected {part.digest}, found {seen[part.path]}"
             )
+
+
+def _parts(workspace: WorkspaceRef) -> Sequence[WorkspaceRef | ProjectRef]:
+    return workspace.projects or (workspace,)
 
 
 def _digest_or_why(path: str) -> str:

@@ -13,6 +13,7 @@ from launcher import git
 from launcher.actor import actor
 from launcher.apply.approval import check_approved, check_plan
 from launcher.apply.arguments import check_is_plan, check_launches
+from launcher.apply.checked import bound, dry_run
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, OnEvent, Outcome, Result
 from launcher.apply.execute import execute
@@ -21,14 +22,12 @@ from launcher.apply.inputs import check_secrets, check_workspaces
 from launcher.apply.observe import observe
 from launcher.apply.overtaken import in_spite_of_others
 from launcher.apply.settle import settle
-from launcher.apply.submit import dry_run
-from launcher.errors import LauncherError, LockTimeoutError, SchedulerError
+from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import reconcile
-from launcher.plan.step import Guard, Step
-from launcher.specs.dryrun import AppDryRunInfo
+from launcher.plan.step import Step
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.lock import apply_lock
 from launcher.state.store import Store
@@ -72,16 +71,6 @@ def make_plan(launches: Sequence[Launch], *, choices: Choices = Choices()) -> Pl
         Engines(readonly=True, take_over=choices.take_over) as engines,
     ):
         return _plan(launches, choices, store, engines)
-
-
-def requests(plan: Plan) -> dict[JobKey, AppDryRunInfo[Any]]:
-    """The exact request of every attempt that the plan would make, under the symbolic app id."""
-    with Engines(readonly=True) as engines:
-        return {
-            step.key: dry_run(step.launch, engines)
-            for step in plan.steps
-            if step.starts and step.launch is not None
-        }
 
 
 def apply_launches(
@@ -166,7 +155,7 @@ def apply_plan(
             checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
             if refusal := checked.refusal():
                 raise refusal
-            return checked.plan
+            return bound(checked.plan, engines)
 
         with _locked(keys, lock_timeout_s, events):
             settle(store, engines, schedulers)
@@ -241,64 +230,7 @@ def _plan(launches: Sequence[Launch], choices: Choices, store: Store, engines: E
         take_over=choices.take_over,
         scopes=choices.scopes,
     )
-    return plan.with_notes(_notes(plan, engines))
-
-
-def _notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
-    """What the schedulers say of the requests. All of them are made, so that a refusal comes at plan time;
-    so does one of what they could not stop."""
-    notes, refusals = {}, []
-    for step in plan.steps:
-        try:
-            _check_reach(step, engines)
-            if not step.starts or step.launch is None:
-                continue
-            request = dry_run(step.launch, engines).request
-        except LauncherError as error:
-            refusals.append((step.key, error))
-            continue
-        said = (*getattr(request, "notes", ()), *_workspace_notes(step.launch, engines))
-        if said:
-            notes[step.key] = said
-    if refusals:
-        raise _refused(refusals)
-    return notes | _kept_notes(plan, engines)
-
-
-def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
-    """What the schedulers say of attempts that stay as they are. Each scheduler is asked once."""
-    kept: dict[str, dict[str, Step]] = {}
-    for step in plan.steps:
-        stays = step.kind in ("keep", "hold") and bool(step.guard.app_id)
-        if stays and step.launch is not None and step.launch.scheduler == step.guard.scheduler:
-            kept.setdefault(step.guard.scheduler, {})[step.guard.app_id] = step
-    notes: dict[JobKey, tuple[str, ...]] = {}
-    for scheduler, steps in kept.items():
-        apps = {app_id: step.launch.app for app_id, step in steps.items() if step.launch is not None}
-        said = engines.get(scheduler).kept_notes(apps)
-        notes |= {steps[app_id].key: tuple(lines) for app_id, lines in said.items() if lines}
-    return notes
-
-
-def _check_reach(step: Step, engines: Engines) -> None:
-    """Raises SchedulerError when the step would stop or resume something at an engine that is not asked."""
-    goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
-    for old in (*step.stops, *step.leftovers, *goes_on):
-        engines.get(old.scheduler).check_cancel(old.app_id)
-
-
-def _workspace_notes(launch: Launch, engines: Engines) -> tuple[str, ...]:
-    """Whoever neither builds the workspace into images nor runs in it would silently ignore it."""
-    scheduler = engines.get(launch.scheduler)
-    if launch.workspace is None or scheduler.builds_workspaces or scheduler.run_opts().get("cwd") is not None:
-        return ()
-    return (f"the workspace `{launch.workspace.name}` is not used: {launch.scheduler} runs in the image",)
-
-
-def _refused(refusals: Sequence[tuple[JobKey, LauncherError]]) -> LauncherError:
-    lines = [f"{key.job}: {error}" for key, error in refusals]
-    hints = dict.fromkeys(error.hint for _, error in refusals if error.hint)
-    return SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
+    return dry_run(plan, engines)
 
 
 def _patiently(look: Callable[[], Plan], events: Events, *, timeout_s: float | None) -> Plan:

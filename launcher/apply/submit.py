@@ -1,8 +1,7 @@
-"""One launch to its scheduler: bound to this machine, dry-run, or submitted in stages that survive a kill."""
+"""One launch to its scheduler, in stages that survive a kill."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,79 +12,10 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events
 from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
-from launcher.schedulers.staged import Reservation, StagedScheduler
-from launcher.specs.app import AppDef
+from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
-from launcher.specs.binding import bind, bind_cfg, bind_projects, bind_workspace
-from launcher.specs.dryrun import AppDryRunInfo
-from launcher.specs.launch import Launch
+from launcher.specs.binding import BoundLaunch
 from launcher.state.store import Store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.bound import BoundWorkspace
-
-
-def directory_of(launch: Launch) -> str:
-    """The absolute folder of its job file."""
-    return os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
-
-
-def bound_app(launch: Launch) -> AppDef:
-    """The AppDef of a launch with this machine's paths in it."""
-    return bind(launch.app, directory=directory_of(launch), home=os.path.expanduser("~"))
-
-
-def bound(launch: Launch, scheduler: StagedScheduler[Any]) -> tuple[AppDef, dict[str, Any]]:
-    """The AppDef and options of a launch with this machine's paths in them."""
-    cfg = bind_cfg(
-        launch.cfg,
-        opts=scheduler.run_opts(),
-        timeout_s=launch.timeout_s,
-        directory=directory_of(launch),
-        home=os.path.expanduser("~"),
-        workspace=_folder_to_run_in(launch, scheduler),
-    )
-    return bound_app(launch), cfg
-
-
-def _folder_to_run_in(launch: Launch, scheduler: StagedScheduler[Any]) -> str | None:
-    """The workspace of who runs it in place. Raises SchedulerError for one that lies in no single place."""
-    workspace = launch.workspace
-    if workspace is None:
-        return None
-    if workspace.projects and not scheduler.builds_workspaces and scheduler.run_opts().get("cwd") is not None:
-        from launcher.schedulers.workspaces import no_place_for
-
-        raise no_place_for(scheduler, workspace.name)
-    return workspace.path or None
-
-
-def dry_run(launch: Launch, engines: Engines) -> AppDryRunInfo[Any]:
-    """The exact request, under the symbolic app id. Whatever the scheduler refuses, it refuses here."""
-    scheduler = engines.get(launch.scheduler, launch.key.session)
-    app, cfg = bound(launch, scheduler)
-    workspace = workspace_of(launch, scheduler, engines)
-    if workspace is not None:
-        from launcher.schedulers.workspaces import dryrun_in_images
-
-        return dryrun_in_images(scheduler, app, cfg, workspace)
-    return scheduler.submit_dryrun(app, cfg)
-
-
-def workspace_of(launch: Launch, scheduler: StagedScheduler[Any], engines: Engines) -> BoundWorkspace | None:
-    """The workspace to build into the images of a launch; None where it has none, or where none are built."""
-    if launch.workspace is None or not scheduler.builds_workspaces:
-        return None
-    directory, home = directory_of(launch), os.path.expanduser("~")
-    if launch.workspace.projects:
-        projects = bind_projects(launch.workspace, directory=directory, home=home)
-        digests = [each.digest for each in launch.workspace.projects]
-        return engines.merged(projects, dict(zip(projects, digests, strict=True)))
-    from launcher.schedulers.bound import BoundWorkspace
-
-    folder = bind_workspace(launch.workspace.path, directory=directory, home=home)
-    return BoundWorkspace(folder, launch.workspace.digest)
 
 
 def submit(
@@ -99,8 +29,8 @@ def submit(
     Args:
         provenance: the fields of the attempt that say where it comes from (actor, commit, plan …).
     """
-    launch = step.launch
-    assert launch is not None, "a step that starts something has a launch"
+    assert step.bound is not None, "what a plan starts is bound before it is carried out"
+    launch = step.bound.launch
     scheduler = engines.get(launch.scheduler)
     attempt = Attempt(
         key=step.key,
@@ -124,7 +54,7 @@ def submit(
     reservation = scheduler.reserve(attempt)
     try:
         events.tell("reserved", step.key, **about)
-        _create(launch, engines, reservation, events, about)
+        _create(step.bound, engines, reservation, events, about)
         for old in step.stops:
             stop(old, step, engines=engines, store=store, events=events)
         # On record before it runs, so that whoever asks by name finds it, also if we die right after.
@@ -161,15 +91,16 @@ def unrecorded(what: str, error: StateError) -> str:
 
 
 def _create(
-    launch: Launch, engines: Engines, reservation: Reservation, events: Events, about: Mapping[str, Any]
+    bound: BoundLaunch, engines: Engines, reservation: Reservation, events: Events, about: Mapping[str, Any]
 ) -> None:
-    scheduler = engines.get(launch.scheduler)
-    app, cfg = bound(launch, scheduler)
-    workspace = workspace_of(launch, scheduler, engines)
+    """Build the workspace and create what was checked. The scheduler derives the request again, from the same
+    app and options: the app id and the session are the reservation's."""
+    scheduler, app = engines.get(bound.launch.scheduler), bound.app
+    workspace = engines.workspace(bound)
     if workspace is not None:
-        app = scheduler.build_workspace(app, cfg, workspace, app_id=reservation.app_id)
+        app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
     events.tell("creating", reservation.attempt.key, **about)
-    scheduler.create(reservation, app, cfg)
+    scheduler.create(reservation, app, bound.cfg)
     events.tell("created", reservation.attempt.key, **about)
 
 

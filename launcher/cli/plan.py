@@ -136,6 +136,5 @@ def _exit_code(plan: Plan, args: Any, console: Console) -> int:
 
 def _requests(plan: Plan) -> str:
     """What the schedulers would be sent, under the symbolic app id."""
-    from launcher.apply.plans import requests
-
-    return "".join(f"\n{key}:\n{info!r}\n" for key, info in requests(plan).items())
+    bound = [step.bound for step in plan.steps if step.bound is not None]
+    return "".join(f"\n{each.launch.key}:\n{each.info!r}\n" for each in bound)

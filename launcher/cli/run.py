@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.runner import Runner
-    from launcher.specs import AppDef, Launch
+    from launcher.specs import Launch
 
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
@@ -83,10 +83,9 @@ def run(args: Any, console: Console) -> int:
     launch = _one(jobs.launches([args.file], args, console), args)
     scheduler = args.scheduler or launch.scheduler
     with get_runner(launch.key.project, detach=args.detach) as runner:
-        app, cfg = _bound(launch, scheduler, args.cfg, runner)
-        workspace = _workspace(launch, scheduler, runner)
-        info = runner.dryrun(app, scheduler, cfg, workspace, args.parent_run_id)
-        return _attached(info, app.name, args, runner, console)
+        cfg = runner.cfg_from_str(scheduler, *args.cfg)
+        info = runner.dryrun_launch(launch, scheduler, cfg, args.parent_run_id)
+        return _attached(info, launch.app.name, args, runner, console)
 
 
 def _run_component(args: Any, console: Console) -> int:
@@ -159,51 +158,6 @@ def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> i
         console.print(handle)
         return 0
     return _follow(handle, console)
-
-
-def _bound(launch: Launch, scheduler: str, given: list[str], runner: Runner) -> tuple[AppDef, dict[str, Any]]:
-    """The app and its options with this machine's paths; a file's options are those of its own scheduler."""
-    import os
-
-    from launcher.specs.binding import bind, bind_cfg
-
-    directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
-    opts = runner.scheduler_run_opts(scheduler)
-    cfg = dict(launch.cfg) if scheduler == launch.scheduler else {}
-    for text in given:
-        cfg.update(opts.cfg_from_str(text))
-    home = os.path.expanduser("~")
-    app = bind(launch.app, directory=directory, home=home)
-    return app, bind_cfg(
-        cfg,
-        opts=opts,
-        timeout_s=launch.timeout_s,
-        directory=directory,
-        home=home,
-        workspace=launch.workspace.path or None if launch.workspace else None,
-    )
-
-
-def _workspace(launch: Launch, scheduler: str, runner: Runner) -> object:
-    """What goes into the images; where none are built, the app runs in the workspace instead (`cwd`), and
-    one that is put together is refused."""
-    import os
-
-    from launcher.schedulers.bound import BoundWorkspace
-    from launcher.specs.binding import bind_projects, bind_workspace
-    from launcher.workspace.projects import in_order
-
-    workspace, builds = launch.workspace, runner.builds_workspaces(scheduler)
-    if workspace is None:
-        return None
-    directory = os.path.normpath(os.path.join(launch.root, os.path.dirname(launch.file)))
-    home = os.path.expanduser("~")
-    if workspace.projects:
-        runs_in_place = runner.scheduler_run_opts(scheduler).get("cwd") is not None
-        projects = bind_projects(workspace, directory=directory, home=home)
-        return in_order(projects) if builds or runs_in_place else None
-    folder = bind_workspace(workspace.path, directory=directory, home=home)
-    return BoundWorkspace(folder, workspace.digest) if builds else None
 
 
 def _follow(handle: str, console: Console) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
 from launcher.specs.attempt import Attempt
+from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, Launch, attempt_id
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
@@ -90,6 +91,7 @@ class Step:
         notes: what the user should know, such as fields that the scheduler cannot enforce.
         latest: the attempt that counts for this job: the one behind `guard`, or the one before it where that
             is a leftover of another document; not saved.
+        bound: `launch` as this machine has it, where the step starts it; not saved.
     """
 
     key: JobKey
@@ -108,6 +110,7 @@ class Step:
     waits_for: str = ""
     notes: tuple[str, ...] = ()
     latest: Attempt | None = field(default=None, compare=False, repr=False)
+    bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
 
     @property
     def mark(self) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.staged import OnImage
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import Launch
     from launcher.specs.runopts import runopts
     from launcher.specs.status import AppStatus
 
@@ -178,6 +179,34 @@ class Runner:
             info = engine.submit_dryrun(launched, options)
         return info.completed(scheduler=scheduler)  # our name for it, whatever it calls itself
 
+    def dryrun_launch(
+        self,
+        launch: Launch,
+        scheduler: str | None = None,
+        cfg: Mapping[str, CfgVal] | None = None,
+        parent_run_id: str | None = None,
+    ) -> AppDryRunInfo[Any]:
+        """`dryrun` for one job of a job file, as `launcher.load_job` gives it.
+
+        Args:
+            scheduler: where to run it, in place of the job's own; the job's run options are then left out.
+            cfg: run options over those of the job.
+
+        Raises what `dryrun` does, and InvalidRunConfigException for a timeout that the scheduler cannot keep.
+        """
+        from launcher.specs.binding import bind_launch
+
+        name = scheduler or launch.scheduler
+        engine = self._scheduler(name)
+        given = {**(launch.cfg if name == launch.scheduler else {}), **_options(cfg)}
+        bound = bind_launch(launch, opts=engine.run_opts(), home=os.path.expanduser("~"), cfg=given)
+        workspace = None
+        if bound.workspace is not None:
+            from launcher.schedulers.workspaces import workspace_for
+
+            workspace = workspace_for(engine, bound.workspace)
+        return self.dryrun(bound.app, name, bound.cfg, workspace, parent_run_id)
+
     def _checked(
         self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal] | None, parent_run_id: str | None
     ) -> tuple[Scheduler[Any], AppDef, dict[str, CfgVal]]:
@@ -208,11 +237,6 @@ class Runner:
     def _show_progress(self, engine: Any) -> None:
         if self.on_progress is not None and hasattr(engine, "on_progress"):
             engine.on_progress = self.on_progress
-
-    def builds_workspaces(self, scheduler: str) -> bool:
-        """Whether a scheduler puts a workspace into what replicas run in."""
-        engine = self._scheduler(scheduler)
-        return engine.builds_workspaces or hasattr(engine, "build_workspace_and_update_roles")
 
     # One app
 

@@ -17,11 +17,12 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.bound import BoundWorkspace
 from launcher.workspace.context import content_digest
 from launcher.workspace.ignore import WorkspaceError
-from launcher.workspace.projects import Workspace, merged, source_path
+from launcher.workspace.projects import Workspace, in_order, merged, source_path
 
 if TYPE_CHECKING:
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import WorkspaceRef
 
 
 def has_mixin(scheduler: Any) -> bool:
@@ -76,6 +77,20 @@ def as_workspace(workspace: object) -> Workspace:
         raise SchedulerError(f"a workspace is the path of a folder, or a Workspace, not {workspace!r}")
     is_path = os.path.exists(os.path.expanduser(workspace))
     return Workspace({workspace: ""}) if is_path else Workspace.from_str(workspace)
+
+
+def workspace_for(scheduler: Any, workspace: WorkspaceRef) -> Workspace | BoundWorkspace | None:
+    """The workspace of a bound launch as `dryrun_with` takes it.
+
+    None where it is in the run options already, or the scheduler has no use for it. Several projects go to a
+    scheduler that runs in one folder, too: it refuses them.
+    """
+    builds = scheduler.builds_workspaces or has_mixin(scheduler)
+    if workspace.projects:
+        runs_in_place = scheduler.run_opts().get("cwd") is not None
+        projects = {each.path: each.target for each in workspace.projects}
+        return in_order(projects) if builds or runs_in_place else None
+    return BoundWorkspace(workspace.path, workspace.digest) if builds else None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from launcher.specs.appstate import AppState, ReplicaState, is_started, is_terminal
     from launcher.specs.attempt import ENDED_STATES, LIVE_STATES, PENDING_STATES, Attempt, AttemptState
-    from launcher.specs.binding import bind, bind_cfg, bind_projects, bind_workspace
+    from launcher.specs.binding import BoundLaunch, bind, bind_cfg, bind_launch, bind_workspace
     from launcher.specs.builders import materialize_appdef
     from launcher.specs.canonical import app_from_document, digest, document, renormalise
     from launcher.specs.check import Problem, check_app
@@ -82,6 +82,7 @@ __all__ = [
     "Attempt",
     "AttemptState",
     "BindMount",
+    "BoundLaunch",
     "CfgVal",
     "DeviceMount",
     "GiB",
@@ -114,7 +115,7 @@ __all__ = [
     "attempt_id",
     "bind",
     "bind_cfg",
-    "bind_projects",
+    "bind_launch",
     "bind_workspace",
     "check_app",
     "digest",
@@ -144,7 +145,7 @@ _NAMES_OF = {
     "app": "ALL MISSING NONE NULL_RESOURCE AppDef CfgVal GiB Resource RetryPolicy Role",
     "appstate": "AppState ReplicaState is_started is_terminal",
     "attempt": "ENDED_STATES LIVE_STATES PENDING_STATES Attempt AttemptState",
-    "binding": "bind bind_cfg bind_projects bind_workspace",
+    "binding": "BoundLaunch bind bind_cfg bind_launch bind_workspace",
     "builders": "materialize_appdef",
     "canonical": "app_from_document digest document renormalise",
     "check": "Problem check_app",

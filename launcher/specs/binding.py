@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.specs.app import AppDef, Role
 from launcher.specs.macros import escape, find_macros, map_role, map_text, substitute, substitute_partial
@@ -18,7 +18,8 @@ from launcher.specs.secret import Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.specs.launch import WorkspaceRef
+    from launcher.specs.dryrun import AppDryRunInfo
+    from launcher.specs.launch import Launch, WorkspaceRef
 
 _JOB_DIR = "$<job.dir>"
 _ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})
@@ -26,6 +27,49 @@ _ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})
 
 _PATH_OPTIONS = ("cwd", "log_dir")
 """Scheduler options that are folders, relative to the job file's."""
+
+
+class BoundLaunch(NamedTuple):
+    """A launch as one checkout and one user have it on its scheduler: made once, checked, then created.
+
+    Attributes:
+        launch: as compiled.
+        app, cfg: with absolute paths. Run macros stay: the scheduler fills in the app id, which it reserves.
+        workspace: with absolute paths.
+        info: what the scheduler would be sent; None where no dry run was made.
+    """
+
+    launch: Launch
+    app: AppDef
+    cfg: Mapping[str, Any]
+    workspace: WorkspaceRef | None = None
+    info: AppDryRunInfo[Any] | None = None
+
+
+def bind_launch(
+    launch: Launch, *, opts: runopts, home: str, cfg: Mapping[str, Any] | None = None
+) -> BoundLaunch:
+    """Bind a launch for the user whose home is `home` to a scheduler with the run options `opts`.
+
+    Args:
+        cfg: run options in place of those of the launch.
+
+    Raises InvalidRunConfigException for a timeout that the scheduler cannot keep, or that is given twice.
+    """
+    directory, workspace = launch.directory, launch.workspace
+    return BoundLaunch(
+        launch=launch,
+        app=bind(launch.app, directory=directory, home=home),
+        cfg=bind_cfg(
+            launch.cfg if cfg is None else cfg,
+            opts=opts,
+            timeout_s=launch.timeout_s,
+            directory=directory,
+            home=home,
+            workspace=workspace.path or None if workspace is not None else None,
+        ),
+        workspace=_bind_folders(workspace, directory, home) if workspace is not None else None,
+    )
 
 
 def bind(app: AppDef, *, directory: str, home: str) -> AppDef:
@@ -129,11 +173,13 @@ def bind_workspace(path: str, *, directory: str, home: str) -> str:
     return _absolute(substitute(path, {"job.dir": directory}), directory, home)
 
 
-def bind_projects(workspace: WorkspaceRef, *, directory: str, home: str) -> dict[str, str]:
-    """Absolute path → folder in the workspace, for the several projects of a workspace."""
-    return {
-        bind_workspace(each.path, directory=directory, home=home): each.target for each in workspace.projects
-    }
+def _bind_folders(workspace: WorkspaceRef, directory: str, home: str) -> WorkspaceRef:
+    def absolute(path: str) -> str:
+        return bind_workspace(path, directory=directory, home=home)
+
+    projects = tuple(each._replace(path=absolute(each.path)) for each in workspace.projects)
+    path = "" if projects else absolute(workspace.path)
+    return workspace._replace(path=path, projects=projects)
 
 
 def _timeout(cfg: Mapping[str, Any], opts: runopts, timeout_s: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -113,3 +114,8 @@ class Launch:
     file: str
     origin: str
     """Normalised git remote (`host/path`), else the absolute root: whose job this is."""
+
+    @property
+    def directory(self) -> str:
+        """The absolute folder of the job file."""
+        return os.path.normpath(os.path.join(self.root, os.path.dirname(self.file)))
