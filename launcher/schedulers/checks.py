@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from launcher.specs.runopts import runopts
 
 
-class InvalidAppException(SchedulerError, ValueError):
-    """The AppDef makes no sense: every problem with its place, one a line."""
+class RejectedAppError(SchedulerError, ValueError):
+    """A scheduler cannot run the AppDef: every problem with its place, one a line."""
 
 
 def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | None = None) -> None:
-    """Raises InvalidAppException for an app that breaks a rule of all schedulers, or of this one's `own`.
+    """Raises RejectedAppError for an app that breaks a rule of all schedulers, or of this one's `own`.
 
     The scheduler's own rules are asked only when the app has the right shape.
     """
@@ -27,7 +27,7 @@ def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | Non
         problems += own(app)
     if problems:
         found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
-        raise InvalidAppException(f"app `{app.name}` cannot be run:\n{found}")
+        raise RejectedAppError(f"app `{app.name}` cannot be run:\n{found}")
 
 
 def add_times(opts: runopts, grace_s: float) -> None:

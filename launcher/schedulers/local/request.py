@@ -51,7 +51,7 @@ def build_request(
         images: says where each role runs.
         gpus: GPUs of this host; looked at only with `auto_set_cuda_visible_devices`.
 
-    Raises InvalidRunConfigException for options out of range, InvalidAppException for what cannot be run.
+    Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
     check(app, cfg)
     app_dir = os.path.join(escape(apps_dir), SYMBOLIC_APP_ID)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
+    """Raises RejectedAppError for a senseless app, InvalidRunConfigException for options out of range."""
     options("local_cwd").check_values(cfg)
     check_runnable(app, lambda app: problems(app, cfg))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.schedulers.checks import InvalidAppException
+from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.specs import (
@@ -189,10 +189,10 @@ def test_ports_are_the_engines_choice_or_fixed_or_not_published():
 
 
 def test_a_fixed_port_cannot_be_published_twice():
-    with pytest.raises(InvalidAppException, match=r"roles\.worker\.port_map: .* one replica"):
+    with pytest.raises(RejectedAppError, match=r"roles\.worker\.port_map: .* one replica"):
         request(ports="fixed")
     twins = [Role(name, "i", entrypoint="x", port_map={"http": 80}) for name in ("a", "b")]
-    with pytest.raises(InvalidAppException, match=r"roles\.b\.port_map\.http: .*role `a` has port 80"):
+    with pytest.raises(RejectedAppError, match=r"roles\.b\.port_map\.http: .*role `a` has port 80"):
         request(AppDef("a", twins), ports="fixed")
 
 
@@ -212,7 +212,7 @@ def test_a_fixed_port_cannot_be_published_twice():
     ],
 )
 def test_a_role_that_no_engine_can_run_is_refused_with_the_place(wrong, found):
-    with pytest.raises(InvalidAppException, match=found):
+    with pytest.raises(RejectedAppError, match=found):
         request(AppDef("train", [replace(WORKER, **wrong)]))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.schedulers import Scheduler, get_scheduler
-from launcher.schedulers.checks import InvalidAppException
+from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.local.images import CWDImageProvider, ImageError, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.schedulers.local.request import bind_request, build_request
@@ -199,12 +199,12 @@ def test_a_request_holds_and_shows_references_to_secrets() -> None:
 
 
 def test_path_cannot_be_a_secret() -> None:
-    with pytest.raises(InvalidAppException, match=r"roles\.r\.env\.PATH: PATH cannot be a secret"):
+    with pytest.raises(RejectedAppError, match=r"roles\.r\.env\.PATH: PATH cannot be a secret"):
         request_of(role(env={"PATH": Secret("env:PATH")}))
 
 
 def test_every_problem_of_an_app_is_told() -> None:
-    with pytest.raises(InvalidAppException) as error:
+    with pytest.raises(RejectedAppError) as error:
         request_of(role(entrypoint="", num_replicas=0), role())
     assert "num_replicas" in str(error.value)
     assert "entrypoint" in str(error.value)
@@ -328,5 +328,5 @@ def test_a_retry_policy_may_be_written_as_text() -> None:
 
 def test_a_bound_of_the_log_is_refused_with_a_folder_of_complete_logs() -> None:
     assert request_of(role(), log_max_mb=5).log_max_mb == 5
-    with pytest.raises(InvalidAppException, match=r"cfg.log_max_mb: .*leave one out"):
+    with pytest.raises(RejectedAppError, match=r"cfg.log_max_mb: .*leave one out"):
         request_of(role(), log_max_mb=5, log_dir="logs")

@@ -45,7 +45,7 @@ def build_request(
         cfg: resolved run options.
         app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
 
-    Raises InvalidRunConfigException for options out of range, InvalidAppException for what cannot be run.
+    Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
     check(app, cfg)
     job = DockerJob(

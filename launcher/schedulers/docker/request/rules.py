@@ -23,7 +23,7 @@ _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Raises InvalidAppException for a senseless app, InvalidRunConfigException for options out of range."""
+    """Raises RejectedAppError for a senseless app, InvalidRunConfigException for options out of range."""
     options().check_values(cfg)
     for problem in _of_env(cfg.get("env")):
         raise InvalidRunConfigException(f"env: {problem.message}", "env", {"env": problem.path[-1]})
