@@ -1,10 +1,12 @@
-"""Read files that somebody named: regular ones, within a limit. A pipe or a device may never end."""
+"""Files as users name them: the project file above a folder, reading within limits, writing whole."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+
+PROJECT_FILE = "launcher.toml"
 
 _GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """What a shell hands over as a path, such as `<(command)`: a pipe that the caller has opened."""
@@ -46,3 +48,42 @@ def _check(mode: int, path: str) -> None:
 def is_below(path: str, folder: str) -> bool:
     """Whether one real path is the other, or lies below it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def project_file(folder: str) -> str | None:
+    """The launcher.toml in a folder or the nearest one above it, no higher than the top of its work tree.
+
+    Args:
+        folder: an absolute path; the folder need not exist.
+    """
+    while True:
+        path = os.path.join(folder, PROJECT_FILE)
+        if os.path.isfile(path):
+            return path
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = parent
+
+
+def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "strict") -> None:
+    """Write a file by renaming one beside it: another process finds the old text or the new one.
+
+    Args:
+        mode: permissions of the new file, less the umask.
+        errors: how text that is not Unicode is encoded, as `open` takes it.
+
+    Raises OSError; the file is then as it was, and nothing is left beside it.
+    """
+    beside = f"{path}.{os.getpid()}.new"
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with open(descriptor, "w", encoding="utf-8", errors=errors, newline="\n") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except BaseException:
+        try:
+            os.unlink(beside)
+        except OSError:
+            pass
+        raise

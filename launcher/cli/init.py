@@ -40,7 +40,8 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     import os
 
-    from launcher.cli.starter import Wanted, config_for, files, label, top_of
+    from launcher.cli.starter import Wanted, files, label, top_of
+    from launcher.files import project_file
 
     if label(args.name) != args.name:
         raise _bad_name(args.name, label(args.name))
@@ -55,7 +56,7 @@ def run(args: Any, console: Console) -> int:
     )
     texts = files(wanted, folder)
     job = next(iter(texts))
-    kept = _kept(texts, config_for(folder), force=args.force)
+    kept = _kept(texts, project_file(folder), force=args.force)
     taken = [path for path in texts if os.path.lexists(path)]
     if taken and not args.force:
         raise _taken(taken, texts)
@@ -81,11 +82,11 @@ def _kept(texts: dict[str, str], config: str | None, *, force: bool) -> list[str
     applies, and files with the very same text."""
     import os
 
-    from launcher.cli.starter import CONFIG
+    from launcher.files import PROJECT_FILE
 
     kept = []
     for path in [*texts]:
-        is_config = os.path.basename(path) == CONFIG and config is not None
+        is_config = os.path.basename(path) == PROJECT_FILE and config is not None
         if is_config and not (force and path == config):
             kept.append(str(config))
         elif _read(path) == texts[path]:
@@ -125,16 +126,12 @@ def _write(path: str, text: str) -> None:
     import os
 
     from launcher.errors import LauncherError
+    from launcher.files import write_whole
 
-    beside = f"{path}.{os.getpid()}.tmp"  # and renamed: a full disk leaves what was there before
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(beside, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(beside, path)
+        write_whole(path, text)
     except OSError as error:
-        if os.path.lexists(beside):
-            os.unlink(beside)
         raise LauncherError(f"cannot write {os.path.relpath(path)}: {error.strerror or error}") from error
 
 

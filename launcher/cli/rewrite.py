@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.errors import JobFileError, LauncherError
+from launcher.files import PROJECT_FILE
 from launcher.jobfile.compile import Environment, compile_files
-from launcher.jobfile.config import CONFIG
 from launcher.jobfile.discover import find_files
 from launcher.jobfile.formatting import Unformattable, format_text
 from launcher.jobfile.parse import parse
@@ -85,7 +85,7 @@ def write(rewrite: Rewrite) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         _like(path, beside)
-        if name != CONFIG and _digests(beside) != _digests(path):
+        if name != PROJECT_FILE and _digests(beside) != _digests(path):
             raise Unformattable(
                 f"{rewrite.file}: cannot be formatted: the digest of its job would change",
                 hint="nothing was changed",

@@ -95,16 +95,11 @@ def _not_json(path: str, error: ValueError) -> LauncherError:
 
 def write_text(path: str, text: str) -> None:
     """Write a file whole or not at all. Raises LauncherError."""
-    import os
+    from launcher.files import write_whole
 
-    beside = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(beside, path)
+        write_whole(path, text)
     except OSError as error:
-        if os.path.exists(beside):
-            os.unlink(beside)
         raise LauncherError(f"cannot write {path}: {error.strerror or error}") from error
 
 

@@ -7,7 +7,8 @@ import os
 import re
 from dataclasses import dataclass
 
-CONFIG = "launcher.toml"
+from launcher.files import PROJECT_FILE
+
 SCHEMA = ".launcher/job-v1.schema.json"
 VSCODE = ".vscode/settings.json"
 PRE_COMMIT = ".pre-commit-config.yaml"
@@ -34,7 +35,7 @@ def files(wanted: Wanted, folder: str) -> dict[str, str]:
     top = top_of(folder)
     suffix, job = ("toml", _TOML) if wanted.is_toml else ("yaml", _YAML)
     path = os.path.join(folder, f"{wanted.name}.launcher.{suffix}")
-    config = os.path.join(folder, CONFIG)
+    config = os.path.join(folder, PROJECT_FILE)
     texts = {path: job.replace("NAME", wanted.name), config: _CONFIG.replace("PROJECT", wanted.project)}
     if wanted.editor:
         from launcher.jobfile import job_schema
@@ -66,20 +67,6 @@ def top_of(folder: str) -> str:
 def label(text: str) -> str:
     """The nearest name that can stand for a job or project: "My Project_2" → "my-project-2"."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-") or "default"
-
-
-def config_for(folder: str) -> str | None:
-    """The launcher.toml that applies to a folder: in it, or above it up to the root of its work tree."""
-    top = top_of(folder)
-    if top == folder:
-        top = os.path.abspath(os.sep)
-    while True:
-        path = os.path.join(folder, CONFIG)
-        if os.path.isfile(path):
-            return path
-        if folder in (top, os.path.dirname(folder)):
-            return None
-        folder = os.path.dirname(folder)
 
 
 def requirement() -> str:

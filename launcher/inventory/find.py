@@ -215,15 +215,10 @@ def project_here() -> str:
     """The project of the current directory: of the nearest launcher.toml up to the top of the work tree."""
     import os
 
-    folder = os.getcwd()
-    while True:
-        config = os.path.join(folder, "launcher.toml")
-        if os.path.exists(config):
-            return _project_in(config)
-        parent = os.path.dirname(folder)
-        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
-            return "default"
-        folder = parent
+    from launcher.files import project_file
+
+    config = project_file(os.getcwd())
+    return _project_in(config) if config else "default"
 
 
 def _project_in(config: str) -> str:

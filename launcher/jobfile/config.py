@@ -19,9 +19,8 @@ from launcher.jobfile.options import Schedulers, check_option
 from launcher.jobfile.parse import parse
 from launcher.jobfile.source import read_source
 from launcher.jobfile.wording import report
-from launcher.specs.projectfile import PROJECT_FILE, faults
+from launcher.specs.projectfile import faults
 
-CONFIG = PROJECT_FILE
 _RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from launcher.files import project_file
 from launcher.git import repository
-from launcher.jobfile.config import CONFIG, Config, read_config
+from launcher.jobfile.config import Config, read_config
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.git_facts import GitFacts
 from launcher.jobfile.options import Schedulers
@@ -67,8 +68,7 @@ class Homes:
 
     def _look_up(self, folder: str) -> Home:
         tree = repository(folder)
-        top = tree.root if tree else os.path.abspath(os.sep)
-        path = _nearest_config(folder, top)
+        path = project_file(folder)
         root = tree.root if tree else os.path.dirname(path) if path else folder
         if root not in self._origins:
             self._origins[root] = (tree.origin if tree and self.is_asked else None) or root
@@ -88,15 +88,3 @@ class Homes:
                 else read_config(shown, path, self.schedulers, components=self.components)
             )
         return self._configs[path]
-
-
-def _nearest_config(folder: str, top: str) -> str | None:
-    """The launcher.toml in the folder or the nearest one above it, no higher than `top`."""
-    while True:
-        path = os.path.join(folder, CONFIG)
-        if os.path.isfile(path):
-            return path
-        parent = os.path.dirname(folder)
-        if folder == top or parent == folder:
-            return None
-        folder = parent

@@ -12,7 +12,7 @@ import os
 import re
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.files import read_regular
+from launcher.files import PROJECT_FILE, project_file, read_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from launcher.specs.projectfile import Fault
     from launcher.specs.runopts import runopts
 
-CONFIG_FILE = "launcher.toml"
+CONFIG_FILE = PROJECT_FILE
 ENV_CONFIG = "LAUNCHER_CONFIG"
 _SINGULAR = {"scheduler": "schedulers", "component": "components"}
 """Other names of sections; TorchX's programs speak of one `component`."""
@@ -52,7 +52,7 @@ def find_configs(dirs: Iterable[str] | None = None) -> list[str]:
     if dirs is not None:
         found: Iterable[str] = (os.path.join(folder, CONFIG_FILE) for folder in dirs)
         return [path for path in found if os.path.isfile(path)]
-    return [path for path in (_of_project(), _of_user()) if path]
+    return [path for path in (project_file(os.getcwd()), _of_user()) if path]
 
 
 def load(scheduler: str, f: TextIO, cfg: MutableMapping[str, CfgVal]) -> None:
@@ -240,19 +240,6 @@ def _check(source: _Source, scheduler: str, key: str, value: Any, opts: runopts)
     fault = option.fault(value)
     if fault is not None:
         raise source.error(path, f"`{key}` must be {fault.wanted}, not {value!r}", hint=option.help)
-
-
-def _of_project() -> str | None:
-    """The nearest file from the current directory up to the top of the work tree, else of the file system."""
-    folder = os.getcwd()
-    while True:
-        path = os.path.join(folder, CONFIG_FILE)
-        if os.path.isfile(path):
-            return path
-        parent = os.path.dirname(folder)
-        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
-            return None
-        folder = parent
 
 
 def _of_user() -> str | None:

@@ -1,4 +1,4 @@
-"""Only regular files are read: nothing waits for the writer of a pipe."""
+"""Files as users name them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.files import read_regular
+from launcher.files import project_file, read_regular, write_whole
 
 
 def test_a_file_is_read_up_to_the_limit(tmp_path: Path):
@@ -39,3 +39,27 @@ def test_a_pipe_that_the_shell_hands_over_is_read():
         assert read_regular(f"/dev/fd/{reader}") == b"text"
     finally:
         os.close(reader)
+
+
+def test_the_project_file_is_the_nearest_one_in_the_work_tree(tmp_path: Path):
+    inner = tmp_path / "tree" / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "launcher.toml").write_text("")
+    assert project_file(str(inner)) == str(tmp_path / "launcher.toml")
+    (tmp_path / "tree" / ".git").mkdir()
+    assert project_file(str(inner)) is None
+    (tmp_path / "tree" / "launcher.toml").write_text("")
+    assert project_file(str(inner / "not made yet")) == str(tmp_path / "tree" / "launcher.toml")
+    (tmp_path / "tree" / "a" / "launcher.toml").mkdir()
+    assert project_file(str(inner)) == str(tmp_path / "tree" / "launcher.toml")
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path):
+    path = tmp_path / "folder" / "file"
+    path.parent.mkdir()
+    write_whole(str(path), "old\n", mode=0o600)
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(str(path), "new\ud800")
+    assert path.read_bytes() == b"old\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(path.parent) == ["file"]

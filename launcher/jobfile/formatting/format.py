@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from launcher.errors import LauncherError
-from launcher.jobfile.config import CONFIG
+from launcher.files import PROJECT_FILE
 from launcher.jobfile.document import Document
 from launcher.jobfile.formatting.order import JOB, PROJECT
 from launcher.jobfile.formatting.verify import same_meaning
@@ -25,7 +25,7 @@ def format_text(source: Source, document: Document) -> str:
     Raises Unformattable.
     """
     text = source.text.replace("\r\n", "\n")
-    known = PROJECT if source.file.replace("\\", "/").rpartition("/")[2] == CONFIG else JOB
+    known = PROJECT if source.file.replace("\\", "/").rpartition("/")[2] == PROJECT_FILE else JOB
     problem: Odd | None = None
     # An alias must stand behind its anchor. Where sorted keys would change that, they are left alone.
     for reorder in (True, False):

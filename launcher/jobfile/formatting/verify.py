@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from launcher.jobfile.config import CONFIG
+from launcher.files import PROJECT_FILE
 from launcher.jobfile.document import Document
 from launcher.jobfile.document import Path as Place
 from launcher.jobfile.formatting.order import ITEM, JOB, PROJECT, Path, fields
@@ -19,7 +19,7 @@ def same_meaning(before: Document, text: str) -> bool:
     after = parse(Source(source.file, source.format, text))
     if after.problems or after.value is None or before.value is None:
         return False
-    known = PROJECT if source.file.endswith(CONFIG) else JOB
+    known = PROJECT if source.file.endswith(PROJECT_FILE) else JOB
     return (
         _ordered(before.value, (), known) == _ordered(after.value, (), known)
         and _numbers(before) == _numbers(after)

@@ -7,9 +7,9 @@ with "key" null.
 from __future__ import annotations
 
 import json
-import os
 
 from launcher import paths
+from launcher.files import write_whole
 from launcher.schedulers.local import rundir
 
 TYPE_CHECKING = False
@@ -49,12 +49,9 @@ def write_request(app_dir: str, request: Mapping[str, Any]) -> None:
 
 def _write(path: str, value: Mapping[str, Any]) -> None:
     """Raises StateError when the disk is full or read-only; then the file is as it was."""
-    new = f"{path}.new"
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(value, file, ensure_ascii=False, separators=(",", ":"))
-        os.replace(new, path)
+        write_whole(path, text, mode=0o600, errors="surrogateescape")
     except OSError as error:
         raise paths.unusable(error, path) from error
 

@@ -20,6 +20,7 @@ from contextlib import suppress
 
 from launcher import paths
 from launcher.errors import SchedulerError
+from launcher.files import write_whole
 from launcher.schedulers import appfolder
 from launcher.schedulers.appfolder import GONE, is_at, lock, try_lock
 from launcher.schedulers.appfolder import is_locked as is_locked
@@ -156,12 +157,9 @@ def exists(app_dir: str) -> bool:
 def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
     """Raises StateError when the disk is full or read-only; then the file is as it was."""
     path = _attempt(app_dir)
-    new = f"{path}.{os.getpid()}.new"
+    text = json.dumps(attempt, ensure_ascii=False, separators=(",", ":"))
     try:
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(attempt, file, ensure_ascii=False, separators=(",", ":"))
-        os.replace(new, path)
+        write_whole(path, text, mode=0o600, errors="surrogateescape")
     except OSError as error:
         raise paths.unusable(error, path) from error
 
