@@ -122,11 +122,10 @@ def judged_world(folder: Path, home: Path) -> list[Problem]:
     problems = [Problem("processes", processes.describe(pid)) for pid in left]
     problems += _judged(Command(["list"], frozenset({0})), folder)  # which records the last ends
     problems += [Problem("two live attempts", line) for line in _lines(folder / "twice")]
-    for path in (home / "ledger.db", home / "local" / "index.db"):
-        found = _query(path, "PRAGMA integrity_check")
-        if found != [("ok",)]:
-            problems.append(Problem(path.name, str(found)))
-    rows = {app_id for (app_id,) in _query(home / "local" / "index.db", "SELECT app_id FROM apps")}
+    found = _query(home / "ledger.db", "PRAGMA integrity_check")
+    if found != [("ok",)]:
+        problems.append(Problem("ledger.db", str(found)))
+    rows = {app_id for (app_id,) in _query(home / "ledger.db", "SELECT app_id FROM apps")}
     folders = {each.name for each in (home / "local" / "apps").iterdir()}
     problems += [Problem("folder and row", app_id) for app_id in sorted(rows ^ folders)]
     odd = "SELECT app_id, state FROM attempts WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"

@@ -28,6 +28,7 @@ from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import reconcile
 from launcher.plan.step import Step
+from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.lock import apply_lock
 from launcher.state.store import Store
@@ -67,7 +68,7 @@ def make_plan(launches: Sequence[Launch], *, choices: Choices = Choices()) -> Pl
     """
     check_launches("make_plan", launches)
     with (
-        Store.open(readonly=True) as store,
+        open_store(readonly=True) as store,
         Engines(readonly=True, take_over=choices.take_over) as engines,
     ):
         return _plan(launches, choices, store, engines)
@@ -95,7 +96,7 @@ def apply_launches(
     check_launches("apply_launches", launches)
     events = Events(watching.on_event)
     with (
-        Store.open() as store,
+        open_store() as store,
         Engines(take_over=choices.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
     ):
         with _locked([launch.key for launch in launches], lock_timeout_s, events):
@@ -143,7 +144,7 @@ def apply_plan(
     )
     events = Events(watching.on_event)
     with (
-        Store.open() as store,
+        open_store() as store,
         Engines(
             take_over=plan.selection.take_over, on_progress=events.progress, on_wait=events.waits
         ) as engines,

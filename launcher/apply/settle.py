@@ -26,8 +26,10 @@ def settle(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[At
     """
     names = dict.fromkeys(schedulers)
     live = [entry for entry in store.live_attempts() if entry.scheduler in names]
+    open_ids = {entry.app_id for entry in live}
     ended = [attempt for name in names for attempt in engines.get(name).reap()]
-    news = [attempt for attempt in ended if store.record(attempt)]
+    # A scheduler may record ends by itself. Of an attempt that it alone knew, only that is a record.
+    news = [attempt for attempt in ended if store.record(attempt) or attempt.app_id in open_ids]
     known = {attempt.app_id for attempt in ended}
     for entry in live:
         if entry.app_id not in known:

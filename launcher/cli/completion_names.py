@@ -36,10 +36,10 @@ def _apps() -> list[str]:
 def _live() -> list[str]:
     """What can be cancelled: live jobs of this directory's project."""
     from launcher.inventory.find import project_here
-    from launcher.state.store import Store
+    from launcher.schedulers.appstore import open_store
 
     project = project_here()
-    with Store.open(readonly=True) as store:
+    with open_store(readonly=True) as store:
         return [app.name for app in store.live() if app.project == project]
 
 

@@ -58,7 +58,7 @@ def run(args: Any, console: Console) -> int:
 
     from launcher.apply.engines import Engines
     from launcher.apply.gc import Rule, collect
-    from launcher.state.store import Store
+    from launcher.schedulers.appstore import open_store
 
     older_than_s = args.older_than
     if older_than_s is None:
@@ -66,7 +66,7 @@ def run(args: Any, console: Console) -> int:
     rule = Rule(older_than_s=older_than_s, keep=args.keep or 0)
     names = _schedulers(args.scheduler)
     now = time.time()
-    with Store.open(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:
+    with open_store(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:
         done = collect(store, engines, names, rule, now=now, dry_run=args.dry_run, tombstones=args.tombstones)
     if args.scheduler is not None and [name for name, _ in done.problems] == names:
         raise done.problems[0][1]

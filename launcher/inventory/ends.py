@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.state.records import AppRecord
+    from launcher.state.store import Store
 
 LOCAL = ("local_cwd", "local_dir")
 DOCKER = "local_docker"
@@ -23,10 +24,10 @@ class EndRecorder:
 
     def __init__(self) -> None:
         from launcher.errors import StateError
-        from launcher.state.store import Store
+        from launcher.schedulers.appstore import open_store
 
         try:
-            self._store: Store | None = Store.open(durable=False)
+            self._store: Store | None = open_store(durable=False)
         except StateError:
             self._store = None
 
@@ -55,10 +56,10 @@ def settle(schedulers: Sequence[str] = LOCAL) -> Sequence[Any]:
     from launcher.apply.engines import Engines
     from launcher.apply.settle import settle as record
     from launcher.errors import StateError
-    from launcher.state.store import Store
+    from launcher.schedulers.appstore import open_store
 
     try:
-        with Store.open() as store, Engines() as engines:
+        with open_store() as store, Engines() as engines:
             return record(store, engines, schedulers)
     except StateError:
         return ()

@@ -101,9 +101,9 @@ def of_engine(scheduler: str) -> list[AppRecord]:
 
 
 def _known(scheduler: str) -> dict[str, AppRecord]:
-    from launcher.state.store import Store
+    from launcher.schedulers.appstore import open_store
 
-    with Store.open(readonly=True) as store:
+    with open_store(readonly=True) as store:
         return {each.handle: each for each in store.newest(-1) if each.scheduler == scheduler}
 
 

@@ -5,14 +5,13 @@ Light: nothing here loads the specs.
 
 from __future__ import annotations
 
-from launcher.state.store import Store
+from launcher.schedulers.appstore import open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from launcher.schedulers.docker.records.kept import Kept
-    from launcher.schedulers.local.index import Index, Row
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
@@ -24,47 +23,40 @@ def newest(limit: int | None, scheduler: str | None = None) -> list[AppRecord]:
         limit: how many; None for all.
         scheduler: only its apps.
     """
-    with Store.open(readonly=True) as store:
-        attempts = store.newest(-1 if limit is None or scheduler else limit)
-        docker = [] if scheduler else _of_docker({each.app_id for each in attempts})
+    with open_store(readonly=True) as store:
+        apps = store.newest(limit, scheduler)
+        docker = [] if scheduler else _of_docker(apps)
         docker = [each for each in docker if store.app(each.app_id) is None]
-    chosen = [each for each in attempts if scheduler in (None, each.scheduler)]
-    with _index() as index:
-        rows = index.newest(limit, scheduler=scheduler)
-    return _merged(chosen, map(_of_row, rows), docker)[:limit]
+    return _merged(apps, docker)[:limit]
 
 
 def live() -> list[AppRecord]:
     """The apps that have no recorded end, the newest first."""
-    with Store.open(readonly=True) as store:
-        attempts = store.live()
-        docker = [each for each in _of_docker({each.app_id for each in attempts}) if each.is_live]
+    with open_store(readonly=True) as store:
+        apps = store.live()
+        docker = [each for each in _of_docker(apps) if each.is_live]
         docker = [each for each in docker if store.app(each.app_id) is None]
-    with _index() as index:
-        rows = index.live()
-    return _merged(attempts, map(_of_row, rows), docker)
+    return _merged(apps, docker)
 
 
 def app(app_id: str, handle: str = "") -> AppRecord | None:
     """The app with this id; where a handle is given, only if the app has it."""
-    with Store.open(readonly=True) as store:
+    with open_store(readonly=True) as store:
         found = store.app(app_id)
-    if found is None or handle not in ("", found.handle):
-        with _index() as index:
-            row = index.find(app_id)
-        found = _of_row(row) if row is not None else _one_of_docker(app_id)
+    if found is None:
+        found = _one_of_docker(app_id)
     return found if found is not None and handle in ("", found.handle) else None
 
 
 def find(job: str, *, number: int | None = None) -> list[AppRecord]:
     """The latest attempt (or attempt `number`) of every job of that name in any project, newest first."""
-    with Store.open(readonly=True) as store:
+    with open_store(readonly=True) as store:
         return store.find(job, number=number)
 
 
 def attempt(app_id: str) -> Attempt | None:
     """The attempt of a job, with its document."""
-    with Store.open(readonly=True) as store:
+    with open_store(readonly=True) as store:
         return store.by_app_id(app_id)
 
 
@@ -77,31 +69,6 @@ def _merged(*sources: Iterable[AppRecord]) -> list[AppRecord]:
     return sorted(found.values(), key=lambda each: each.created_at or 0.0, reverse=True)
 
 
-def _index() -> Index:
-    from launcher import paths
-    from launcher.schedulers.local.index import Index
-
-    return Index.open(paths.local(), readonly=True)
-
-
-def _of_row(row: Row) -> AppRecord:
-    from launcher.state.records import AppRecord
-
-    return AppRecord(
-        row.scheduler,
-        row.session,
-        row.app_id,
-        name=row.name,
-        key=None if row.job is None else (row.project or "", row.target or "", row.job),
-        number=row.number,
-        state=row.state or "reserved",
-        created_at=row.created_at,
-        ended_at=row.ended_at,
-        message=row.message,
-        exit_code=row.exit_code,
-    )
-
-
 def _has_docker() -> bool:
     from os.path import isdir, join
 
@@ -110,13 +77,13 @@ def _has_docker() -> bool:
     return isdir(join(paths.home(), "docker"))
 
 
-def _of_docker(known: Collection[str]) -> list[AppRecord]:
+def _of_docker(known: Iterable[AppRecord]) -> list[AppRecord]:
     """Apps in containers that the store does not know: no job file made them."""
     if not _has_docker():
         return []
     from launcher.schedulers.docker.records.kept import all_kept
 
-    return [_of_kept(seen) for seen in all_kept(known)]
+    return [_of_kept(seen) for seen in all_kept({each.app_id for each in known})]
 
 
 def _one_of_docker(app_id: str) -> AppRecord | None:

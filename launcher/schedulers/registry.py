@@ -27,6 +27,9 @@ DEFAULT_SCHEDULERS = {
 }
 """Scheduler name → "module:function"; the first one is the default."""
 
+APP_SOURCES = ("launcher.schedulers.local.rebuild:apps",)
+"""Functions of our schedulers that yield every app they have a record of: see `appstore.every_app`."""
+
 
 class SchedulerFactories(Mapping[str, "Factory"]):
     """Scheduler name → factory(session_name, **params); a factory imports its module when it is called.

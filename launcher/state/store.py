@@ -243,15 +243,24 @@ class Store:
 
         A lost app takes a true outcome that turns up.
         """
-        end = {"app_id": app_id, "state": state, "ended_at": ended_at, "message": message}
-        end.update(exit_code=exit_code, started_at=started_at)
+        end = (app_id, state, ended_at, message, exit_code, started_at)
+        return self._transact(lambda db: _end(db, *end))
+
+    def end_and_tidy(
+        self,
+        app_id: str,
+        state: Ended | str,
+        ended_at: float | None,
+        message: str = "",
+        exit_code: int | None = None,
+        *,
+        started_at: float | None = None,
+    ) -> bool:
+        """`end`, and note that the scheduler has tidied up after the app; True the first time."""
 
         def act(db: sqlite3.Connection) -> bool:
-            known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app_id,)).fetchone()
-            changed = db.execute(_END if known else _END_APP, end).rowcount > 0
-            if known:
-                db.execute(_COPY_END, (app_id,))
-            return changed
+            _end(db, app_id, state, ended_at, message, exit_code, started_at)
+            return db.execute("UPDATE apps SET live = 0 WHERE app_id = ? AND live", (app_id,)).rowcount > 0
 
         return self._transact(act)
 
@@ -274,10 +283,6 @@ class Store:
         """Make the rows that are missing. With each record: whether it has yet to be tidied up."""
         rows = [from_record(record, live=live) for record, live in records]
         self._do(lambda db: db.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows))
-
-    def tidied(self, app_id: str) -> bool:
-        """Note that the scheduler has tidied up after an app's end; True the first time."""
-        return self._write("UPDATE apps SET live = 0 WHERE app_id = ? AND live", (app_id,)) > 0
 
     def remove(self, app_id: str) -> None:
         """Remove the row of an app. What is recorded of an attempt stays."""
@@ -338,6 +343,11 @@ class Store:
         values = {"limit": -1 if limit is None else limit, "scheduler": scheduler}
         return [to_record(row) for row in self._rows(sql, values)]
 
+    def apps(self, scheduler: str, limit: int | None = None) -> list[AppRecord]:
+        """The newest apps of one scheduler that have a row (all when None): those that it has a record of."""
+        sql = f"SELECT {APP_RECORD} FROM apps WHERE scheduler = ? ORDER BY created_at DESC, app_id LIMIT ?"
+        return [to_record(row) for row in self._rows(sql, (scheduler, -1 if limit is None else limit))]
+
     def app(self, app_id: str) -> AppRecord | None:
         """The app of that id; of one that a job file made, what is recorded of its attempt."""
         return self.attempt(app_id) or self._one(f"SELECT {APP_RECORD} FROM apps WHERE app_id = ?", app_id)
@@ -382,6 +392,10 @@ class Store:
             values = [part for project, target, job in batch for part in (job, project, target)]
             out += map(to_record, self._rows(f"{sql} AND job IS NOT NULL ORDER BY number DESC", values))
         return [record for record in out if record.scheduler in schedulers]
+
+    def is_tidied(self, app_id: str) -> bool:
+        """Whether the app has a row and its scheduler has tidied up after its end."""
+        return bool(self._rows("SELECT 1 FROM apps WHERE app_id = ? AND NOT live", (app_id,)))
 
     def app_ids(self, schedulers: Collection[str]) -> list[str]:
         """The ids of the apps that have a row."""
@@ -433,6 +447,24 @@ class Store:
                 return act(self._connection)
             except database.DATABASE_ERRORS as error:
                 raise database.explain(error, self.path) from error
+
+
+def _end(
+    db: sqlite3.Connection,
+    app_id: str,
+    state: str,
+    ended_at: float | None,
+    message: str,
+    exit_code: int | None,
+    started_at: float | None,
+) -> bool:
+    end = {"app_id": app_id, "state": state, "ended_at": ended_at, "message": message}
+    end.update(exit_code=exit_code, started_at=started_at)
+    known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app_id,)).fetchone()
+    changed = db.execute(_END if known else _END_APP, end).rowcount > 0
+    if known:
+        db.execute(_COPY_END, (app_id,))
+    return changed
 
 
 def _newest_first(rows: Iterable[tuple[Any, ...]]) -> list[AppRecord]:

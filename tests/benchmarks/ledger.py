@@ -108,10 +108,14 @@ def _attempt(number: int):  # type: ignore[no-untyped-def]
     )
 
 
+def _row(attempt):  # type: ignore[no-untyped-def]
+    from launcher.state.records import of_attempt
+
+    return of_attempt(attempt)
+
+
 def fill(count: int) -> None:
-    """Record `count` finished attempts in the ledger and in the local index; one transaction each."""
-    from launcher import paths
-    from launcher.schedulers.local.index import Index
+    """Record `count` finished attempts and their apps."""
     from launcher.state.rows import from_attempt
     from launcher.state.store import _RECORD, Store
 
@@ -119,18 +123,5 @@ def fill(count: int) -> None:
     with Store.open() as store:
         store._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
         store._connection.executemany(_RECORD, map(from_attempt, attempts))
+        store.add_all((_row(attempt), False) for attempt in attempts)
         store._connection.execute("COMMIT")
-    with Index.open(paths.local()) as index:
-        index._db.execute("BEGIN")
-        for attempt in attempts:
-            index.add(
-                attempt.app_id,
-                scheduler=attempt.scheduler,
-                session=attempt.key.session,
-                name=attempt.key.job,
-                created_at=attempt.created_at,
-                key=attempt.key,
-                number=attempt.number,
-            )
-            index.settle(attempt.app_id, "succeeded", attempt.ended_at, "", None)
-        index._db.execute("COMMIT")

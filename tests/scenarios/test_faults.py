@@ -286,17 +286,13 @@ def test_when_the_ledger_cannot_take_the_start_the_result_says_that_it_runs_and_
 RERUN_LOST = "lifecycle: {on_lost: rerun}\n"
 
 
-@pytest.mark.parametrize("what", ["deleted", "damaged"])
-def test_a_running_job_is_not_started_again_when_the_index_is_gone(scenario, what):
+def test_a_running_job_is_not_started_again_when_the_ledger_is_gone(scenario):
     gate = scenario.gate()
     job = scenario.job(gate.script, top=RERUN_LOST)
     scenario.apply(job)
     gate.entered()
-    index = scenario.home / "local" / "index.db"
-    for path in index.parent.glob("index.db*"):
+    for path in scenario.home.glob("ledger.db*"):
         path.unlink()
-    if what == "damaged":
-        index.write_bytes(b"no database" * 1000)
     assert scenario.actions(job) == {"job": "keep"}
     assert "job-1-" in scenario.launcher("list").out
     scenario.apply(job)
@@ -306,15 +302,15 @@ def test_a_running_job_is_not_started_again_when_the_index_is_gone(scenario, wha
     assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
 
 
-def test_an_attempt_that_index_and_ledger_have_lost_is_found_by_its_folder(scenario):
+def test_an_attempt_whose_rows_are_lost_is_found_by_its_folder(scenario):
     gate = scenario.gate()
     job = scenario.job(gate.script, top=RERUN_LOST)
     scenario.apply(job)
     gate.entered()
     (app_id,) = (attempt.app_id for attempt in scenario.attempts("job"))
-    for database in ("ledger.db", "local/index.db"):
-        rows = sqlite3.connect(scenario.home / database)
-        rows.execute(f"DELETE FROM {'attempts' if database == 'ledger.db' else 'apps'}")
+    for table in ("attempts", "apps"):
+        rows = sqlite3.connect(scenario.home / "ledger.db")
+        rows.execute(f"DELETE FROM {table}")
         rows.commit()
         rows.close()
     scenario.apply(job)
@@ -334,7 +330,7 @@ def test_an_attempt_whose_row_alone_is_lost_is_not_called_lost(scenario):
     scenario.write("warm", "")
     scenario.apply(job, "--rerun", "job")
     gate.entered()
-    rows = sqlite3.connect(scenario.home / "local" / "index.db")
+    rows = sqlite3.connect(scenario.home / "ledger.db")
     rows.execute("DELETE FROM apps")
     rows.commit()
     rows.close()

@@ -48,7 +48,9 @@ FORBIDDEN = {
 }
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
-SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("appfolder", "checks", "devices", "pids")}
+SHARED_BY_ENGINES |= {
+    f"launcher.schedulers.{name}" for name in ("appfolder", "appstore", "checks", "devices", "pids")
+}
 
 
 def module_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Taking an app id: an index row, a folder, and its lock, so that exactly one process owns it at a time."""
+"""Taking an app id: a row, a folder, and its lock, so that exactly one process owns it at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import time
 from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers.appfolder import is_at, try_lock
+from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, rundir
-from launcher.schedulers.local.index import Index
+from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.attemptfile import Record
     from launcher.specs.launch import JobKey
+    from launcher.state.store import Store
 
 _PATIENCE_S = 0.2  # readers hold the lock for microseconds to see whether it is free
 _AGAIN_S = 0.002
@@ -39,7 +41,9 @@ class Claim:
             self.lock_fd = -1
 
 
-def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
+def claim(
+    store: Store, state_dir: str, record: Record, *, session: str, name: str, key: JobKey | None = None
+) -> Claim:
     """Take the app id of `record` and write the record. Raises ReservedError, StateError.
 
     The row comes before the folder, so that no folder is ever without one, and again after it, because
@@ -47,15 +51,15 @@ def claim(state_dir: str, record: Record, *, session: str, name: str, key: JobKe
     """
     app_id = record["app_id"]
     app_dir = rundir.app_dir(state_dir, app_id)
-    with Index.open(state_dir) as index:
-        paths.ensure(rundir.apps_dir(state_dir))
-        while True:
-            _add(index, record, session, name, key)
-            new = _make(app_dir)
-            fd = _lock(app_dir, app_id)
-            if fd >= 0:
-                _add(index, record, session, name, key)
-                break
+    row = _row(record, session, name, key)
+    paths.ensure(rundir.apps_dir(state_dir))
+    while True:
+        store.add(row)
+        new = _make(app_dir)
+        fd = _lock(app_dir, app_id)
+        if fd >= 0:
+            store.add(row)
+            break
     made = Claim(app_dir, fd, resumed=False)
     try:
         if not new:
@@ -87,8 +91,8 @@ def discard(state_dir: str, app_dir: str, made: Claim) -> None:
     """Remove a folder that is ours, and its row."""
     rundir.remove(app_dir)
     made.release()
-    with Index.open(state_dir) as index:
-        index.remove_void(os.path.basename(app_dir), app_dir)
+    with open_store(durable=False) as store:
+        store.remove_void(os.path.basename(app_dir), app_dir)
 
 
 def discard_ownerless(state_dir: str, app_dir: str) -> bool:
@@ -112,14 +116,15 @@ def discard_ended(state_dir: str, app_dir: str) -> None:
     discard(state_dir, app_dir, Claim(app_dir, fd, resumed=False))
 
 
-def _add(index: Index, record: Record, session: str, name: str, key: JobKey | None) -> None:
-    index.add(
+def _row(record: Record, session: str, name: str, key: JobKey | None) -> AppRecord:
+    return AppRecord(
+        record["scheduler"],
+        session,
         record["app_id"],
-        scheduler=record["scheduler"],
-        session=session,
         name=name,
         key=key,
         number=record.get("number"),
+        state="reserved",
         created_at=record["created_at"],
     )
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 
 from launcher.errors import StateError
+from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
-from launcher.schedulers.local.index import Index
+from launcher.schedulers.local.rebuild import SCHEDULERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.local.index import Row
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
+    from launcher.state.records import AppRecord
+    from launcher.state.store import Store
 
 ENDED = frozenset({"succeeded", "failed", "cancelled", "lost"})
 
@@ -26,9 +28,9 @@ def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] =
     An attempt of `keys` whose row was lost is found by the name of its folder. Writes nothing.
     """
     known = set(settled)
-    with Index.open(state_dir, readonly=True) as index:
-        live = [row for row in index.live() if row.job is not None]
-        of_jobs = index.of_jobs(keys)
+    with open_store(readonly=True) as store:
+        live = [app for app in store.to_tidy(SCHEDULERS) if app.job is not None]
+        of_jobs = store.of_jobs(keys, SCHEDULERS)
     of_jobs = [*_without_rows(state_dir, keys, of_jobs, known), *of_jobs]
     found: dict[str, Attempt] = {}
     for row in live:
@@ -41,14 +43,12 @@ def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] =
 
 
 def _without_rows(
-    state_dir: str, keys: Collection[JobKey], rows: list[Row], settled: Collection[str]
-) -> list[Row]:
+    state_dir: str, keys: Collection[JobKey], rows: list[AppRecord], settled: Collection[str]
+) -> list[AppRecord]:
     """Rows for the attempts that follow the latest known one of each job and have a folder, highest first.
 
     App ids are deterministic: this looks at one path for each job, however many apps there are.
     """
-    from launcher.schedulers.local import rebuild
-    from launcher.schedulers.local.index import Row
     from launcher.specs.jobkey import attempt_id
 
     known: dict[tuple[str, str], int] = {}  # (job, hash of project and target) → the highest number
@@ -56,23 +56,23 @@ def _without_rows(
         job, text, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
         if text.isdecimal():
             known[job, scope] = max(int(text), known.get((job, scope), 0))
-    out: list[Row] = []
+    out: list[AppRecord] = []
     for key in keys:
         number = known.get((key.job, attempt_id(key, 0).rpartition("-")[2]), 0) + 1
         while os.path.isdir(rundir.app_dir(state_dir, app_id := attempt_id(key, number))):
-            out += [Row(*values) for values in rebuild.rows(state_dir, [app_id])]
+            out += [app for app, _ in rebuild.records(state_dir, [app_id])]
             number += 1
     return [row for row in reversed(out) if row.job is not None]
 
 
 def _latest(
-    state_dir: str, rows: list[Row], settled: Collection[str], found: dict[str, Attempt]
+    state_dir: str, rows: list[AppRecord], settled: Collection[str], found: dict[str, Attempt]
 ) -> dict[str, Attempt]:
     """Of each job the attempt with the highest number that is there; `rows` come with the highest first."""
     out: dict[str, Attempt] = {}
     done = set()
     for row in rows:
-        key = (row.project, row.target, row.job)
+        key = row.key
         if key in done:
             continue
         if row.app_id in settled:
@@ -85,7 +85,7 @@ def _latest(
     return out
 
 
-def _attempt(state_dir: str, row: Row) -> Attempt | None:
+def _attempt(state_dir: str, row: AppRecord) -> Attempt | None:
     from launcher.schedulers.local import attemptfile
 
     app_dir = rundir.app_dir(state_dir, row.app_id)
@@ -96,96 +96,99 @@ def _attempt(state_dir: str, row: Row) -> Attempt | None:
     return attemptfile.attempt_of(record, view) if record else _blank_attempt(row, view)
 
 
-def _blank_attempt(row: Row, view: AppView) -> Attempt:
+def _blank_attempt(row: AppRecord, view: AppView) -> Attempt:
     """An attempt whose folder was made and whose record was not written: it has no document."""
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
 
     return Attempt(
-        key=JobKey(row.project or "", row.target or "", row.job or ""),
+        key=JobKey(*row.key),
         number=row.number or 0,
         app_id=row.app_id,
         scheduler=row.scheduler,
         digest="",
         document={},
-        created_at=row.created_at,
+        created_at=row.created_at or 0.0,
         state=view.state,
         owner=view.owner,
     )
 
 
-def present_rows(state_dir: str, limit: int | None = None, scheduler: str | None = None) -> list[Row]:
-    """The newest apps; what the index does not know to have ended is looked up in its folder."""
-    with Index.open(state_dir, readonly=True) as index:
-        rows = index.newest(limit, scheduler=scheduler)
+def present(state_dir: str, scheduler: str, limit: int | None = None) -> list[AppRecord]:
+    """The newest apps of a scheduler; what the store does not know to have ended is read from its folder."""
+    with open_store(readonly=True) as store:
+        apps = store.apps(scheduler, limit)
     out = []
-    for row in rows:
-        if row.live:
-            view = rundir.read_state(rundir.app_dir(state_dir, row.app_id))
+    for app in apps:
+        if app.is_live:
+            view = rundir.read_state(rundir.app_dir(state_dir, app.app_id))
             if view is None:
                 continue
-            row.state, row.ended_at, row.message, row.exit_code = (
-                view.state,
-                view.ended_at,
-                view.message,
-                view.exit_code,
-            )
-        out.append(row)
+            app.state, app.message, app.exit_code = view.state, view.message, view.exit_code
+            app.started_at, app.ended_at = view.started_at, view.ended_at
+        out.append(app)
     return out
 
 
 def reap(state_dir: str) -> list[Attempt]:
-    """Write into the index how apps ended, and remove what the dead left: processes, folders, void rows.
+    """Record how apps ended, and remove what the dead left: processes, folders, void rows.
 
-    Returns the attempts of jobs whose end was not in the index before.
+    Returns the attempts of jobs whose end was met for the first time.
     """
     apps_dir = rundir.apps_dir(state_dir)
     if not os.path.isdir(apps_dir):
         return []
     rundir.sweep(apps_dir)
-    with Index.open(state_dir, readonly=True) as index:
-        complete = index.count() >= len(rebuild.folders(state_dir))
-        live = index.live()
+    with open_store(readonly=True) as store:
+        complete = store.count(SCHEDULERS) >= len(rebuild.folders(state_dir))
+        live = store.to_tidy(SCHEDULERS)
     if not complete:
-        with Index.open(state_dir) as index:
-            index.add_missing()
-            live = index.live()
-    return [attempt for row in live if (attempt := _settle(state_dir, row)) is not None]
+        with open_store(durable=False) as store:
+            add_missing(store, state_dir)
+            live = store.to_tidy(SCHEDULERS)
+    return [attempt for app in live if (attempt := _settle(state_dir, app)) is not None]
 
 
-def _settle(state_dir: str, row: Row) -> Attempt | None:
-    app_dir = rundir.app_dir(state_dir, row.app_id)
+def add_missing(store: Store, state_dir: str) -> None:
+    """Make the rows of folders that have none: a row can be lost with a file that was deleted."""
+    known = set(store.app_ids(SCHEDULERS))
+    missing = [app_id for app_id in rebuild.folders(state_dir) if app_id not in known]
+    store.add_all(rebuild.records(state_dir, missing))
+
+
+def _settle(state_dir: str, app: AppRecord) -> Attempt | None:
+    app_dir = rundir.app_dir(state_dir, app.app_id)
     view = rundir.read_state(app_dir)
     if view is None:
-        with Index.open(state_dir) as index:
-            index.remove_void(row.app_id, app_dir)
+        with open_store(durable=False) as store:
+            store.remove_void(app.app_id, app_dir)
         return None
     if view.state in ENDED:
-        first = bury(state_dir, row.app_id, view)
-        return _attempt(state_dir, row) if first and row.job is not None else None
-    if view.state in ("reserved", "created") and not view.lock_held and row.job is None:
-        # An attempt of a job is resumed or removed by the next apply; nobody comes back for this one.
+        first = bury(state_dir, app.app_id, view, durable=app.job is not None)
+        return _attempt(state_dir, app) if first and app.job is not None else None
+    if view.state in ("reserved", "created") and not view.lock_held and app.job is None:
+        # An attempt of a job is resumed or removed by the next apply; no client comes back for this one.
         from launcher.schedulers.local.claim import discard_ownerless
 
         discard_ownerless(state_dir, app_dir)
     return None
 
 
-def bury(state_dir: str, app_id: str, view: AppView) -> bool:
-    """Note in the index how an app ended; what a dead supervisor left of it is killed first.
+def bury(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
+    """Record how an app ended; what a dead supervisor left of it is killed first.
 
-    True when it was not noted before. A state folder that cannot be written keeps nobody from reading.
+    True the first time. Where the state folder cannot be written, reading goes on without.
     """
-    with Index.open(state_dir, readonly=True) as index:
-        row = index.find(app_id)
-    if row is not None and not row.live:
-        return False
+    with open_store(readonly=True) as store:
+        if store.is_tidied(app_id):
+            return False
     if view.abandoned:
         from launcher.schedulers.local import process
 
         process.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
+    end = (view.state, view.ended_at, view.message, view.exit_code)
     try:
-        with Index.open(state_dir) as index:
-            return index.settle(app_id, view.state, view.ended_at, view.message, view.exit_code)
+        with open_store(durable=durable) as store:
+            return store.end_and_tidy(app_id, *end, started_at=view.started_at)
     except StateError:
         return False

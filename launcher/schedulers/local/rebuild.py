@@ -1,31 +1,46 @@
-"""Rows of the index, made again from the folders of apps."""
+"""Records of local apps, made again from their folders: rows for a store that lost them."""
 
 from __future__ import annotations
 
 import os
 
+from launcher import paths
 from launcher.errors import StateError
 from launcher.schedulers.local import rundir
+from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.attemptfile import Record
 
+SCHEDULERS = ("local_cwd", "local_dir")
 _OVER = frozenset({"succeeded", "failed", "cancelled"})
 _SESSION = "launcher"  # of an app whose folder does not name one
 
 
-def rows(state_dir: str, app_ids: list[str] | None = None) -> Iterator[tuple[Any, ...]]:
-    """The values of `index.COLUMNS` for every app folder, or for those of `app_ids` that exist.
+def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that has a folder, as `appstore.every_app` yields them.
 
-    An app whose owner has not written `attempt.json` yet gives a row without a job.
+    What release 0.1 knew of them is in a database of its own, and reading that is much faster.
     """
-    for app_id in folders(state_dir) if app_ids is None else app_ids:
-        found = _row(state_dir, app_id)
+    known = set()
+    for record, live in _of_first_release() if version else ():
+        known.add(record.app_id)
+        yield record, live
+    state_dir = paths.local()
+    yield from records(state_dir, [app_id for app_id in folders(state_dir) if app_id not in known])
+
+
+def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
+    """Those of the apps that have a folder, and whether each has yet to be tidied up after its end.
+
+    An app whose owner has not written `attempt.json` yet gives a record without a job.
+    """
+    for app_id in app_ids:
+        found = _record(state_dir, app_id)
         if found is not None:
             yield found
 
@@ -39,7 +54,7 @@ def folders(state_dir: str) -> list[str]:
     return [name for name in names if not name.startswith(".")]
 
 
-def _row(state_dir: str, app_id: str) -> tuple[Any, ...] | None:
+def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
     from launcher.schedulers.local import attemptfile
 
     app_dir = rundir.app_dir(state_dir, app_id)
@@ -52,18 +67,22 @@ def _row(state_dir: str, app_id: str) -> tuple[Any, ...] | None:
     if view is None:
         return None
     key = record.get("key")
-    over = view.state in _OVER and not view.abandoned  # then its row stays live until its processes are gone
-    return (
-        app_id,
-        record.get("scheduler") or view.handle.partition("://")[0] or "local_cwd",
+    over = view.state in _OVER and not view.abandoned  # else its processes may be there
+    made = AppRecord(
+        record.get("scheduler") or view.handle.partition("://")[0] or SCHEDULERS[0],
         _session(record, view),
-        key[2] if key else record.get("name", app_id),
-        *(key or (None, None, None)),
-        record.get("number"),
-        record.get("created_at") or view.created_at or made_at,
-        int(not over),
-        *((view.state, view.ended_at, view.message, view.exit_code) if over else (None, None, None, None)),
+        app_id,
+        name=key[2] if key else record.get("name", app_id),
+        key=tuple(key) if key else None,
+        number=record.get("number"),
+        created_at=record.get("created_at") or view.created_at or made_at,
+        state=view.state if over else "running" if view.started_at else "reserved",
+        started_at=view.started_at,
+        ended_at=view.ended_at if over else None,
+        message=view.message if over else "",
+        exit_code=view.exit_code if over else None,
     )
+    return made, not over
 
 
 def _session(record: Record, view: AppView) -> str:
@@ -72,3 +91,56 @@ def _session(record: Record, view: AppView) -> str:
 
         return JobKey(*record["key"]).session
     return view.handle.partition("://")[2].partition("/")[0] or _SESSION
+
+
+def _of_first_release() -> list[tuple[AppRecord, bool]]:
+    """What release 0.1 has in `index.db`; nothing where that is missing or damaged. It stays as it is."""
+    from launcher import database
+
+    path = os.path.join(paths.local(), "index.db")
+    if not os.path.exists(path):
+        return []
+    sql = (
+        "SELECT scheduler, session, app_id, name, project, target, job, number, created_at,"
+        " live, state, ended_at, message, exit_code FROM apps"
+    )
+    try:
+        connection = database.connect(path, "", 1, readonly=True)
+        try:
+            return [_of_row(*row) for row in connection.execute(sql)]
+        finally:
+            connection.close()
+    except (StateError, *database.DATABASE_ERRORS):
+        return []
+
+
+def _of_row(
+    scheduler: str,
+    session: str,
+    app_id: str,
+    name: str,
+    project: str | None,
+    target: str | None,
+    job: str | None,
+    number: int | None,
+    created_at: float,
+    live: int,
+    state: str | None,
+    ended_at: float | None,
+    message: str | None,
+    exit_code: int | None,
+) -> tuple[AppRecord, bool]:
+    made = AppRecord(
+        scheduler,
+        session,
+        app_id,
+        name=name,
+        key=(project or "", target or "", job) if job else None,
+        number=number,
+        state=state or "reserved",
+        created_at=created_at,
+        ended_at=ended_at,
+        message=message or "",
+        exit_code=exit_code,
+    )
+    return made, bool(live)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.client import Supervisor
-    from launcher.schedulers.local.index import Index, Row
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.staged import Finished
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
+    from launcher.state.store import Store
 
 CWD = "local_cwd"
 DIR = "local_dir"
@@ -57,7 +57,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     """
 
     def __init__(self, session_name: str, *, backend: str = CWD, detach: bool = False) -> None:
-        self._index: Index | None = None
+        self._store: Store | None = None
         super().__init__(backend, session_name)
         if backend == CWD:
             self.workspace_option = "cwd"
@@ -130,14 +130,14 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return supervisor
 
     def _claim(self, record: Record, *, session: str, name: str, key: JobKey | None = None) -> Claim:
+        from launcher.schedulers.appstore import open_store
         from launcher.schedulers.local.claim import claim
-        from launcher.schedulers.local.index import Index
 
         with self._lock:
-            if self._index is None:
+            if self._store is None:
                 # Kept open while we submit: SQLite tidies up, with three syncs, whenever the last one closes.
-                self._index = Index.open(self._state_dir)
-        return claim(self._state_dir, record, session=session, name=name, key=key)
+                self._store = open_store(durable=False)
+        return claim(self._store, self._state_dir, record, session=session, name=name, key=key)
 
     # Staged submission
 
@@ -266,24 +266,19 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             return None  # local_dir://…/x is no handle of an app of local_cwd
         return response(app_id, app_dir, view, record)
 
-    def rows(self, limit: int | None = None) -> list[Row]:
-        """The newest apps of this scheduler, with their present state: `list` without its imports."""
-        from launcher.schedulers.local.observe import present_rows
-
-        return present_rows(self._state_dir, limit, self.backend)
-
     def list(self) -> list[ListAppResponse]:
+        from launcher.schedulers.local.observe import present
         from launcher.schedulers.responses import ListAppResponse, app_state
 
         return [
             ListAppResponse(
                 app_id=row.app_id,
-                state=app_state(row.state or "reserved"),
+                state=app_state(row.state),
                 app_handle=f"{row.scheduler}://{row.session}/{row.app_id}",
                 name=row.name,
-                created_at=row.created_at,
+                created_at=row.created_at or 0.0,
             )
-            for row in self.rows()
+            for row in present(self._state_dir, self.backend)
         ]
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
@@ -320,7 +315,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def close(self) -> None:
         """Cancel what was started attached, and wait until it is gone."""
-        self._let_go_of_index()
+        self._close_store()
         for supervisor in self._supervisors:
             supervisor.close()
         self._end_attached()
@@ -338,14 +333,14 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
                 self.cancel(os.path.basename(supervisor.app_dir))
             supervisor.reap(block=True)
 
-    def _let_go_of_index(self) -> None:
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+    def _close_store(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     def __del__(self) -> None:
         """Python warns of a database that nobody closed; a scheduler that nobody closed is no fault."""
-        self._let_go_of_index()
+        self._close_store()
 
     # Logs
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile
 from launcher.schedulers.local.claim import discard, discard_ownerless
 from launcher.schedulers.local.client import Supervisor
-from launcher.schedulers.local.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,5 +75,5 @@ def take_back(state_dir: str, supervisor: Supervisor) -> None:
     if os.path.isdir(supervisor.app_dir):  # it was killed before it could
         discard_ownerless(state_dir, supervisor.app_dir)
         return
-    with Index.open(state_dir) as index:
-        index.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)
+    with open_store(durable=False) as store:
+        store.remove_void(os.path.basename(supervisor.app_dir), supervisor.app_dir)

@@ -7,15 +7,15 @@ import time
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import pids
+from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import claimant, discard_ended
-from launcher.schedulers.local.index import Index
-from launcher.schedulers.local.observe import ENDED, bury, present_rows
+from launcher.schedulers.local.observe import ENDED, bury, present
 from launcher.schedulers.staged import Finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.schedulers.local.index import Row
+    from launcher.state.records import AppRecord
 
 _READ_WITHIN_S = 60.0
 _PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone yet
@@ -23,21 +23,21 @@ _PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone y
 
 def finished(state_dir: str, backend: str) -> list[Finished]:
     """The apps of one scheduler that have ended, the newest first. Writes nothing."""
-    rows = [row for row in present_rows(state_dir, scheduler=backend) if row.state in ENDED]
+    rows = [row for row in present(state_dir, backend) if row.state in ENDED]
     return [
         Finished(
             row.scheduler,
             row.session,
             row.app_id,
             row.name,
-            row.ended_at or row.created_at,
+            row.ended_at or row.created_at or 0.0,
             in_use=_is_in_use(state_dir, row),
         )
         for row in rows
     ]
 
 
-def _is_in_use(state_dir: str, row: Row) -> bool:
+def _is_in_use(state_dir: str, row: AppRecord) -> bool:
     """Whether an app that no job file made has just ended under a client that is there to read how.
 
     The ledger does not know such an app: its folder is all that the client can read.
@@ -55,8 +55,8 @@ def remove(state_dir: str, app_id: str) -> None:
     if view is not None and view.state not in ENDED:
         raise SchedulerError(f"{app_id} has not ended: {view.state}", hint=f"launcher cancel {app_id}")
     if view is None:
-        with Index.open(state_dir) as index:
-            index.remove_void(app_id, app_dir)
+        with open_store(durable=False) as store:
+            store.remove_void(app_id, app_dir)
         return
     bury(state_dir, app_id, view)  # of a lost one, its processes
     if view.supervisor and view.lock_held:

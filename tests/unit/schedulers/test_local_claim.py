@@ -12,9 +12,10 @@ import pytest
 from launcher import paths
 from launcher.errors import ReservedError, StateError
 from launcher.schedulers import get_scheduler
+from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, rundir
 from launcher.schedulers.local.claim import Claim, claim, discard, discard_ownerless
-from launcher.schedulers.local.index import Index
+from launcher.state.records import AppRecord
 
 RECORD = {
     "key": None,
@@ -27,7 +28,8 @@ RECORD = {
 
 
 def take(**changes: object) -> Claim:
-    return claim(paths.local(), {**RECORD, **changes}, session="s", name="n")
+    with open_store(durable=False) as store:
+        return claim(store, paths.local(), {**RECORD, **changes}, session="s", name="n")
 
 
 def app_dir() -> str:
@@ -35,8 +37,8 @@ def app_dir() -> str:
 
 
 def indexed() -> list[str]:
-    with Index.open(paths.local(), readonly=True) as index:
-        return [row.app_id for row in index.newest()]
+    with open_store(readonly=True) as store:
+        return [app.app_id for app in store.newest()]
 
 
 def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
@@ -98,8 +100,8 @@ def test_what_a_dead_owner_began_differently_is_cleared(left: str) -> None:
 
 @pytest.mark.parametrize("step", ["row", "folder", "lock"])
 def test_a_claim_killed_at_any_step_is_taken_over(step: str) -> None:
-    with Index.open(paths.local()) as index:
-        index.add("a-1", scheduler="local_cwd", session="s", name="n", created_at=1.0)
+    with open_store() as store:
+        store.add(AppRecord("local_cwd", "s", "a-1", name="n", created_at=1.0, state="reserved"))
     if step != "row":
         Path(app_dir()).mkdir(parents=True)
     if step == "lock":

@@ -117,7 +117,9 @@ def test_an_app_is_tidied_up_after_once(store: Store):
     store.end("a", "failed", 2.0)
     assert ids(store.to_tidy(LOCAL)) == ["a"], "its end is known, and its processes may be there"
     assert store.to_tidy(["local_docker"]) == []
-    assert [store.tidied("a"), store.tidied("a")] == [True, False]
+    assert not store.is_tidied("a")
+    assert [store.end_and_tidy("a", "succeeded", 3.0) for _ in range(2)] == [True, False]
+    assert (store.is_tidied("a"), store.app("a").state) == (True, "failed")
     assert store.to_tidy(LOCAL) == []
 
 
@@ -188,7 +190,9 @@ QUESTIONS = {
     "of jobs": lambda store: store.of_jobs([key()], LOCAL),
     "find": lambda store: store.find("train"),
     "app": lambda store: store.app("a"),
-    "tidied": lambda store: store.tidied("a"),
+    "tidied": lambda store: store.is_tidied("a"),
+    "end and tidy": lambda store: store.end_and_tidy("a", "failed", 1.0),
+    "apps": lambda store: store.apps("local_cwd", 50),
     "end": lambda store: store.end("a", "failed", 1.0),
     "remove": lambda store: store.remove("a"),
 }
@@ -266,8 +270,7 @@ def test_eight_threads_write_rows_at_once():
         with Store.open(durable=False) as store:
             for number in range(20):
                 store.add(app(f"{worker}-{number}"))
-                store.end(f"{worker}-{number}", "failed", 1.0)
-                store.tidied(f"{worker}-{number}")
+                store.end_and_tidy(f"{worker}-{number}", "failed", 1.0)
         return 20
 
     with ThreadPoolExecutor(8) as pool:

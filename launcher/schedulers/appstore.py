@@ -1,0 +1,35 @@
+"""The store as schedulers and all above them open it: rows of apps that it lost come back from schedulers."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from launcher.state.records import AppRecord
+    from launcher.state.store import Store
+
+
+def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
+    """The store in LAUNCHER_HOME; see `Store.open`.
+
+    A new one, and one of an older version, gets a row for every app that a scheduler has a record of.
+    """
+    from launcher.state.store import Store
+
+    return Store.open(readonly=readonly, durable=durable, source=every_app)
+
+
+def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+    """The apps that schedulers have records of, and whether each has yet to be tidied up after its end.
+
+    Args:
+        version: of the store that an older release wrote, 0 where there is none.
+    """
+    from importlib import import_module
+
+    from launcher.schedulers.registry import APP_SOURCES
+
+    for home in APP_SOURCES:
+        module, _, function = home.partition(":")
+        yield from getattr(import_module(module), function)(version)
