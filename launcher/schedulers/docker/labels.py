@@ -79,11 +79,6 @@ class Labels:
         return int(_number(self.text("replica"), 0))
 
     @property
-    def is_replica(self) -> bool:
-        """False for the container that only holds the app id."""
-        return self.text("part") == REPLICA_PART
-
-    @property
     def expected(self) -> int:
         """How many replicas the whole app has."""
         return int(_number(self.text("replicas"), 0))

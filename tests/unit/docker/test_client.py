@@ -168,9 +168,9 @@ def test_a_path_in_a_container_that_never_ran_is_looked_up_through_links(own: Be
     found = own.engine.path_stat(made, "/bin/ls")
     assert found is not None
     assert found.executable
-    assert own.engine.path_exists(made, "/bin")
-    assert not own.engine.path_exists(made, "/bin/no such file")
-    assert not own.engine.path_exists("no-such-container", "/bin")
+    assert own.engine.path_stat(made, "/bin")
+    assert not own.engine.path_stat(made, "/bin/no such file")
+    assert not own.engine.path_stat("no-such-container", "/bin")
 
 
 def test_a_file_put_into_a_volume_is_read_back(own: Bench):

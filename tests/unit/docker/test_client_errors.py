@@ -281,7 +281,6 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
     given: dict[str, tuple[object, ...]] = {"inspect": ("x",), "inspect_all": (["x"],), "image": ("x",)}
     given |= {
         "path_stat": ("x", "/"),
-        "path_exists": ("x", "/"),
         "read_file": ("x", "/", 1),
         "volume": ("x",),
     }

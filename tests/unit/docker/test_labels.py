@@ -62,7 +62,6 @@ def test_an_attempt_comes_back_whole():
     assert (labels.expected, labels.timeout_s, labels.grace_s) == (4, 60, 2.5)
     assert labels.retries == {"chief": (0, "APPLICATION"), "worker": (2, "ROLE")}
     assert labels.is_job
-    assert labels.is_replica
 
 
 def test_an_app_of_no_job_comes_back_whole():
@@ -74,7 +73,6 @@ def test_an_app_of_no_job_comes_back_whole():
     assert (labels.timeout_s, labels.grace_s, labels.owner) == (None, 10.0, None)
     assert labels.attempt is None
     assert not labels.is_job
-    assert not labels.is_replica
 
 
 def test_labels_are_text_and_hold_no_value_of_a_secret(monkeypatch):

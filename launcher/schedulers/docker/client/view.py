@@ -181,9 +181,6 @@ class EngineView:
             path = found.link
         return None
 
-    def path_exists(self, container: str, path: str) -> bool:
-        return self.path_stat(container, path) is not None
-
     def _head_archive(self, container: str, path: str) -> str | None:
         where, doing = f"/containers/{quoted(container)}/archive", f"look at {path} in {container}"
         try:
