@@ -146,6 +146,12 @@ def repository(path: str) -> Repository | None:
     return known[1]
 
 
+def commit_of(path: str) -> str:
+    """The commit of the work tree that holds `path`, with `-dirty` when files differ; "" without one."""
+    found = repository(path)
+    return found.commit() if found is not None else ""
+
+
 def _stamp(folder: str) -> _Stamp | None:
     """What changes when the repository at `folder` is made or configured anew; None when there is none.
 

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from launcher import git
+from launcher.actor import actor
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.settle import catch_up
 from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
+from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
@@ -24,7 +27,7 @@ WORKERS = 8
 def execute(
     steps: Sequence[Step],
     *,
-    provenance: Mapping[str, Mapping[str, Any]],
+    plan: Plan,
     engines: Engines,
     store: Store,
     events: Events,
@@ -35,9 +38,9 @@ def execute(
     has effects what became of it, before the interrupt goes on its way.
 
     Args:
-        provenance: origin → the fields of new attempts that say where they come from.
+        plan: the one that new attempts remember as where they come from; `steps` may be a part of it.
     """
-
+    provenance = _provenance(plan, steps)
     begun: set[JobKey] = set()
     done: dict[JobKey, Outcome] = {}
 
@@ -141,3 +144,10 @@ def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
         state=attempt.state,
         message=attempt.message,
     )
+
+
+def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:
+    """Origin → what new attempts remember of where they come from."""
+    roots = {step.launch.origin: step.launch.root for step in steps if step.starts and step.launch}
+    about = {"actor": actor(), "plan_digest": plan.plan_digest, "plan_id": plan.plan_id}
+    return {origin: {**about, "commit": git.commit_of(root)} for origin, root in roots.items()}

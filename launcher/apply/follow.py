@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from launcher.apply.engines import Engines
-from launcher.apply.events import Events, Outcome
+from launcher.apply.events import Events, OnEvent, Outcome
 from launcher.apply.submit import unrecorded
 from launcher.errors import StateError
 from launcher.schedulers.staged import StagedScheduler
@@ -25,6 +25,18 @@ OnLog = Callable[[JobKey, str, int, bytes], None]
 
 OnProgress = Callable[[JobKey, "DescribeAppResponse"], None]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """Who listens while an apply works and while it waits. All of it is optional."""
+
+    on_event: OnEvent | None = None
+    on_log: OnLog | None = None
+    on_progress: OnProgress | None = None
+
+
+UNWATCHED = Watching()
+
 _STACK_BYTES = 256 * 1024
 _PROGRESS_S = 0.25
 
@@ -35,8 +47,7 @@ def follow(
     engines: Engines,
     store: Store,
     events: Events,
-    on_log: OnLog | None = None,
-    on_progress: OnProgress | None = None,
+    watching: Watching = UNWATCHED,
 ) -> tuple[Outcome, ...]:
     """Wait for every live app; the outcomes with the states they ended in, which are then in the ledger.
 
@@ -52,10 +63,10 @@ def follow(
     def one(outcome: Outcome) -> None:
         ended[outcome.app_id] = _until_end(outcome, engines, store, events)
 
-    if len(live) == 1 and on_log is None and on_progress is None:
+    if len(live) == 1 and watching.on_log is None and watching.on_progress is None:
         one(live[0])
     elif live:
-        _in_threads(live, one, engines, on_log, on_progress)
+        _in_threads(live, one, engines, watching.on_log, watching.on_progress)
     return tuple(ended.get(outcome.app_id, outcome) if outcome.app_id else outcome for outcome in outcomes)
 
 

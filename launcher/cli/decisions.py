@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from launcher.apply.plans import Choices
+    from launcher.apply.look import Choices
     from launcher.plan.model import Plan
     from launcher.plan.orphans import Scope
     from launcher.specs import Launch
@@ -48,7 +48,7 @@ def add_arguments(parser: Any) -> None:
 
 def choices(launches: Sequence[Launch], args: Any) -> Choices:
     """The options as the planner takes them."""
-    from launcher.apply.plans import Choices
+    from launcher.apply.look import Choices
 
     return Choices(
         rerun=tuple(args.rerun),

@@ -116,7 +116,7 @@ def document(plan: Plan) -> str:
     import time
     from uuid import uuid4
 
-    from launcher.apply.plans import commit_of
+    from launcher.git import commit_of
     from launcher.plan.codec import dumps
 
     launches = [step.launch for step in plan.steps if step.launch is not None]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.apply.events import Outcome, Result
-    from launcher.apply.plans import Watching
+    from launcher.apply.follow import Watching
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.progress import Progress
@@ -71,7 +71,7 @@ class Watch:
             self._console.note(_DETACHED)
 
     def watching(self) -> Watching:
-        from launcher.apply.plans import Watching
+        from launcher.apply.follow import Watching
 
         live = self._wait and not self._logs and self._format == "text" and self._console.err_is_terminal
         return Watching(

@@ -90,6 +90,6 @@ def test_a_plan_that_is_passed_on_is_bound_again_for_the_folder_it_is_applied_in
 
 def test_every_refusal_comes_before_the_first_write(launch: Launch, launcher_home: Path) -> None:
     wrong = replace(launch, key=launch.key._replace(job="wrong"), cfg={"cwd": "/no/such/folder"})
-    with pytest.raises(SchedulerError, match="wrong: .*no/such/folder"):
+    with pytest.raises(SchedulerError, match=r"wrong: .*no/such/folder"):
         apply_launches([launch, wrong])
     assert "create" not in asked()

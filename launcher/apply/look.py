@@ -1,0 +1,73 @@
+"""What there is to do now: the plan of job files, or what is left of a plan that was made before."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from launcher import git
+from launcher.apply.checked import bound, dry_run
+from launcher.apply.engines import Engines
+from launcher.apply.observe import observe
+from launcher.plan.model import Plan
+from launcher.plan.orphans import Scope
+from launcher.plan.recheck import located, recheck
+from launcher.plan.reconcile import reconcile
+from launcher.specs.launch import JobKey, Launch
+from launcher.state.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the caller chose beside the job files; see `launcher.plan.reconcile`."""
+
+    rerun: tuple[str, ...] = ()
+    retry_failed: bool = False
+    prune: bool = False
+    take_over: bool = False
+    scopes: tuple[Scope, ...] = ()
+
+
+NO_CHOICES = Choices()
+
+
+def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, engines: Engines) -> Plan:
+    """What it takes to make job files true: observed, decided, and checked by the schedulers."""
+    keys = list(dict.fromkeys(launch.key for launch in launches))
+    schedulers = dict.fromkeys(launch.scheduler for launch in launches)
+    plan = reconcile(
+        launches,
+        observe(store, engines, keys, schedulers),
+        rerun=choices.rerun,
+        retry_failed=choices.retry_failed,
+        prune=choices.prune,
+        take_over=choices.take_over,
+        scopes=choices.scopes,
+    )
+    return dry_run(plan, engines)
+
+
+def plan_rest(
+    plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
+) -> Plan:
+    """What is left to do of a plan. Raises StaleError or BlockedError where it does not fit what is there."""
+    snapshot = observe(store, engines, keys, schedulers)
+    # Only what was saved has an age; what was made a moment ago in this process has none.
+    checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
+    if refusal := checked.refusal():
+        raise refusal
+    return bound(checked.plan, engines)
+
+
+def at_home(plan: Plan, root: str | None) -> Plan:
+    """A saved plan bound to the checkout at `root`; one made in this process is bound already."""
+    if not any(step.launch is not None and not step.launch.root for step in plan.steps):
+        return plan
+    folder = os.path.abspath(root or ".")
+    repository = git.repository(folder)
+    if repository is not None:
+        folder = repository.root
+    origin = repository.origin if repository is not None else None
+    return located(plan, root=folder, origin=origin or folder)

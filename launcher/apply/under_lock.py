@@ -1,0 +1,90 @@
+"""One apply: under the locks of its jobs it looks, asks for approval, checks and carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from launcher.apply.approval import check_approved
+from launcher.apply.engines import Engines
+from launcher.apply.events import Events, Outcome, Result
+from launcher.apply.execute import execute
+from launcher.apply.follow import Watching, follow
+from launcher.apply.inputs import check_secrets, check_workspaces
+from launcher.apply.overtaken import in_spite_of_others
+from launcher.apply.patience import locked, patient
+from launcher.apply.settle import settle
+from launcher.plan.model import Plan
+from launcher.plan.step import Step
+from launcher.schedulers.appstore import open_store
+from launcher.specs.launch import JobKey
+from launcher.state.store import Store
+
+
+class Goal(NamedTuple):
+    """What an apply is to make true.
+
+    Attributes:
+        keys: the jobs.
+        schedulers: the names of those that take part.
+        look: gives what there is to do now, with its launches bound.
+        take_over: attempts that other machines are submitting count as left behind.
+        plan: the one that is applied as it was made; None where job files are applied.
+    """
+
+    keys: Sequence[JobKey]
+    schedulers: Sequence[str]
+    look: Callable[[Store, Engines], Plan]
+    take_over: bool
+    plan: Plan | None = None
+
+
+class Consent(NamedTuple):
+    """What an apply may do: `approve` raises to stop it before its first write."""
+
+    approve: Callable[[Plan], None] | None
+    allow_destructive: bool
+
+
+def apply(
+    goal: Goal, consent: Consent, *, wait: bool, watching: Watching, lock_timeout_s: float | None
+) -> Result:
+    """Apply from the locks to the outcomes. `launcher.apply.plans` has the arguments and what is raised."""
+    events = Events(watching.on_event)
+    with (
+        open_store() as store,
+        Engines(take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
+    ):
+        with locked(goal.keys, lock_timeout_s, events):
+            outcomes = _carry_out(goal, consent, store, engines, events, lock_timeout_s)
+        if not wait:
+            return Result(outcomes=outcomes)
+        ended = follow(outcomes, engines=engines, store=store, events=events, watching=watching)
+        return Result(outcomes=ended, waited=True)
+
+
+def _carry_out(
+    goal: Goal, consent: Consent, store: Store, engines: Engines, events: Events, timeout_s: float | None
+) -> tuple[Outcome, ...]:
+    settle(store, engines, goal.schedulers)
+
+    def look() -> Plan:
+        return patient(lambda: goal.look(store, engines), events, timeout_s=timeout_s)
+
+    todo = look()
+    _check(todo, goal, consent)
+
+    def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
+        return execute(steps, plan=goal.plan or todo, engines=engines, store=store, events=events)
+
+    return in_spite_of_others(todo, carry_out, look, timeout_s=timeout_s)
+
+
+def _check(todo: Plan, goal: Goal, consent: Consent) -> None:
+    """Raises what forbids to carry it out, before anything is written."""
+    if consent.approve is not None:
+        consent.approve(todo)
+    check_approved(todo, allow_destructive=consent.allow_destructive)
+    if goal.plan is not None:
+        check_workspaces(todo)  # those of job files were hashed when the files were compiled
+    check_secrets(todo)
