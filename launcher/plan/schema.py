@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Final, get_args
 
 from launcher.plan.diff import Op
 from launcher.plan.reasons import REASONS
-from launcher.plan.shapes import Anything, Choice, Either, Flag, Items, Record, Table, Text, Whole
+from launcher.plan.shapes import Anything, Choice, Either, Flag, Items, Record, Shape, Table, Text, Whole
 from launcher.plan.step import MARKS, Blocked, GuardState
-from launcher.specs.app import RetryPolicy
+from launcher.specs.rolefields import ALWAYS, DOCUMENT_FIELDS, JSON, MOUNTS, VARIABLES, RoleField
 
 VERSION: Final = "launcher.plan/v1"
 MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -73,22 +75,27 @@ _SECRET = Record(
     {},
 )
 
+_KINDS: Final[Mapping[str, Shape]] = {
+    "str": Text(),
+    "bool": Flag(),
+    "list[str]": Items(Text()),
+    "dict[str, int]": Table(Whole()),
+    VARIABLES: Table(Either(Text(), _SECRET)),
+    JSON: Table(Anything()),
+    MOUNTS: Items(_MOUNT),
+    "Resource": _RESOURCE,
+}
+
+
+def _shape(field: RoleField) -> Shape:
+    if isinstance(field.default, Enum):
+        return Text(choices=tuple(str(choice) for choice in type(field.default)))
+    return Whole(least=field.least or None) if field.kind == "int" else _KINDS[field.kind]
+
+
 _ROLE = Record(
-    {"name": Text(), "entrypoint": Text()},
-    {
-        "args": Items(Text()),
-        "env": Table(Either(Text(), _SECRET)),
-        "image": Text(),
-        "base_image": Text(),
-        "resource": _RESOURCE,
-        "mounts": Items(_MOUNT),
-        "port_map": Table(Whole()),
-        "num_replicas": Whole(least=1),
-        "min_replicas": Whole(),
-        "max_retries": Whole(),
-        "retry_policy": Text(choices=tuple(policy.value for policy in RetryPolicy)),
-        "metadata": Table(Anything()),
-    },
+    {each.name: _shape(each) for each in DOCUMENT_FIELDS if each.name in ALWAYS},
+    {each.name: _shape(each) for each in DOCUMENT_FIELDS if each.name not in ALWAYS},
 )
 
 _PROJECT = Record(

@@ -64,6 +64,15 @@ class RetryPolicy(str, Enum):
         return self.value
 
 
+def at_least(number: int) -> dict[str, Any]:
+    """For the `metadata` of a field: no number below this one."""
+    return {"least": number}
+
+
+TAKES_MACROS = {"takes_macros": True}
+"""For the `metadata` of a field: its texts may hold macros (`launcher.specs.macros`)."""
+
+
 @dataclass
 class Role:
     """One kind of replica: `num_replicas` processes or containers with one command line.
@@ -72,22 +81,25 @@ class Role:
     (`launcher.specs.macros`); values of `env` may be references to secrets (`launcher.specs.secret`).
     `min_replicas` informs schedulers that can do with less. `base_image` is
     deprecated and kept for its place among the positional arguments.
+
+    A field added here is in documents, checks and plans (`launcher.specs.rolefields`). It needs a default,
+    and a document leaves that out: no digest changes.
     """
 
     name: str
     image: str
-    min_replicas: int | None = None
+    min_replicas: int | None = field(default=None, metadata=at_least(0))
     base_image: str | None = None
-    entrypoint: str = MISSING
-    args: list[str] = field(default_factory=list)
-    env: dict[str, str] = field(default_factory=dict)
-    num_replicas: int = 1
-    max_retries: int = 0
+    entrypoint: str = field(default=MISSING, metadata=TAKES_MACROS)
+    args: list[str] = field(default_factory=list, metadata=TAKES_MACROS)
+    env: dict[str, str] = field(default_factory=dict, metadata=TAKES_MACROS)
+    num_replicas: int = field(default=1, metadata=at_least(1))
+    max_retries: int = field(default=0, metadata=at_least(0))
     retry_policy: RetryPolicy = RetryPolicy.APPLICATION
     resource: Resource = field(default_factory=lambda: NULL_RESOURCE)
     port_map: dict[str, int] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict, metadata=TAKES_MACROS)
+    mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list, metadata=TAKES_MACROS)
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         """Hook for subclasses: a dry run hands its info to each role in order and takes what comes back."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
-from launcher.specs.app import AppDef, Resource, RetryPolicy, Role
+from launcher.specs.app import AppDef, Resource, Role
 from launcher.specs.canonical import UnstorableValueError, json_value
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES
 from launcher.specs.secret import Secret
+
+if TYPE_CHECKING:
+    from launcher.specs.mounts import Mount
 
 _MOUNTS: Mapping[str, type] = {"bind": BindMount, "volume": VolumeMount, "device": DeviceMount}
 _SECRET = "secret"
@@ -43,38 +48,20 @@ def _from_role(role: Role) -> dict[str, Any]:
     if type(role).pre_proc is not Role.pre_proc:
         message = f"{where}: `{type(role).__name__}.pre_proc` changes the request, and data cannot hold that"
         raise UnstorableValueError(message, hint="launch it from Python, or return a plain Role")
-    parts = {field.name: getattr(role, field.name) for field in fields(Role)}
-    env = {key: {_SECRET: str(text)} if isinstance(text, Secret) else text for key, text in role.env.items()}
     return {
-        **parts,
-        "args": list(role.args),
-        "env": env,
-        "retry_policy": str(role.retry_policy),
-        "resource": json_value(_fields_of(role.resource, Resource), f"{where}.resource"),
-        "port_map": dict(role.port_map),
-        "metadata": json_value(role.metadata, f"{where}.metadata"),
-        "mounts": [
-            {"type": kind, **_fields_of(mount, cls)}
-            for mount in role.mounts
-            for kind, cls in _MOUNTS.items()
-            if isinstance(mount, cls)
-        ],
+        name: _WRITERS.get(field.kind, _plain)(getattr(role, name), f"{where}.{name}")
+        for name, field in ROLE_FIELDS.items()
     }
 
 
 def _to_role(value: Any) -> Role:
     parts = _parts(value, Role)
-    env = {
-        key: Secret.parse(text[_SECRET]) if isinstance(text, dict) else text
-        for key, text in _mapping(parts["env"]).items()
-    }
-    mounts = []
-    for mount in _list(parts["mounts"]):
-        rest = dict(_mapping(mount))
-        cls = _MOUNTS[rest.pop("type")]
-        mounts.append(cls(**_parts(rest, cls)))
-    parts.update(env=env, mounts=mounts, retry_policy=RetryPolicy(parts["retry_policy"]))
-    return Role(**{**parts, "resource": Resource(**_parts(parts["resource"], Resource))})
+    for name, field in ROLE_FIELDS.items():
+        if isinstance(field.default, Enum):
+            parts[name] = type(field.default)(parts[name])
+        elif field.kind in _READERS:
+            parts[name] = _READERS[field.kind](parts[name])
+    return Role(**parts)
 
 
 def _fields_of(value: Any, cls: type) -> dict[str, Any]:
@@ -97,3 +84,50 @@ def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"no list: {value!r:.80}")
     return value
+
+
+def _plain(value: Any, _: str) -> Any:
+    return str(value) if isinstance(value, str) else value
+
+
+def _from_variables(env: Mapping[str, str], _: str) -> dict[str, Any]:
+    return {key: {_SECRET: str(text)} if isinstance(text, Secret) else text for key, text in env.items()}
+
+
+def _to_variables(value: Any) -> dict[str, str]:
+    return {
+        key: Secret.parse(text[_SECRET]) if isinstance(text, dict) else text
+        for key, text in _mapping(value).items()
+    }
+
+
+def _from_mounts(mounts: Iterable[Mount], _: str) -> list[dict[str, Any]]:
+    return [
+        {"type": kind, **_fields_of(mount, cls)}
+        for mount in mounts
+        for kind, cls in _MOUNTS.items()
+        if isinstance(mount, cls)
+    ]
+
+
+def _to_mount(value: Any) -> Mount:
+    rest = dict(_mapping(value))
+    cls = _MOUNTS[rest.pop("type")]
+    made: Mount = cls(**_parts(rest, cls))
+    return made
+
+
+# How a field of a role crosses, by its kind; all others as they are.
+_WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
+    VARIABLES: _from_variables,
+    JSON: json_value,
+    MOUNTS: _from_mounts,
+    "Resource": lambda value, where: json_value(_fields_of(value, Resource), where),
+    "list[str]": lambda value, _: list(value),
+    "dict[str, int]": lambda value, _: dict(value),
+}
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    VARIABLES: _to_variables,
+    MOUNTS: lambda value: [_to_mount(mount) for mount in _list(value)],
+    "Resource": lambda value: Resource(**_parts(value, Resource)),
+}

@@ -10,13 +10,15 @@ Always there: scheduler, roles[].name, roles[].entrypoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError
-from launcher.specs.app import NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.app import NULL_RESOURCE, AppDef, Resource, Role
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.rolefields import ALWAYS, DOCUMENT_FIELDS, JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import Secret, reference_in
 
 if TYPE_CHECKING:
@@ -27,19 +29,8 @@ if TYPE_CHECKING:
 VERSION = "lr1"
 
 _MIB = 2**20
-_DEFAULTS: dict[str, Any] = {
-    "image": "",
-    "num_replicas": 1,
-    "max_retries": 0,
-    "retry_policy": RetryPolicy.APPLICATION.value,
-    "read_only": False,
-    "permissions": "rwm",
-}
+_MOUNT_DEFAULTS: dict[str, Any] = {"read_only": False, "permissions": "rwm"}
 _FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s", "workspace"})
-_ROLE_FIELDS = frozenset(
-    {"name", "entrypoint", "args", "env", "image", "base_image", "resource", "mounts", "port_map"}
-    | {"num_replicas", "min_replicas", "max_retries", "retry_policy", "metadata"}
-)
 
 
 class UnstorableValueError(LauncherError, TypeError):
@@ -89,7 +80,7 @@ def renormalise(document: Mapping[str, Any]) -> dict[str, Any]:
         document.get("workspace"),
     )
     for role, stored in zip(made["roles"], document["roles"], strict=True):
-        role.update({key: value for key, value in stored.items() if key not in _ROLE_FIELDS})
+        role.update({key: value for key, value in stored.items() if key not in ROLE_FIELDS})
     extra = {key: value for key, value in document.items() if key not in _FIELDS}
     return {**made, **extra}
 
@@ -135,33 +126,23 @@ def _option(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+
+
 def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Without nulls, empty containers and defaults."""
-    empty: tuple[Any, ...] = (None, {}, [])
-    return {
-        key: value
-        for key, value in fields.items()
-        if value not in empty and not (key in _DEFAULTS and value == _DEFAULTS[key])
-    }
+    """Without nulls and empty containers."""
+    return {key: value for key, value in fields.items() if value not in _EMPTY}
 
 
 def _from_role(role: Role) -> dict[str, Any]:
-    return {"name": role.name, "entrypoint": role.entrypoint} | _compact(
-        {
-            "args": list(role.args),
-            "env": {name: _from_variable(value) for name, value in role.env.items()},
-            "image": role.image,
-            "base_image": role.base_image,
-            "resource": _from_resource(role.resource),
-            "mounts": _from_mounts(role.mounts),
-            "port_map": dict(role.port_map),
-            "num_replicas": role.num_replicas,
-            "min_replicas": role.min_replicas,
-            "max_retries": role.max_retries,
-            "retry_policy": str(role.retry_policy),
-            "metadata": json_value(role.metadata, f"roles.{role.name}.metadata"),
-        }
-    )
+    made: dict[str, Any] = {"name": role.name, "entrypoint": role.entrypoint}
+    for name, default, write in _WRITTEN:
+        value = getattr(role, name)
+        if write is not None:
+            value = write(value, f"roles.{role.name}.{name}")
+        if value not in _EMPTY and value != default:
+            made[name] = value
+    return made
 
 
 def _from_variable(value: str) -> str | dict[str, str]:
@@ -170,22 +151,8 @@ def _from_variable(value: str) -> str | dict[str, str]:
 
 
 def _to_role(fields: Mapping[str, Any]) -> Role:
-    return Role(
-        name=fields["name"],
-        image=fields.get("image", ""),
-        min_replicas=fields.get("min_replicas"),
-        base_image=fields.get("base_image"),
-        entrypoint=fields["entrypoint"],
-        args=list(fields.get("args", ())),
-        env={name: reference_in(value) or value for name, value in fields.get("env", {}).items()},
-        num_replicas=fields.get("num_replicas", 1),
-        max_retries=fields.get("max_retries", 0),
-        retry_policy=RetryPolicy(fields.get("retry_policy", RetryPolicy.APPLICATION)),
-        resource=_to_resource(fields.get("resource")),
-        port_map=dict(fields.get("port_map", {})),
-        metadata=json_value(fields.get("metadata", {}), "metadata"),
-        mounts=[_to_mount(mount) for mount in fields.get("mounts", ())],
-    )
+    said = {name: read(fields[name]) if read else fields[name] for name, read in _READ if name in fields}
+    return Role(**{"image": "", **said})
 
 
 def _from_resource(resource: Resource) -> dict[str, Any]:
@@ -233,7 +200,8 @@ def _from_mount(mount: Mount) -> dict[str, Any]:
         fields = {"type": "volume", "src": mount.src, "read_only": mount.read_only}
     else:
         fields = {"type": "bind", "src": mount.src_path, "read_only": mount.read_only}
-    return _compact({**fields, "dst": mount.dst_path})
+    made = {**fields, "dst": mount.dst_path}
+    return {key: value for key, value in made.items() if _MOUNT_DEFAULTS.get(key) != value}
 
 
 def _to_mount(fields: Mapping[str, Any]) -> Mount:
@@ -261,3 +229,36 @@ def json_value(value: Any, path: str) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise UnstorableValueError(f"{path}: want text, numbers, lists and mappings, got {value!r}")
+
+
+# How a field of a role is written into a document and read from it, by its kind; all others as they are.
+_WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
+    VARIABLES: lambda value, _: {key: _from_variable(text) for key, text in value.items()},
+    JSON: json_value,
+    MOUNTS: lambda value, _: _from_mounts(value),
+    "Resource": lambda value, _: _from_resource(value),
+    "list[str]": lambda value, _: list(value),
+    "dict[str, int]": lambda value, _: dict(value),
+}
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    VARIABLES: lambda value: {key: reference_in(text) or text for key, text in value.items()},
+    JSON: lambda value: json_value(value, "metadata"),
+    MOUNTS: lambda value: [_to_mount(mount) for mount in value],
+    "Resource": _to_resource,
+    "list[str]": list,
+    "dict[str, int]": dict,
+}
+
+
+def _writer(field: RoleField) -> Callable[[Any, str], Any] | None:
+    if isinstance(field.default, Enum):
+        return lambda value, _: str(value)
+    return _WRITERS.get(field.kind)
+
+
+def _reader(field: RoleField) -> Callable[[Any], Any] | None:
+    return type(field.default) if isinstance(field.default, Enum) else _READERS.get(field.kind)
+
+
+_READ = [(each.name, _reader(each)) for each in DOCUMENT_FIELDS]
+_WRITTEN = [(each.name, each.default, _writer(each)) for each in DOCUMENT_FIELDS if each.name not in ALWAYS]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, RetryPolicy, Role
+from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, Role
 from launcher.specs.macros import RUN_MACROS, find_macros
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint
 
@@ -69,32 +71,56 @@ def _check_role(role: Role) -> Iterator[Problem]:
     yield from misshapen
     if misshapen:  # what is no list or mapping at all cannot be looked into
         return
-    yield from _check_command(at, role)
+    yield from _check_entrypoint((*at, "entrypoint"), role.entrypoint)
+    for name, field in ROLE_FIELDS.items():
+        value = getattr(role, name)
+        if name not in _APART and (value is not None or field.default is not None):
+            yield from _check_value((*at, name), field, value)
     yield from _check_counts(at, role)
-    yield from _check_resource(at, role)
     for name, port in role.port_map.items():
         if not _is_int(port) or not 1 <= port <= 65535:
             message = f"a port is an integer from 1 to 65535, got {port!r}"
             yield Problem((*at, "port_map", name), "out-of-range", message)
-    yield from _check_mounts(at, role.mounts)
-    yield from _check_metadata((*at, "metadata"), role.metadata)
+
+
+_APART = ("name", "entrypoint", "base_image")
+"""Fields with a rule of their own, and one that nothing reads."""
+
+
+def _check_value(path: Path, field: RoleField, value: Any) -> Iterator[Problem]:
+    """What the kind of a field says of its value."""
+    if field.kind == "int":
+        if not _is_int(value) or (field.least is not None and value < field.least):
+            least = "" if field.least is None else f" of {field.least} or more"
+            yield Problem(path, "out-of-range", f"{field.name} is an integer{least}, got {value!r}")
+    elif field.kind == "bool":
+        if not isinstance(value, bool):
+            yield Problem(path, "wrong-type", f"{field.name} is True or False, got {value!r}")
+    elif isinstance(field.default, Enum):
+        if value not in list(type(field.default)):
+            known = ", ".join(type(field.default).__members__)
+            yield Problem(path, "unknown-variant", f"{field.name} is one of {known}, got {value!r}")
+    elif field.kind == "str":
+        yield from _check_text(path, value) if field.takes_macros else _check_fixed(path, value)
+    elif field.kind == "list[str]":
+        for index, text in enumerate(value):
+            at = (*path, index)
+            yield from _check_text(at, text) if field.takes_macros else _check_fixed(at, text)
+    elif field.kind in _RULES:
+        yield from _RULES[field.kind](path, value)
 
 
 def _check_shapes(at: Path, role: Role) -> Iterator[Problem]:
     """`args="--lr 1"` would pass for a list of one-letter arguments."""
-    shapes: dict[str, tuple[type, ...]] = {
-        "args": (list, tuple),
-        "env": (Mapping,),
-        "port_map": (Mapping,),
-        "mounts": (list, tuple),
-        "metadata": (Mapping,),
-        "resource": (Resource,),
-    }
-    for name, types in shapes.items():
+    for name, field in ROLE_FIELDS.items():
+        types = _SHAPES.get(field.kind.partition("[")[0])
         value = getattr(role, name)
-        if not isinstance(value, types):
+        if types is not None and not isinstance(value, types):
             want = "list" if list in types else types[0].__name__.lower()
             yield Problem((*at, name), "wrong-type", f"{name} is a {want}, got {value!r}")
+
+
+_SHAPES: Mapping[str, tuple[type, ...]] = {"list": (list, tuple), "dict": (Mapping,), "Resource": (Resource,)}
 
 
 def _check_name(path: Path, name: object) -> Iterator[Problem]:
@@ -108,55 +134,42 @@ def _check_name(path: Path, name: object) -> Iterator[Problem]:
         yield Problem(path, "unusable-name", message)
 
 
-def _check_command(at: Path, role: Role) -> Iterator[Problem]:
-    entrypoint = (*at, "entrypoint")
-    if role.entrypoint in ("", MISSING):
-        yield Problem(entrypoint, "missing-field", "the role has no entrypoint: name the command to run")
+def _check_entrypoint(path: Path, text: object) -> Iterator[Problem]:
+    if text in ("", MISSING):
+        yield Problem(path, "missing-field", "the role has no entrypoint: name the command to run")
     else:
-        yield from _check_text(entrypoint, role.entrypoint)
-    for index, arg in enumerate(role.args):
-        yield from _check_text((*at, "args", index), arg)
-    for name, value in role.env.items():
-        path = (*at, "env", name)
+        yield from _check_text(path, text)
+
+
+def _check_env(at: Path, env: Mapping[Any, Any]) -> Iterator[Problem]:
+    for name, value in env.items():
+        path = (*at, name)
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             message = f"{name!r} cannot name an environment variable"
             yield Problem(path, "unusable-name", message)
         yield from _check_secret(path, value) if isinstance(value, Secret) else _check_text(path, value)
-    yield from _check_fixed((*at, "image"), role.image)
 
 
 def _check_counts(at: Path, role: Role) -> Iterator[Problem]:
-    replicas = role.num_replicas
+    replicas, least = role.num_replicas, role.min_replicas
     if not _is_int(replicas) or replicas < 1:
-        message = f"num_replicas is an integer of 1 or more, got {replicas!r}"
-        yield Problem((*at, "num_replicas"), "out-of-range", message)
-    elif replicas > MAX_REPLICAS:
+        return
+    if replicas > MAX_REPLICAS:
         message = f"num_replicas is at most {MAX_REPLICAS:,}, got {replicas:,}"
         yield Problem((*at, "num_replicas"), "out-of-range", message)
-    least = role.min_replicas
-    if least is not None:
-        if not _is_int(least) or least < 0:
-            message = f"min_replicas is an integer of 0 or more, got {least!r}"
-            yield Problem((*at, "min_replicas"), "out-of-range", message)
-        elif _is_int(replicas) and least > replicas:
-            message = f"min_replicas is {least}, more than num_replicas, which is {replicas}"
-            yield Problem((*at, "min_replicas"), "out-of-range", message)
-    if not _is_int(role.max_retries) or role.max_retries < 0:
-        message = f"max_retries is an integer of 0 or more, got {role.max_retries!r}"
-        yield Problem((*at, "max_retries"), "out-of-range", message)
-    if role.retry_policy not in list(RetryPolicy):
-        message = f"retry_policy is one of {', '.join(RetryPolicy.__members__)}, got {role.retry_policy!r}"
-        yield Problem((*at, "retry_policy"), "unknown-variant", message)
+    if _is_int(least) and least is not None and least > replicas:
+        message = f"min_replicas is {least}, more than num_replicas, which is {replicas}"
+        yield Problem((*at, "min_replicas"), "out-of-range", message)
 
 
-def _check_resource(at: Path, role: Role) -> Iterator[Problem]:
-    if role.resource == NULL_RESOURCE:
+def _check_resource(at: Path, resource: Resource) -> Iterator[Problem]:
+    if resource == NULL_RESOURCE:
         return
     for name in ("cpu", "gpu", "memMB"):
-        amount = getattr(role.resource, name)
+        amount = getattr(resource, name)
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not _is_amount(amount):
             message = f"{name} is a number of 0 or more, or -1 to leave it open; got {amount!r}"
-            yield Problem((*at, "resource", name), "out-of-range", message)
+            yield Problem((*at, name), "out-of-range", message)
 
 
 def _is_amount(amount: float) -> bool:
@@ -166,7 +179,7 @@ def _is_amount(amount: float) -> bool:
 def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
     first_at: dict[str, int] = {}
     for index, mount in enumerate(mounts):
-        path = (*at, "mounts", index)
+        path = (*at, index)
         if not isinstance(mount, (BindMount, VolumeMount, DeviceMount)):
             yield Problem(path, "wrong-type", f"want a BindMount, VolumeMount or DeviceMount, got {mount!r}")
             continue
@@ -236,6 +249,14 @@ def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
                 "and the sources of mounts"
             )
             yield Problem(path, "reference-phase", message)
+
+
+_RULES: Mapping[str, Callable[[Path, Any], Iterator[Problem]]] = {
+    VARIABLES: _check_env,
+    JSON: _check_metadata,
+    MOUNTS: _check_mounts,
+    "Resource": _check_resource,
+}
 
 
 def _is_int(value: object) -> bool:

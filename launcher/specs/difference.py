@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from launcher.specs.app import AppDef
+from launcher.specs.app import AppDef, Role
 
 _CLASS = "__class__"
 _NOTHING = object()
@@ -45,4 +45,5 @@ def _difference(one: Mapping[Any, Any], other: Mapping[Any, Any], key: Any, path
 
 def _item(value: Any, n: int) -> str:
     """A role is called by its name."""
-    return f".{value['name']}" if isinstance(value, dict) and "num_replicas" in value else f"[{n}]"
+    kind = value.get(_CLASS) if isinstance(value, dict) else None
+    return f".{value['name']}" if isinstance(kind, type) and issubclass(kind, Role) else f"[{n}]"

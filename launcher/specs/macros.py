@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.errors import LauncherError
 from launcher.specs.app import Role
+from launcher.specs.rolefields import MOUNTS, ROLE_FIELDS, RoleField
 from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ def escape(text: str) -> str:
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
-    """A copy of plain data with every string in it changed; keys stay."""
+    """A copy of plain data with every string in it changed; keys and references to secrets stay."""
     if isinstance(value, str):
-        return change(value)
+        return value if isinstance(value, Secret) else change(value)
     if isinstance(value, Mapping):
         return {key: map_text(inner, change) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -131,16 +132,18 @@ def map_role(role: Role, change: Callable[[str], str]) -> Role:
 
     References to secrets are names, not text: they stay.
     """
-    return replace(
-        role,
-        entrypoint=change(role.entrypoint),
-        args=[change(arg) for arg in role.args],
-        env={name: value if isinstance(value, Secret) else change(value) for name, value in role.env.items()},
-        metadata=map_text(role.metadata, change),
-        mounts=[_map_source(mount, change) for mount in role.mounts],
-        resource=deepcopy(role.resource),
-        port_map=dict(role.port_map),
-    )
+    return replace(role, **{each.name: _mapped(getattr(role, each.name), each, change) for each in _OWN})
+
+
+_OWN = [each for each in ROLE_FIELDS.values() if each.takes_macros or each.is_mutable]
+
+
+def _mapped(value: Any, field: RoleField, change: Callable[[str], str]) -> Any:
+    if not field.takes_macros:
+        return deepcopy(value)
+    if field.kind == MOUNTS:
+        return [_map_source(mount, change) for mount in value]
+    return map_text(value, change)
 
 
 def _map_source(

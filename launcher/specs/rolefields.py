@@ -1,0 +1,63 @@
+"""The fields of a role as a table: documents, checks, macros and the schema of plans are made from it.
+
+It is read off `Role` itself, so a new field of that class is in all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any, NamedTuple
+
+from launcher.specs.app import Role
+
+VARIABLES = "dict[str, str]"
+"""The kind of `env`: its values may be references to secrets."""
+JSON = "dict[str, Any]"
+MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
+
+
+class RoleField(NamedTuple):
+    """One field of a role.
+
+    Attributes:
+        kind: its type as `Role` has it, without `| None`: "int", "list[str]".
+        default: what a document leaves out; None where there is no default.
+        least: of a number; None where nothing bounds it.
+        takes_macros: whether the run fills in `$<app_id>` and its like.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    least: int | None
+    takes_macros: bool
+
+    @property
+    def is_mutable(self) -> bool:
+        return self.default is not None and type(self.default).__hash__ is None
+
+
+def _read_off() -> dict[str, RoleField]:
+    table = {}
+    for each in fields(Role):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        table[each.name] = RoleField(
+            each.name,
+            str(each.type).removesuffix(" | None"),
+            {"image": ""}.get(each.name) if default is MISSING else default,
+            each.metadata.get("least"),
+            each.metadata.get("takes_macros", False),
+        )
+    return table
+
+
+ROLE_FIELDS = _read_off()
+"""By name, in the order of the arguments of `Role`."""
+
+ALWAYS = ("name", "entrypoint")
+"""What every role of a document has."""
+
+_ORDER = "args env image base_image resource mounts port_map num_replicas min_replicas max_retries"
+_ORDER += " retry_policy metadata"
+DOCUMENT_FIELDS = [ROLE_FIELDS[name] for name in dict.fromkeys((*ALWAYS, *_ORDER.split(), *ROLE_FIELDS))]
+"""In the order in which documents are written since `lr1`; fields of later versions follow."""
