@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, Role
@@ -72,10 +73,10 @@ def _check_role(role: Role) -> Iterator[Problem]:
     if misshapen:  # what is no list or mapping at all cannot be looked into
         return
     yield from _check_entrypoint((*at, "entrypoint"), role.entrypoint)
-    for name, field in ROLE_FIELDS.items():
+    for name, is_optional, rule in _RULES:
         value = getattr(role, name)
-        if name not in _APART and (value is not None or field.default is not None):
-            yield from _check_value((*at, name), field, value)
+        if value is not None or not is_optional:
+            yield from rule((*at, name), value)
     yield from _check_counts(at, role)
     for name, port in role.port_map.items():
         if not _is_int(port) or not 1 <= port <= 65535:
@@ -83,44 +84,13 @@ def _check_role(role: Role) -> Iterator[Problem]:
             yield Problem((*at, "port_map", name), "out-of-range", message)
 
 
-_APART = ("name", "entrypoint", "base_image")
-"""Fields with a rule of their own, and one that nothing reads."""
-
-
-def _check_value(path: Path, field: RoleField, value: Any) -> Iterator[Problem]:
-    """What the kind of a field says of its value."""
-    if field.kind == "int":
-        if not _is_int(value) or (field.least is not None and value < field.least):
-            least = "" if field.least is None else f" of {field.least} or more"
-            yield Problem(path, "out-of-range", f"{field.name} is an integer{least}, got {value!r}")
-    elif field.kind == "bool":
-        if not isinstance(value, bool):
-            yield Problem(path, "wrong-type", f"{field.name} is True or False, got {value!r}")
-    elif isinstance(field.default, Enum):
-        if value not in list(type(field.default)):
-            known = ", ".join(type(field.default).__members__)
-            yield Problem(path, "unknown-variant", f"{field.name} is one of {known}, got {value!r}")
-    elif field.kind == "str":
-        yield from _check_text(path, value) if field.takes_macros else _check_fixed(path, value)
-    elif field.kind == "list[str]":
-        for index, text in enumerate(value):
-            at = (*path, index)
-            yield from _check_text(at, text) if field.takes_macros else _check_fixed(at, text)
-    elif field.kind in _RULES:
-        yield from _RULES[field.kind](path, value)
-
-
 def _check_shapes(at: Path, role: Role) -> Iterator[Problem]:
     """`args="--lr 1"` would pass for a list of one-letter arguments."""
-    for name, field in ROLE_FIELDS.items():
-        types = _SHAPES.get(field.kind.partition("[")[0])
+    for name, types in _SHAPES:
         value = getattr(role, name)
-        if types is not None and not isinstance(value, types):
+        if not isinstance(value, types):
             want = "list" if list in types else types[0].__name__.lower()
             yield Problem((*at, name), "wrong-type", f"{name} is a {want}, got {value!r}")
-
-
-_SHAPES: Mapping[str, tuple[type, ...]] = {"list": (list, tuple), "dict": (Mapping,), "Resource": (Resource,)}
 
 
 def _check_name(path: Path, name: object) -> Iterator[Problem]:
@@ -251,12 +221,63 @@ def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
             yield Problem(path, "reference-phase", message)
 
 
-_RULES: Mapping[str, Callable[[Path, Any], Iterator[Problem]]] = {
-    VARIABLES: _check_env,
-    JSON: _check_metadata,
-    MOUNTS: _check_mounts,
-    "Resource": _check_resource,
-}
+Rule = Callable[[Path, Any], Iterator[Problem]]
+
+
+def _rule(field: RoleField) -> Rule | None:
+    """What the kind of a field says of its values."""
+    each = _check_text if field.takes_macros else _check_fixed
+    rules: Mapping[str, Rule] = {
+        "bool": _check_flag,
+        "int": partial(_check_whole, field.least),
+        "str": each,
+        "list[str]": partial(_check_texts, each),
+        VARIABLES: _check_env,
+        JSON: _check_metadata,
+        MOUNTS: _check_mounts,
+        "Resource": _check_resource,
+    }
+    if isinstance(field.default, Enum):
+        return partial(_check_choice, list(type(field.default)))
+    return rules.get(field.kind)
+
+
+def _check_flag(path: Path, value: object) -> Iterator[Problem]:
+    if not isinstance(value, bool):
+        yield Problem(path, "wrong-type", f"{path[-1]} is True or False, got {value!r}")
+
+
+def _check_whole(least: int | None, path: Path, value: object) -> Iterator[Problem]:
+    if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
+        bound = "" if least is None else f" of {least} or more"
+        yield Problem(path, "out-of-range", f"{path[-1]} is an integer{bound}, got {value!r}")
+
+
+def _check_choice(choices: list[Enum], path: Path, value: object) -> Iterator[Problem]:
+    if value not in choices:
+        known = ", ".join(choice.name for choice in choices)
+        yield Problem(path, "unknown-variant", f"{path[-1]} is one of {known}, got {value!r}")
+
+
+def _check_texts(rule: Rule, path: Path, texts: Sequence[Any]) -> Iterator[Problem]:
+    for index, text in enumerate(texts):
+        yield from rule((*path, index), text)
+
+
+_APART = ("name", "entrypoint", "base_image")
+"""Fields with a rule of their own, and one that nothing reads."""
+
+_RULES = [
+    (name, field.default is None, rule)
+    for name, field in ROLE_FIELDS.items()
+    if name not in _APART and (rule := _rule(field)) is not None
+]
+_TYPES: Mapping[str, tuple[type, ...]] = {"list": (list, tuple), "dict": (Mapping,), "Resource": (Resource,)}
+_SHAPES = [
+    (name, _TYPES[kind])
+    for name, field in ROLE_FIELDS.items()
+    if (kind := field.kind.partition("[")[0]) in _TYPES
+]
 
 
 def _is_int(value: object) -> bool:

@@ -132,18 +132,20 @@ def map_role(role: Role, change: Callable[[str], str]) -> Role:
 
     References to secrets are names, not text: they stay.
     """
-    return replace(role, **{each.name: _mapped(getattr(role, each.name), each, change) for each in _OWN})
+    return replace(role, **{name: copy(getattr(role, name), change) for name, copy in _COPIED})
 
 
-_OWN = [each for each in ROLE_FIELDS.values() if each.takes_macros or each.is_mutable]
-
-
-def _mapped(value: Any, field: RoleField, change: Callable[[str], str]) -> Any:
+def _copier(field: RoleField) -> Callable[[Any, Callable[[str], str]], Any]:
     if not field.takes_macros:
-        return deepcopy(value)
+        return lambda value, change: dict(value) if field.kind == "dict[str, int]" else deepcopy(value)
     if field.kind == MOUNTS:
-        return [_map_source(mount, change) for mount in value]
-    return map_text(value, change)
+        return lambda value, change: [_map_source(mount, change) for mount in value]
+    return map_text
+
+
+_COPIED = [
+    (each.name, _copier(each)) for each in ROLE_FIELDS.values() if each.takes_macros or each.is_mutable
+]
 
 
 def _map_source(

@@ -5,8 +5,9 @@ It is read off `Role` itself, so a new field of that class is in all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from launcher.specs.app import Role
 
@@ -16,7 +17,7 @@ JSON = "dict[str, Any]"
 MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
 
 
-class RoleField(NamedTuple):
+class RoleField:
     """One field of a role.
 
     Attributes:
@@ -26,11 +27,14 @@ class RoleField(NamedTuple):
         takes_macros: whether the run fills in `$<app_id>` and its like.
     """
 
-    name: str
-    kind: str
-    default: Any
-    least: int | None
-    takes_macros: bool
+    __slots__ = ("default", "kind", "least", "name", "takes_macros")
+
+    def __init__(self, name: str, kind: str, default: Any, metadata: Mapping[str, Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.least: int | None = metadata.get("least")
+        self.takes_macros: bool = metadata.get("takes_macros", False)
 
     @property
     def is_mutable(self) -> bool:
@@ -45,8 +49,7 @@ def _read_off() -> dict[str, RoleField]:
             each.name,
             str(each.type).removesuffix(" | None"),
             {"image": ""}.get(each.name) if default is MISSING else default,
-            each.metadata.get("least"),
-            each.metadata.get("takes_macros", False),
+            each.metadata,
         )
     return table
 
