@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from launcher.schedulers.api import OnWait
     from launcher.schedulers.bound import BoundWorkspace
-    from launcher.schedulers.staged import OnImage, OnWait
+    from launcher.schedulers.staged import OnImage
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import Launch, ProjectRef
 

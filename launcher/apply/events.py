@@ -82,7 +82,7 @@ class Events:
                 self._on_event(event(name, **about, **told))
 
     def waits(self, app_id: str, what: str) -> None:
-        """What the stop of an app waits for; see `launcher.schedulers.staged.OnWait`."""
+        """What the stop of an app waits for; see `launcher.schedulers.api.OnWait`."""
         about = self._apps.get(app_id)
         if self._on_event is not None and about is not None:
             with self._lock:

@@ -38,7 +38,8 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import scheduler_of, whole
+    from launcher.inventory.find import whole
+    from launcher.inventory.installed import scheduler_of
     from launcher.inventory.status import inspect
 
     terminate_with_exception()

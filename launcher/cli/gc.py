@@ -58,13 +58,14 @@ def run(args: Any, console: Console) -> int:
 
     from launcher.apply.engines import Engines
     from launcher.apply.gc import Rule, collect
+    from launcher.inventory.installed import with_apps_here
     from launcher.schedulers.appstore import open_store
 
     older_than_s = args.older_than
     if older_than_s is None:
         older_than_s = WEEK_S if args.keep is None else 0.0
     rule = Rule(older_than_s=older_than_s, keep=args.keep or 0)
-    names = _schedulers(args.scheduler)
+    names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
     with open_store(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:
         done = collect(store, engines, names, rule, now=now, dry_run=args.dry_run, tombstones=args.tombstones)
@@ -72,18 +73,6 @@ def run(args: Any, console: Console) -> int:
         raise done.problems[0][1]
     _show(done, args, console, now)
     return 1 if any("://" in what for what, _ in done.problems) else 0
-
-
-def _schedulers(only: str | None) -> list[str]:
-    """The one that was named, else ours; an engine only where there are records of apps on it."""
-    import os
-
-    from launcher import paths
-    from launcher.inventory.ends import LOCAL
-
-    if only is not None:
-        return [only]
-    return [*LOCAL, *(["local_docker"] if os.path.isdir(os.path.join(paths.home(), "docker")) else [])]
 
 
 def _show(done: Collected, args: Any, console: Console, now: float) -> None:

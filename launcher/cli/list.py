@@ -39,12 +39,19 @@ def run(args: Any, console: Console) -> int:
         console.print(dumps(list(map(app_json, apps)), indent=2))
         return 0
     if not apps:
-        asking = (
-            "" if args.scheduler else "; `launcher list -s local_docker` asks the Docker engine for others"
-        )
+        asking = "" if args.scheduler else _others()
         console.note(f"no apps yet; `launcher apply FILE` starts some{asking}")
         return 0
     console.print(apps_table(apps, color=console.color, columns=console.columns))
     if limit is not None and len(apps) == limit:
         console.note(f"the newest {limit}; --all shows all of them")
     return 0
+
+
+def _others() -> str:
+    """What to type for the apps that only engines know."""
+    from launcher.inventory.installed import schedulers
+    from launcher.schedulers.registry import DEFAULT_SCHEDULERS
+
+    found = [each for each in schedulers(DEFAULT_SCHEDULERS) if each.shared_engine]
+    return "".join(f"; `launcher list -s {e.backend}` asks {e.shared_engine} for others" for e in found)

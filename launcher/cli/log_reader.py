@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from launcher.errors import LauncherError
-from launcher.inventory.ends import LOCAL
-from launcher.inventory.find import scheduler_of
+from launcher.inventory import logs
+from launcher.inventory.installed import scheduler_of
 from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
-    from launcher.inventory.find import Selected
     from launcher.state.records import AppRecord
 
 _FILES = 2  # that the reader of one replica's log holds open
@@ -58,51 +56,6 @@ class Asked:
         return self.prefixes[number] if self.prefixes else b""
 
 
-def replicas_of(selected: Selected) -> list[tuple[str, int]]:
-    """The replicas that were named, else all of the role, else all of the app.
-
-    Raises LauncherError when there is no such app, role or replica.
-    """
-    app, role = selected.app, selected.role
-    known = _known_replicas(app)
-    if not role:
-        return known
-    of_role = [(name, k) for name, k in known if name == role]
-    if not of_role:
-        from launcher.text import did_you_mean
-
-        roles = list(dict.fromkeys(name for name, _ in known))
-        hint = did_you_mean(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
-        raise LauncherError(f"{app.app_id} has no role `{role}`", hint=hint)
-    missing = [k for k in selected.replicas if (role, k) not in of_role]
-    if missing:
-        raise LauncherError(
-            f"role `{role}` of {app.app_id} has no replica {missing[0]}",
-            hint=f"it has {len(of_role)}, counted from 0",
-        )
-    return [(role, k) for k in selected.replicas] or of_role
-
-
-def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
-    scheduler = scheduler_of(app)
-    if app.scheduler in LOCAL:
-        view = scheduler.view(app.app_id)
-        if view is not None:
-            return [(replica.role, replica.k) for replica in view.replicas]
-    else:
-        answer = scheduler.describe(app.app_id)
-        if answer is not None:
-            return [
-                (status.role, replica.id) for status in answer.roles_statuses for replica in status.replicas
-            ]
-    from launcher.inventory.status import inspect
-
-    inspect(app)  # raises for an unknown app
-    raise LauncherError(
-        f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes"
-    )
-
-
 def display(asked: Asked, console: Console) -> None:
     """Choose the display: several replicas that are followed at a terminal show their progress bars there."""
     if asked.follow and asked.prefixes and not asked.timestamps and console.is_terminal:
@@ -133,12 +86,11 @@ def show(app: AppRecord, asked: Asked, console: Console) -> None:
 
 def read(app: AppRecord, asked: Asked) -> Iterator[bytes]:
     """The text to show, in pieces."""
-    scheduler = scheduler_of(app)
     merged = len(asked.replicas) > 1 and asked.tail is None and not asked.follow
     by_time = asked.timestamps or (merged and allow_open_files(_FILES * len(asked.replicas)))
-    if by_time or not hasattr(scheduler, "log_chunks"):
-        return _with_times(scheduler, app, asked)
-    chunks = scheduler.log_chunks(
+    if by_time:
+        return _with_times(app, asked)
+    chunks = scheduler_of(app).log_chunks(
         app.app_id,
         asked.replicas,
         stream=asked.stream,
@@ -157,10 +109,10 @@ def _single(chunks: Iterable[bytes], asked: Asked) -> Iterator[bytes]:
     if asked.regex is None:
         yield from chunks
         return
-    from launcher.schedulers import logs
+    from launcher.schedulers.logs import grep, tail
 
-    found = logs.grep(chunks, asked.regex)
-    yield from found if asked.tail is None or asked.follow else logs.tail(found, asked.tail)
+    found = grep(chunks, asked.regex)
+    yield from found if asked.tail is None or asked.follow else tail(found, asked.tail)
 
 
 def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator[bytes]:
@@ -193,15 +145,13 @@ def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator
         yield from (line for _, line in lines)
 
 
-def _with_times(scheduler: Any, app: AppRecord, asked: Asked) -> Iterator[bytes]:
+def _with_times(app: AppRecord, asked: Asked) -> Iterator[bytes]:
     """By record: in order of time, or with the times in front of the lines."""
     from launcher.cli.render.log_lines import Shaper, last_lines, shaped
 
     sources = []
-    for number, (role, k) in enumerate(asked.replicas):
-        records = scheduler.log_records(
-            app.app_id, role, k, asked.since, asked.until, asked.follow, _stream(app, asked.stream)
-        )
+    for number, where in enumerate(asked.replicas):
+        records = logs.records(app, where, asked.stream, asked.since, asked.until, follow=asked.follow)
         shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
         pieces = shaped(records, shaper)
         sources.append(pieces if asked.tail is None or asked.follow else last_lines(pieces, asked.tail))
@@ -220,15 +170,6 @@ def _with_times(scheduler: Any, app: AppRecord, asked: Asked) -> Iterator[bytes]
         from heapq import merge
 
         yield from (text for _, text in merge(*sources, key=lambda piece: piece[0]))
-
-
-def _stream(app: AppRecord, stream: str) -> Any:
-    """As the scheduler takes it: loading the enumeration would cost the local ones more than their answer."""
-    if app.scheduler in LOCAL:
-        return stream
-    from launcher.schedulers import Stream
-
-    return Stream(stream)
 
 
 def _as_they_come(sources: list[Iterator[tuple[int, bytes]]]) -> Iterator[bytes]:

@@ -50,7 +50,8 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.log_reader import display, show
-    from launcher.inventory.find import find, warnings_of
+    from launcher.inventory.find import find
+    from launcher.inventory.installed import scheduler_of
 
     if args.follow:
         from launcher.cli.interrupts import terminate_with_exception
@@ -62,13 +63,14 @@ def run(args: Any, console: Console) -> int:
     app, asked = selected.app, _asked(args, selected, console)
     display(asked, console)
     show(app, asked, console)
-    for warning in warnings_of(app):
+    for warning in scheduler_of(app).warnings(app.app_id):
         console.warn(f"{app.app_id}: {warning}")
     return 0
 
 
 def _asked(args: Any, selected: Selected, console: Console) -> Asked:
-    from launcher.cli.log_reader import Asked, replicas_of
+    from launcher.cli.log_reader import Asked
+    from launcher.inventory.logs import replicas_of
 
     asked = Asked(replicas_of(selected), args.stream)
     asked.since, asked.until, asked.tail, asked.follow = args.since, args.until, args.tail, args.follow

@@ -163,9 +163,11 @@ def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> i
 def _follow(handle: str, console: Console) -> int:
     """Show the output of every replica until the app has ended."""
     from launcher.cli.interrupts import Attached
-    from launcher.cli.log_reader import Asked, display, note, replicas_of, show
+    from launcher.cli.log_reader import Asked, display, note, show
     from launcher.cli.render.log_lines import prefixes
-    from launcher.inventory.find import find, warnings_of
+    from launcher.inventory.find import find
+    from launcher.inventory.installed import scheduler_of
+    from launcher.inventory.logs import replicas_of
     from launcher.inventory.status import cause, inspect
     from launcher.inventory.wait import wait_for
 
@@ -183,6 +185,6 @@ def _follow(handle: str, console: Console) -> int:
     found = inspect(app)
     why = cause(found) or found.message
     console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
-    for warning in warnings_of(app):
+    for warning in scheduler_of(app).warnings(app.app_id):
         console.warn(f"{app.app_id}: {warning}")
     return attached.exit_code or (0 if state == "succeeded" else NOT_SUCCEEDED)

@@ -36,7 +36,8 @@ def run(args: Any, console: Console) -> int:
     import time
 
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import warnings_of, whole
+    from launcher.inventory.find import whole
+    from launcher.inventory.installed import scheduler_of
     from launcher.inventory.status import cause, inspect
     from launcher.inventory.wait import wait_for
 
@@ -51,7 +52,7 @@ def run(args: Any, console: Console) -> int:
             found = inspect(app)
             why = "; ".join(part for part in (found.message, cause(found)) if part)
         console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
-        for warning in warnings_of(app):
+        for warning in scheduler_of(app).warnings(app.app_id):
             console.warn(f"{app.app_id}: {warning}")
         if state != "succeeded":
             code = NOT_SUCCEEDED

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
 
-LOCAL = ("local_cwd", "local_dir")
-DOCKER = "local_docker"
-
 
 class EndRecorder:
     """Writes into the store how apps ended, at the price of one statement.
@@ -48,7 +45,7 @@ class EndRecorder:
             return False
 
 
-def settle(schedulers: Sequence[str] = LOCAL) -> Sequence[Any]:
+def settle(schedulers: Sequence[str]) -> Sequence[Any]:
     """Record what has ended and remove what dead supervisors left; the attempts whose end is new.
 
     Where the state folder cannot be written nothing is recorded: reading must still work.

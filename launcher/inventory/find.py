@@ -7,9 +7,10 @@ from launcher.inventory import recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from launcher.schedulers.api import Scheduler
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
@@ -113,12 +114,9 @@ def _by_name(word: Word) -> AppRecord:
     project = project_here()
     jobs = {each.key: each for each in named}
     unasked = ""
-    if not apps and _may_be_newer(word, project, latest, jobs):
-        try:
-            jobs = _with_newer(jobs, _attempts_at_the_engine(word, project, latest))
-        except LauncherError as error:  # the store is all there is then
-            if _uses_docker():
-                unasked = f"; the Docker engine could not be asked: {error}"
+    if not apps and not (word.number is not None and any(key[0] == project for key in jobs)):
+        held, unasked = _held_by_engines(word, project, latest)
+        jobs = _with_newer(jobs, held)
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
         raise LauncherError(
@@ -128,48 +126,47 @@ def _by_name(word: Word) -> AppRecord:
     if len(apps) > 1:
         raise LauncherError(f"`{word.name}` can mean several apps", hint=f"say which: {_listed(apps)}")
     if not apps and word.number is None and _looks_like_an_app_id(word.name):
-        apps = _at_the_engine(word.name)
+        apps = _known_to_engines(word.name)
     if not apps:
         raise _unknown(word, unasked)
     return apps[0]
 
 
-def _uses_docker() -> bool:
-    """Whether the user has named an engine, or has used one from this state folder."""
-    import os
+def _held_by_engines(word: Word, project: str, latest: Sequence[AppRecord]) -> tuple[list[Attempt], str]:
+    """What engines hold of a job: its latest attempts, or the one that is asked for; and which engines
+    could not be asked, in words.
 
-    from launcher import paths
-
-    return bool(os.environ.get("DOCKER_HOST")) or os.path.isdir(os.path.join(paths.home(), "docker"))
-
-
-def _may_be_newer(word: Word, project: str, latest: Sequence[AppRecord], jobs: Collection[Key]) -> bool:
-    """Whether an engine can know more of a job than the ledger. No look for one that never ran there."""
-    known = [entry for entry in latest if entry.project == project]
-    if word.number is not None and any(key[0] == project for key in jobs):
-        return False  # that very attempt
-    from launcher.inventory.ends import DOCKER
-
-    return not known or any(entry.scheduler == DOCKER for entry in known)
-
-
-def _attempts_at_the_engine(word: Word, project: str, latest: Sequence[AppRecord]) -> list[Attempt]:
-    """What the Docker engine holds of a job: its latest attempts, or the one that is asked for.
-
-    Of targets that the ledger does not know, only what has not settled is found.
-    Raises LauncherError where no engine answers.
+    Only those engines are asked that the job is known to have run on; all of them for an unknown job. Of
+    targets that are not on record, only what has not settled is found.
     """
-    from launcher.apply.engines import Engines
-    from launcher.inventory.ends import DOCKER
+    from launcher.inventory.installed import schedulers
+
+    known = [each.scheduler for each in latest if each.project == project]
+    held: list[Attempt] = []
+    unasked = ""
+    for scheduler in schedulers(dict.fromkeys(known) or None, detach=True, readonly=True):
+        if not scheduler.shared_engine:
+            continue
+        try:
+            held += _held(scheduler, word, project, latest)
+        except LauncherError as error:  # the record is all there is then
+            if scheduler.is_in_use():
+                unasked += f"; {scheduler.shared_engine} could not be asked: {error}"
+        finally:
+            scheduler.close()
+    return held, unasked
+
+
+def _held(
+    scheduler: Scheduler[Any], word: Word, project: str, latest: Sequence[AppRecord]
+) -> Iterable[Attempt]:
     from launcher.specs.jobkey import JobKey, attempt_id
 
-    keys = {JobKey(project, "default", word.name), *(JobKey(*entry.key) for entry in latest)}
-    with Engines(readonly=True) as engines:
-        scheduler = engines.get(DOCKER)
-        if word.number is None:
-            return [each for each in scheduler.observe(keys) if each.key.job == word.name]
-        found = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
-        return [each for each in found if each is not None]
+    keys = {JobKey(project, "default", word.name), *(JobKey(*each.key) for each in latest)}
+    if word.number is None:
+        return [each for each in scheduler.observe(keys) if each.key.job == word.name]
+    found = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
+    return [each for each in found if each is not None]
 
 
 def _with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
@@ -198,17 +195,21 @@ def _looks_like_an_app_id(name: str) -> bool:
     return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
 
 
-def _at_the_engine(app_id: str) -> list[AppRecord]:
-    """An app that only a Docker engine knows: its records were removed, or are on another machine."""
-    from launcher.inventory.ends import DOCKER
-    from launcher.schedulers.registry import get_scheduler
+def _known_to_engines(app_id: str) -> list[AppRecord]:
+    """An app that only an engine knows: its records were removed, or are on another machine."""
+    from launcher.inventory.installed import schedulers
     from launcher.state.records import AppRecord
 
-    try:
-        handles = [each.app_handle for each in get_scheduler(DOCKER, "").list() if each.app_id == app_id]
-    except LauncherError:
-        return []  # no engine here: then nobody knows the app
-    return [AppRecord(DOCKER, handle.partition("://")[2].partition("/")[0], app_id) for handle in handles]
+    found = []
+    for scheduler in schedulers():
+        try:
+            listed = scheduler.list() if scheduler.shared_engine else []
+        except LauncherError:
+            continue  # then it does not know the app
+        handles = [each.app_handle for each in listed if each.app_id == app_id]
+        sessions = [handle.partition("://")[2].partition("/")[0] for handle in handles]
+        found += [AppRecord(scheduler.backend, session, app_id) for session in sessions]
+    return found
 
 
 def project_here() -> str:
@@ -250,16 +251,3 @@ def _unknown(word: Word, unasked: str) -> LauncherError:
     hint = f"did you mean `{near}`?" if near else f"`launcher list` shows what there is{unasked}"
     number = "" if word.number is None else f"@{word.number}"
     return LauncherError(f"there is no job or app `{word.name}{number}`", hint=hint)
-
-
-def scheduler_of(app: AppRecord) -> Any:
-    """The scheduler that runs an app. Raises UnknownSchedulerException."""
-    from launcher.schedulers.registry import get_scheduler
-
-    return get_scheduler(app.scheduler, app.session)
-
-
-def warnings_of(app: AppRecord) -> Sequence[str]:
-    """What went wrong with an app beside how it ended. Not every scheduler of others can tell."""
-    warnings = getattr(scheduler_of(app), "warnings", None)
-    return warnings(app.app_id) if warnings else ()

@@ -11,7 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from launcher.schedulers.docker.records.kept import Kept
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
@@ -81,32 +80,14 @@ def _of_docker(known: Iterable[AppRecord]) -> list[AppRecord]:
     """Apps in containers that the store does not know: no job file made them."""
     if not _has_docker():
         return []
-    from launcher.schedulers.docker.records.kept import all_kept
+    from launcher.schedulers.docker.records import kept
 
-    return [_of_kept(seen) for seen in all_kept({each.app_id for each in known})]
+    return kept.read_all({each.app_id for each in known})
 
 
 def _one_of_docker(app_id: str) -> AppRecord | None:
     if not _has_docker():
         return None
-    from launcher.schedulers.docker.records.kept import kept
+    from launcher.schedulers.docker.records import kept
 
-    seen = kept(app_id)
-    return _of_kept(seen) if seen is not None else None
-
-
-def _of_kept(seen: Kept) -> AppRecord:
-    from launcher.state.records import AppRecord
-
-    return AppRecord(
-        "local_docker",
-        seen.session,
-        seen.app_id,
-        name=seen.name,
-        state=seen.state,
-        created_at=seen.created_at,
-        started_at=seen.started_at,
-        ended_at=seen.ended_at,
-        message=seen.message,
-        exit_code=seen.exit_code,
-    )
+    return kept.read(app_id)

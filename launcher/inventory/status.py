@@ -1,48 +1,57 @@
-"""All that `launcher status` shows of one app. An end that was not on record is recorded."""
+"""How one app does, with all that is known of it. An end that was not on record is recorded."""
 
 from __future__ import annotations
 
 from launcher.inventory import recorded
-from launcher.inventory.ends import LOCAL, settle
-from launcher.inventory.find import scheduler_of
-from launcher.state.records import AppRecord, ReplicaRecord
+from launcher.inventory.ends import settle
+from launcher.inventory.installed import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from typing import Any
+
+    from launcher.state.records import AppRecord, ReplicaRecord
 
 
 def inspect(app: AppRecord) -> AppRecord:
-    """The app as it is now, with its replicas; without them where only the store remembers it.
+    """The app as it is now, with its replicas; without them where only the record knows it.
 
-    Raises UnknownAppException when neither its scheduler nor the store knows it.
+    Raises UnknownAppException when neither its scheduler nor the record knows it.
     """
-    found, seen = app, _seen(app)
+    seen = scheduler_of(app).record(app.app_id)
+    if seen is not None and seen.handle != app.handle:
+        seen = None  # the id is that of another session's app
+    found: AppRecord | None = app
     if app.is_live and (seen is None or not seen.is_live):
-        found = recorded.app(app.app_id, app.handle) or _unknown(app)
-        if found.is_live:
+        found = recorded.app(app.app_id, app.handle)
+        if found is None or found.is_live:
             settle((app.scheduler,))
-            found = recorded.app(app.app_id, app.handle) or _unknown(app)
+            found = recorded.app(app.app_id, app.handle)
     if seen is not None:
+        found = found or app
         found.update(seen)
         _mark_lost(found)
-    elif found.state == "unknown":
+    elif found is None or found.state == "unknown":
         from launcher.specs.handle import UnknownAppException
 
         raise UnknownAppException(app.handle)
     return found
 
 
-def _unknown(app: AppRecord) -> AppRecord:
-    return AppRecord(app.scheduler, app.session, app.app_id)
-
-
 def _mark_lost(app: AppRecord) -> None:
-    """Of a lost app those replicas are lost whose exit no scheduler saw."""
+    """Of a lost app, the replicas whose exit nothing has seen are lost."""
     for replica in app.replicas:
         if app.state == "lost" and replica.state == "failed" and replica.exit_code is None:
             replica.state = "lost"
+
+
+def about(app: AppRecord) -> Mapping[str, Any]:
+    """Where it came from and what it runs: see `Attempt.about`. Empty where that is not known."""
+    attempt = recorded.attempt(app.app_id)
+    if attempt is not None and attempt.handle == app.handle:
+        return attempt.about()
+    return scheduler_of(app).about(app.app_id)
 
 
 def root_cause(app: AppRecord) -> ReplicaRecord | None:
@@ -60,89 +69,3 @@ def cause(app: AppRecord) -> str:
     first = root_cause(app)
     error = first.error if first else None
     return f"{first.role}/{first.k}: {error.summary}" if first and error else ""
-
-
-def _seen(app: AppRecord) -> AppRecord | None:
-    return _from_local(app) if app.scheduler in LOCAL else _from_engine(app)
-
-
-def _from_local(app: AppRecord) -> AppRecord | None:
-    if app.state == "unknown":
-        return None  # another session's, or of no app: its handle names nothing
-    scheduler = scheduler_of(app)
-    view: Any = scheduler.view(app.app_id)
-    if view is None:
-        return None
-    seen = AppRecord(
-        app.scheduler,
-        app.session,
-        app.app_id,
-        state=view.state,
-        created_at=view.created_at,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        message=view.message,
-        exit_code=view.exit_code,
-    )
-    seen.num_restarts = view.num_restarts
-    seen.warnings = list(view.warnings)
-    errors = scheduler.error_texts(app.app_id, view)
-    seen.replicas = [
-        ReplicaRecord(
-            each.role,
-            each.k,
-            each.state,
-            exit_code=each.exit_code,
-            num_restarts=each.num_restarts,
-            started_at=each.started_at,
-            ended_at=each.ended_at,
-            message="out of memory" if each.oom else f"signal {each.signal}" if each.signal else "",
-            host="localhost",
-            structured_error_msg=errors.get((each.role, each.k), ""),
-        )
-        for each in view.replicas
-    ]
-    return seen
-
-
-def _from_engine(app: AppRecord) -> AppRecord | None:
-    """Ask a scheduler of which we know nothing more than its contract."""
-    from launcher.inventory.listing import finer
-
-    answer = scheduler_of(app).describe(app.app_id)
-    if answer is None:
-        return None
-    seen = AppRecord(
-        app.scheduler,
-        app.session,
-        app.app_id,
-        name=answer.name,
-        state=finer(str(answer.state).lower(), app.state),
-        created_at=answer.created_at,
-        started_at=answer.started_at,
-        ended_at=answer.ended_at,
-        message="" if answer.msg == "<NONE>" else answer.msg,
-        exit_code=answer.exit_code,
-    )
-    seen.num_restarts = max(0, answer.num_restarts)
-    seen.replicas = _replicas(answer.roles_statuses)
-    return seen
-
-
-def _replicas(roles: Sequence[Any]) -> list[ReplicaRecord]:
-    return [
-        ReplicaRecord(
-            role.role,
-            each.id,
-            str(each.state).lower(),
-            exit_code=each.exit_code,
-            num_restarts=each.num_restarts,
-            started_at=each.started_at,
-            ended_at=each.ended_at,
-            message=each.message,
-            host=each.hostname,
-            structured_error_msg="" if each.structured_error_msg == "<NONE>" else each.structured_error_msg,
-        )
-        for role in roles
-        for each in role.replicas
-    ]

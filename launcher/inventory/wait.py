@@ -12,33 +12,16 @@ def wait_for(app: AppRecord, timeout_s: float | None) -> str:
 
     Raises UnknownAppException.
     """
-    from launcher.inventory.ends import LOCAL, EndRecorder
-    from launcher.inventory.find import scheduler_of
-    from launcher.inventory.status import inspect
-    from launcher.state.records import AppRecord, of_attempt
+    from launcher.inventory.ends import EndRecorder
+    from launcher.inventory.installed import scheduler_of
 
     scheduler = scheduler_of(app)
     recorder = EndRecorder()  # opened before we wait: the client that waits for us does not wait for that
-    if app.scheduler in LOCAL:
-        view = scheduler.wait_view(app.app_id, timeout_s)
-        seen = view and AppRecord(
-            app.scheduler,
-            app.session,
-            app.app_id,
-            state=view.state,
-            started_at=view.started_at,
-            ended_at=view.ended_at,
-            message=view.message,
-            exit_code=view.exit_code,
-        )
-    elif app.job is not None:
-        attempt = scheduler.ended_attempt(app.app_id, timeout_s)
-        seen = attempt and of_attempt(attempt)
-    else:
-        answer = scheduler.wait(app.app_id, timeout_s)
-        return inspect(app).state if answer is None else str(answer.state).lower()
+    seen = scheduler.wait_record(app.app_id, timeout_s)
     if seen is None:
+        from launcher.inventory.status import inspect
+
         return inspect(app).state
-    if not seen.is_live:
+    if seen.has_ended:
         recorder.record(seen)
     return seen.state

@@ -20,6 +20,7 @@ from launcher.jobfile.quantities import (
     seconds,
     secret_of,
 )
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.text import DURATION_PATTERN
 
 
@@ -214,7 +215,7 @@ class JobFile(Model):
         {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
     )
     scheduler: str = Field(
-        "local_cwd", min_length=1, description="Where the job runs.", examples=["local_cwd"]
+        DEFAULT_SCHEDULER, min_length=1, description="Where the job runs.", examples=["local_cwd"]
     )
     workspace: WorkspaceSpec | None = Field(
         None,

@@ -16,8 +16,8 @@ from launcher.jobfile.places import fields_at, place_at
 from launcher.jobfile.project import Home
 from launcher.jobfile.wording_fields import bad_label
 from launcher.specs import DEFAULT_TARGET
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
-DEFAULT_SCHEDULER = "local_cwd"
 _FIXED = ("version", "name", "targets")
 """What makes the job the one it is: no target can say it anew."""
 

@@ -13,7 +13,7 @@ from launcher.errors import SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any, Generic, TypeVar
 
@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import Stream as Stream
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
+    from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
     from launcher.specs.dryrun import AppDryRunInfo as AppDryRunInfo
+    from launcher.specs.jobkey import JobKey
     from launcher.specs.runopts import runopts
+    from launcher.state.records import AppRecord
 
     T = TypeVar("T")
+
+    OnWait = Callable[[str, str], None]
 else:
     T = None
 
@@ -61,6 +66,8 @@ class Scheduler(ABC, Generic[T]):
     workspace_option = ""
     """The run option with the folder to run in, where a workspace is run in place."""
     no_workspace_hint = "leave the workspace out, or use another scheduler"
+    on_wait: OnWait | None = None
+    """Called with an app id and what is waited for, where stopping the app takes long."""
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -194,6 +201,71 @@ class Scheduler(ABC, Generic[T]):
             found = (record.data for record in records)
             for data in found if tail is None or follow else logs.tail(found, tail):
                 yield role, k, data
+
+    # What the commands ask: each has a default that is made of `describe`, `list` and `wait`
+
+    @property
+    def shared_engine(self) -> str:
+        """What it asks, in words, where that can know apps that this state folder does not; else ""."""
+        return f"the engine of {self.backend}"
+
+    def has_apps_here(self) -> bool:
+        """Whether this state folder may hold something of its apps. Cheap: no engine is asked."""
+        from launcher.state.store import Store
+
+        with Store.open(readonly=True) as store:
+            return bool(store.newest(1, self.backend))
+
+    def is_in_use(self) -> bool:
+        """Whether the user has named its engine, or has used it from this state folder. Asks no engine."""
+        return self.has_apps_here()
+
+    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        """The apps as they are now, without replicas, in the cheapest way. Writes nothing.
+
+        Apps that it does not know are left out, and so are those whose end `reap` has yet to conclude. What
+        it cannot tell of an app is None, or "unknown" for its state.
+        Raises LauncherError where its engine cannot be asked, after the apps that it knows without it.
+        """
+        from launcher.schedulers.answers import of_listed
+
+        wanted = set(app_ids)
+        for answer in self.list():
+            if answer.app_id in wanted:
+                seen = of_listed(answer, self.backend)
+                ended = None if seen.is_live else self.record(answer.app_id)
+                yield ended or seen
+
+    def record(self, app_id: str) -> AppRecord | None:
+        """The app as it is now, with its replicas and warnings; None when there is no such app."""
+        from launcher.schedulers.answers import of_description
+
+        answer = self.describe(app_id)
+        if answer is None:
+            return None
+        record = of_description(answer, self.backend, self.session_name)
+        record.warnings = tuple(self.warnings(app_id))
+        return record
+
+    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
+        """As `wait`; whether the record has replicas is up to the scheduler."""
+        from launcher.schedulers.answers import of_description
+
+        answer = self.wait(app_id, timeout_s)
+        return None if answer is None else of_description(answer, self.backend, self.session_name)
+
+    def attempt(self, app_id: str) -> Attempt | None:
+        """One attempt of a job with its present state; None where it keeps none. Writes nothing."""
+        return None
+
+    def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> Sequence[Attempt]:
+        """The attempts of jobs that it knows; none where it keeps none. See `StagedScheduler.observe`."""
+        return ()
+
+    def about(self, app_id: str) -> Mapping[str, Any]:
+        """Where an app came from and what it runs, as far as it keeps that. See `Attempt.about`."""
+        attempt = self.attempt(app_id)
+        return {} if attempt is None else attempt.about()
 
     def warnings(self, app_id: str) -> Sequence[str]:
         """What went wrong with an app without ending it, such as output that was lost to a full disk."""

@@ -10,6 +10,7 @@ from _collections_abc import Mapping
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.api import Scheduler
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 GROUP = "launcher.schedulers"
 
 DEFAULT_SCHEDULERS = {
-    "local_cwd": "launcher.schedulers.local.scheduler:create_cwd_scheduler",
+    DEFAULT_SCHEDULER: "launcher.schedulers.local.scheduler:create_cwd_scheduler",
     "local_dir": "launcher.schedulers.local.scheduler:create_dir_scheduler",
     "local_docker": "launcher.schedulers.docker.scheduler:create_scheduler",
 }

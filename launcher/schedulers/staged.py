@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
+    from launcher.state.records import AppRecord
 
     T = TypeVar("T")
 
     OnImage = Callable[[str, str, Mapping[str, Any]], None]
     # App id, kind (pulling, pulled, building, built, pushing, pushed), and facts: `image` always, `done` and
     # `total` in bytes or `line` where known. Called from any thread.
-
-    OnWait = Callable[[str, str], None]
 else:
     T = None
 
@@ -79,12 +78,10 @@ class StagedScheduler(Scheduler[T]):
     Attributes:
         take_over: an attempt that somebody on another machine is submitting counts as left behind.
         on_progress: told how far images are while they are pulled, built and pushed.
-        on_wait: called with an app id and what is waited for, where stopping the app takes long.
     """
 
     take_over: bool = False
     on_progress: OnImage | None = None
-    on_wait: OnWait | None = None
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -106,6 +103,15 @@ class StagedScheduler(Scheduler[T]):
         """Block until the attempt has ended; None when it is unknown. After `timeout_s`, as it is then."""
         self.wait(app_id, timeout_s)
         return self.attempt(app_id)
+
+    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
+        """`ended_attempt` of an app that a job file made; of any other one as every scheduler."""
+        attempt = self.ended_attempt(app_id, timeout_s)
+        if attempt is None:
+            return self.record(app_id)
+        from launcher.state.records import of_attempt
+
+        return of_attempt(attempt)
 
     @abstractmethod
     def reserve(self, attempt: Attempt) -> Reservation:

@@ -80,6 +80,20 @@ class Attempt:
         """Whether it may have processes or containers, or will."""
         return self.state in LIVE_STATES
 
+    def about(self) -> dict[str, Any]:
+        """Where it came from, and what it runs."""
+        return {
+            "origin": self.origin,
+            "path": self.path,
+            "commit": self.commit,
+            "actor": self.actor,
+            "action": self.action,
+            "plan_digest": self.plan_digest,
+            "metadata": dict(self.metadata),
+            "digest": self.digest,
+            "document": dict(self.document),
+        }
+
     def to_json(self) -> dict[str, Any]:
         """A JSON object; `from_json` gives the attempt back."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}

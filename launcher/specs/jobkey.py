@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PROJECT = "default"
 DEFAULT_TARGET = "default"
+DEFAULT_SCHEDULER = "local_cwd"
+"""Where a job runs whose file names no scheduler."""
 
 if TYPE_CHECKING:
 

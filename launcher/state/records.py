@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LIVE = ("reserved", "created", "running")
 """The states of an app that has not ended."""
+ENDED = ("succeeded", "failed", "cancelled", "lost")
+"""The states of an app that has ended. "unknown" is neither."""
 
 
 class AppRecord:
@@ -94,6 +96,11 @@ class AppRecord:
     def is_live(self) -> bool:
         """Whether it may have processes or containers, or will."""
         return self.state in LIVE
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is final; "lost" alone may still turn into a true outcome."""
+        return self.state in ENDED
 
     def update(self, seen: AppRecord) -> None:
         """Take over what its scheduler sees of the app now; what the scheduler cannot tell stays.

@@ -46,11 +46,14 @@ FORBIDDEN = {
     "components": {"launcher.schedulers", "launcher.runner"},
     "apps": {"launcher"},
 }
+ABOVE_SCHEDULERS = {"cli", "inventory", "apply", "runner", "jobfile"}
+ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/__init__.py"))
+NAMES = {"local_cwd", "local_dir", "local_docker"}
+WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
-SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("appfolder", "appstore", "checks", "devices", "pids")
-}
+SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
+SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("checks", "devices", "pids")}
 
 
 def module_of(path: Path) -> str:
@@ -110,6 +113,34 @@ def test_packages_leave_alone_what_is_not_theirs():
         if b == name or b.startswith(name + ".")
     ]
     assert broken == []
+
+
+def test_nothing_above_the_schedulers_reaches_into_one():
+    inside = tuple(f"launcher.schedulers.{engine}" for engine in ENGINES)
+    reaching = [(a, b) for a, b in OURS if package_of(a) in ABOVE_SCHEDULERS and b.startswith(inside)]
+    assert [(a, b) for a, b in reaching if a != "launcher.inventory.recorded"] == []
+
+
+def test_nothing_above_the_schedulers_names_one():
+    """But for help texts and examples; the name of the default is in `launcher.schedulers.registry`."""
+    named = [
+        f"{module} line {node.lineno}"
+        for module, tree in MODULES.items()
+        if package_of(module) in ABOVE_SCHEDULERS
+        for node in code_of(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in NAMES
+    ]
+    assert named == []
+
+
+def code_of(node: ast.AST) -> Iterator[ast.AST]:
+    """A tree without what is written for users to read."""
+    for child in ast.iter_child_nodes(node):
+        targets = getattr(child, "targets", ())
+        names = {getattr(target, "id", "") for target in targets} | {getattr(child, "arg", "")}
+        if not names & WRITTEN_FOR_USERS:
+            yield child
+            yield from code_of(child)
 
 
 def test_specs_open_no_file():

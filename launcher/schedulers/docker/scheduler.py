@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
+    from launcher.state.records import AppRecord
 
 DOCKER = "local_docker"
 
@@ -218,14 +219,70 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return response(found, error_files(self.view, found))
 
-    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
-        """Woken by the engine when a container ends."""
+    # What the commands ask
+
+    @property
+    def shared_engine(self) -> str:
+        return "the Docker engine"
+
+    def has_apps_here(self) -> bool:
+        from os.path import isdir
+
+        from launcher.schedulers.docker.records.record import root
+
+        return isdir(root())
+
+    def is_in_use(self) -> bool:
+        from os import environ
+
+        return bool(environ.get("DOCKER_HOST")) or self.has_apps_here()
+
+    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        """By what the watchers wrote down; where none is at work, by one look at the engine's list."""
+        from launcher.schedulers.docker.records import kept
+
+        unwatched = []
+        for app_id in app_ids:
+            seen = kept.read(app_id)
+            if seen is not None and (not seen.is_live or kept.is_tended(app_id)):
+                if seen.state == "reserved":
+                    seen.state = "unknown"  # the record says nothing between reservation and start
+                yield seen
+            else:
+                unwatched.append(app_id)
+        if unwatched:
+            from launcher.schedulers.docker.state.apps import find_all
+
+            found = {app.app_id: app for app in find_all(self.view)}
+            for app_id in unwatched:
+                app = found.get(app_id)
+                if app is not None and not app.view.ended:  # else one look is not enough
+                    yield app.to_record()
+
+    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
+        """Of an app without a job in the words of `describe`; a job's is one look less than `wait`."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        found = self._wait(app_id, deadline)
+        if found is not None and not found.labels.is_job:
+            from launcher.schedulers.answers import of_description
+
+            return of_description(self._response(found), self.backend, self.session_name)
+        attempt = self.attempt(app_id)
+        if attempt is None:
+            return None
+        from launcher.state.records import of_attempt
+
+        return of_attempt(attempt)
+
+    def _wait(self, app_id: str, deadline: float | None) -> App | None:
+        """The app when it has ended, or as it is at `deadline` (monotonic)."""
         from launcher.schedulers.docker.watching.waiting import wait_for_end
 
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        if self._looked_after(app_id) is None:
-            return None
-        found = wait_for_end(self.view, app_id, deadline)
+        return None if self._looked_after(app_id) is None else wait_for_end(self.view, app_id, deadline)
+
+    def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
+        """Woken by the engine when a container ends."""
+        found = self._wait(app_id, None if timeout_s is None else time.monotonic() + timeout_s)
         return None if found is None else self._response(found)
 
     # Cancellation

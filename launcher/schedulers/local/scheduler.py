@@ -16,6 +16,7 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.local.appview import AppView
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
+    from launcher.state.records import AppRecord
     from launcher.state.store import Store
 
 CWD = "local_cwd"
@@ -208,7 +210,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return attemptfile.attempt_of(record, view)
 
     def ended_attempt(self, app_id: str, timeout_s: float | None = None) -> Attempt | None:
-        self.wait_view(app_id, timeout_s)
+        self._wait_view(app_id, timeout_s)
         return self.attempt(app_id)
 
     def reap(self) -> list[Attempt]:
@@ -227,11 +229,49 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if _is_id(app_id):
             remove(self._state_dir, app_id)
 
-    def view(self, app_id: str) -> AppView | None:
-        """The app as its record tells, None when there is none. What a dead supervisor left is gone then.
+    # What the commands ask: answered from the records, without the import of the specs
 
-        What `describe` says, without the import of what it is said in.
-        """
+    @property
+    def shared_engine(self) -> str:
+        return ""
+
+    def has_apps_here(self) -> bool:
+        return True
+
+    def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
+        from launcher.schedulers.local.records import app_record
+
+        for app_id in filter(_is_id, app_ids):
+            view = rundir.read_state(self._app_dir(app_id))
+            if view is not None and not view.abandoned:
+                yield app_record(self.backend, self.session_name, app_id, view)
+
+    def record(self, app_id: str) -> AppRecord | None:
+        view = self._view(app_id)
+        if view is None:
+            return None
+        from launcher.schedulers.local.records import app_record, replica_records
+
+        found = app_record(self.backend, self.session_name, app_id, view)
+        found.replicas = replica_records(self._app_dir(app_id), view)
+        return found
+
+    def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
+        view = self._wait_view(app_id, timeout_s)
+        if view is None:
+            return None
+        from launcher.schedulers.local.records import app_record
+
+        return app_record(self.backend, self.session_name, app_id, view)
+
+    def about(self, app_id: str) -> Mapping[str, Any]:
+        from launcher.schedulers.local import attemptfile
+
+        record = (attemptfile.read(self._app_dir(app_id)) if _is_id(app_id) else None) or {}
+        return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
+
+    def _view(self, app_id: str) -> AppView | None:
+        """The app as its record says, None when there is none. What a dead supervisor left is gone then."""
         if not _is_id(app_id):
             return None
         app_dir = self._app_dir(app_id)
@@ -246,14 +286,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         view = rundir.read_state(self._app_dir(app_id)) if _is_id(app_id) else None
         return [] if view is None else view.warnings
 
-    def error_texts(self, app_id: str, view: AppView) -> dict[tuple[str, int], str]:
-        """(role, replica) → what it left in its error file."""
-        from launcher.schedulers.local.errorfiles import read
-
-        return read(self._app_dir(app_id), view)
-
     def describe(self, app_id: str) -> DescribeAppResponse | None:
-        view = self.view(app_id)
+        view = self._view(app_id)
         return None if view is None else self._response(app_id, view)
 
     def _response(self, app_id: str, view: AppView) -> DescribeAppResponse | None:
@@ -283,17 +317,16 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Woken by the kernel when the supervisor ends."""
-        view = self.wait_view(app_id, timeout_s)
+        view = self._wait_view(app_id, timeout_s)
         return None if view is None else self._response(app_id, view)
 
-    def wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
-        """`wait`, answered with the record."""
+    def _wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
         from launcher.schedulers.local.waiting import wait_for_end
 
         if not _is_id(app_id):
             return None
         view = wait_for_end(self._app_dir(app_id), timeout_s)
-        return self.view(app_id) if view is not None and view.abandoned else view
+        return self._view(app_id) if view is not None and view.abandoned else view
 
     # Cancellation
 

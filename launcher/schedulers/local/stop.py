@@ -15,8 +15,8 @@ from launcher.schedulers.local.outcome import INTERRUPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from launcher.schedulers.api import OnWait
     from launcher.schedulers.local.appview import AppView
-    from launcher.schedulers.staged import OnWait
 
 NOTE_S = 2.0
 """How long a client waits before it says what it waits for."""

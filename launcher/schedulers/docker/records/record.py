@@ -67,8 +67,13 @@ class Lock:
             self.fd = -1
 
 
+def root() -> str:
+    """The folder that holds all that is recorded of Docker apps."""
+    return os.path.join(paths.home(), "docker")
+
+
 def apps_dir() -> str:
-    return os.path.join(paths.home(), "docker", "apps")
+    return os.path.join(root(), "apps")
 
 
 def folder(app_id: str) -> str:

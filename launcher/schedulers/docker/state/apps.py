@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.client.view import INSPECTIONS
-from launcher.schedulers.docker.labels import APP_ID, PREFIX, Labels, read_labels
+from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.state import status
 from launcher.schedulers.docker.state.look import own
 from launcher.schedulers.docker.state.members import members
 from launcher.schedulers.docker.state.replicas import is_reservation, roster
+from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +65,22 @@ class App:
     @property
     def roster(self) -> list[tuple[str, int]]:
         return roster(self.labels)
+
+    def to_record(self) -> AppRecord:
+        """What a list shows of it, without its replicas."""
+        labels, view = self.labels, self.view
+        return AppRecord(
+            SCHEDULER,
+            labels.session,
+            self.app_id,
+            name=labels.name,
+            state=view.state,
+            created_at=labels.created_at,
+            started_at=view.started_at,
+            ended_at=view.ended_at,
+            message=view.message,
+            exit_code=view.exit_code,
+        )
 
     def ports_of(self, role: str) -> Mapping[str, int]:
         """The role's `port_map`: name → port in the container."""

@@ -1,0 +1,69 @@
+"""The logs of an app: of which replicas, and as records or as chunks."""
+
+from __future__ import annotations
+
+from launcher.errors import LauncherError
+from launcher.inventory.installed import scheduler_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from launcher.inventory.find import Selected
+    from launcher.schedulers.logs import LogRecord
+    from launcher.state.records import AppRecord
+
+
+def replicas_of(selected: Selected) -> list[tuple[str, int]]:
+    """The replicas that were named, else all of the role, else all of the app.
+
+    Raises LauncherError when there is no such app, role or replica.
+    """
+    app, role = selected.app, selected.role
+    known = _known_replicas(app)
+    if not role:
+        return known
+    of_role = [(name, k) for name, k in known if name == role]
+    if not of_role:
+        from launcher.text import did_you_mean
+
+        roles = list(dict.fromkeys(name for name, _ in known))
+        hint = did_you_mean(role, roles) or f"its roles: {', '.join(roles) or 'none'}"
+        raise LauncherError(f"{app.app_id} has no role `{role}`", hint=hint)
+    missing = [k for k in selected.replicas if (role, k) not in of_role]
+    if missing:
+        raise LauncherError(
+            f"role `{role}` of {app.app_id} has no replica {missing[0]}",
+            hint=f"it has {len(of_role)}, counted from 0",
+        )
+    return [(role, k) for k in selected.replicas] or of_role
+
+
+def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
+    seen = scheduler_of(app).record(app.app_id)
+    if seen is not None:
+        return [(replica.role, replica.k) for replica in seen.replicas]
+    from launcher.inventory.status import inspect
+
+    inspect(app)  # raises for an unknown app
+    raise LauncherError(
+        f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes"
+    )
+
+
+def records(
+    app: AppRecord,
+    replica: tuple[str, int],
+    stream: str,
+    since: float | None,
+    until: float | None,
+    *,
+    follow: bool,
+) -> Iterator[LogRecord]:
+    """The output of one replica with its times; `since`, `until` in seconds since the epoch."""
+    streams = None
+    if stream != "combined":  # what None stands for, without the import of the enumeration
+        from launcher.schedulers.responses import Stream
+
+        streams = Stream(stream)
+    return scheduler_of(app).log_records(app.app_id, *replica, since, until, follow, streams)

@@ -1,0 +1,78 @@
+"""AppRecords made of what `describe` and `list` answer, for schedulers that have nothing finer."""
+
+from __future__ import annotations
+
+from launcher.state.records import AppRecord, ReplicaRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
+    from launcher.specs.appstate import AppState
+    from launcher.specs.status import RoleStatus
+
+_NONE = "<NONE>"
+_STATES = {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}
+
+
+def of_description(answer: DescribeAppResponse, scheduler: str, session: str) -> AppRecord:
+    """The record of an app with its replicas, from the answer of `describe` or `wait`."""
+    record = AppRecord(
+        scheduler,
+        session,
+        answer.app_id,
+        name=answer.name,
+        state=attempt_state(answer.state),
+        created_at=answer.created_at,
+        started_at=answer.started_at,
+        ended_at=answer.ended_at,
+        message=_text(answer.msg),
+        exit_code=answer.exit_code,
+    )
+    record.num_restarts = max(0, answer.num_restarts)
+    record.replicas = _replicas(answer.roles_statuses)
+    return record
+
+
+def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
+    """The record of one line of `list`: without the time of its start or end."""
+    session = answer.app_handle.partition("://")[2].partition("/")[0]
+    return AppRecord(
+        scheduler,
+        session,
+        answer.app_id,
+        name=answer.name,
+        state=attempt_state(answer.state),
+        created_at=answer.created_at,
+    )
+
+
+def attempt_state(state: AppState) -> str:
+    """An AppState as a state of an AppRecord."""
+    text = str(state).lower()
+    return _STATES.get(text, text)
+
+
+def _replicas(roles: Iterable[RoleStatus]) -> list[ReplicaRecord]:
+    return [
+        ReplicaRecord(
+            role.role,
+            each.id,
+            str(each.state).lower(),
+            exit_code=each.exit_code,
+            num_restarts=each.num_restarts,
+            started_at=each.started_at,
+            ended_at=each.ended_at,
+            message=each.message,
+            host=each.hostname,
+            structured_error_msg=_text(each.structured_error_msg),
+        )
+        for role in roles
+        for each in role.replicas
+    ]
+
+
+def _text(given: str) -> str:
+    """TorchX says "<NONE>" for no text."""
+    return "" if given == _NONE else given

@@ -1,0 +1,58 @@
+"""A local app as an AppRecord, without the import of the specs."""
+
+from __future__ import annotations
+
+from launcher.state.records import AppRecord, ReplicaRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.schedulers.local.appview import AppView
+
+_HOST = "localhost"
+
+
+def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppRecord:
+    """The app without its replicas.
+
+    Args:
+        scheduler, session: of an app whose own record does not name them yet.
+    """
+    if view.handle:
+        scheduler, _, rest = view.handle.partition("://")
+        session = rest.partition("/")[0]
+    record = AppRecord(
+        scheduler,
+        session,
+        app_id,
+        state=view.state,
+        created_at=view.created_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        message=view.message,
+        exit_code=view.exit_code,
+    )
+    record.num_restarts = view.num_restarts
+    record.warnings = list(view.warnings)
+    return record
+
+
+def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
+    """The replicas with what they left in their error files."""
+    from launcher.schedulers.local.errorfiles import read
+
+    errors = read(app_dir, view)
+    return [
+        ReplicaRecord(
+            each.role,
+            each.k,
+            each.state,
+            exit_code=each.exit_code,
+            num_restarts=each.num_restarts,
+            started_at=each.started_at,
+            ended_at=each.ended_at,
+            message="out of memory" if each.oom else f"signal {each.signal}" if each.signal else "",
+            host=_HOST,
+            structured_error_msg=errors.get((each.role, each.k), ""),
+        )
+        for each in view.replicas
+    ]
