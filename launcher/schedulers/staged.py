@@ -126,7 +126,8 @@ class StagedScheduler(Scheduler[T]):
         """Make every object of the attempt and check all that can be checked; nothing is started.
 
         Args:
-            app, cfg: already bound (`launcher.specs.binding`); the app id is filled in here.
+            app, cfg: bound (`launcher.specs.binding`), as they were dry-run. The request is derived from them
+                again, for app id and session are the reservation's.
         """
 
     @abstractmethod

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
 import pytest
 
+from launcher.jobfile import load_job
 from launcher.runner import Runner, get_runner
 from launcher.schedulers.local import attemptfile, submit
 from launcher.schedulers.local.claim import claim
@@ -42,6 +44,26 @@ def test_an_app_runs_ends_and_leaves_its_lines():
         assert status.state == AppState.SUCCEEDED
         assert list(runner.log_lines(handle, "main")) == ["one\n", "two\n"]
         assert [listed.app_handle for listed in runner.list("local_cwd")] == [handle]
+
+
+def test_a_job_of_a_file_is_dry_run_and_run(tmp_path: Path):
+    file = tmp_path / "job.launcher.yaml"
+    file.write_text(
+        "version: 1\nname: job\nscheduler: local_cwd\ncfg: {grace_s: 7}\ntimeout: 60s\n"
+        "roles: {main: {entrypoint: pwd}}\n"
+    )
+    launch = load_job(file)
+    with get_runner() as runner:
+        info = runner.dryrun_launch(launch, cfg={"prepend_cwd": True})
+        cfg = {name: info.cfg[name] for name in ("cwd", "grace_s", "prepend_cwd", "timeout_s")}
+        assert cfg == {"cwd": str(tmp_path), "grace_s": 7, "prepend_cwd": True, "timeout_s": 60}
+        handle = runner.schedule(info)
+        runner.wait(handle, timeout_s=30)
+        assert list(runner.log_lines(handle, "main")) == [f"{tmp_path}\n"]
+        in_folder = replace(launch, app=AppDef("demo", [Role("main", str(tmp_path), entrypoint="true")]))
+        elsewhere = runner.dryrun_launch(in_folder, "local_dir")
+        assert elsewhere.scheduler == "local_dir"
+        assert elsewhere.cfg["grace_s"] != 7
 
 
 def test_text_of_a_kind_of_its_own_is_text():

@@ -12,10 +12,15 @@ from launcher.specs import (
     BindMount,
     DeviceMount,
     InvalidRunConfigException,
+    JobKey,
+    Launch,
+    ProjectRef,
     Role,
     VolumeMount,
+    WorkspaceRef,
     bind,
     bind_cfg,
+    bind_launch,
     bind_workspace,
     macros,
     runopts,
@@ -204,3 +209,37 @@ def test_a_folder_given_as_an_option_wins_over_the_workspace() -> None:
 
 def test_a_scheduler_without_a_folder_to_run_in_is_told_of_no_workspace() -> None:
     assert bind_cfg({}, opts=options("x"), timeout_s=None, directory="/w", workspace="src") == {}
+
+
+def a_launch(workspace: WorkspaceRef) -> Launch:
+    return Launch(
+        key=JobKey("p", "default", "j"),
+        app=AppDef("j", [Role("r", "", entrypoint="run", env={"D": "$<job.dir>"})]),
+        scheduler="local_cwd",
+        timeout_s=60,
+        workspace=workspace,
+        root="/repo",
+        file="jobs/j.launcher.yaml",
+        origin="/repo",
+    )
+
+
+def test_a_bound_launch_has_absolute_paths_and_leaves_the_launch_as_written() -> None:
+    launch = a_launch(WorkspaceRef("", "", (ProjectRef("~/lib", "lib", "d1"), ProjectRef("src", ".", "d2"))))
+    before = deepcopy(launch)
+    made = bind_launch(launch, opts=LOCAL, home="/h")
+    assert made.app.roles[0].env == {"D": "/repo/jobs"}
+    assert made.cfg == {"cwd": "/repo/jobs", "timeout_s": 60}
+    assert made.workspace == WorkspaceRef(
+        "", "", (ProjectRef("/h/lib", "lib", "d1"), ProjectRef("/repo/jobs/src", ".", "d2"))
+    )
+    assert made.launch is launch
+    assert launch == before
+
+
+def test_a_bound_launch_runs_in_its_workspace_unless_other_options_are_given() -> None:
+    launch = a_launch(WorkspaceRef("../src", "d"))
+    made = bind_launch(launch, opts=LOCAL, home="/h")
+    assert made.cfg["cwd"] == "/repo/src"
+    assert made.workspace == WorkspaceRef("/repo/src", "d")
+    assert bind_launch(launch, opts=LOCAL, home="/h", cfg={"cwd": "~/x"}).cfg["cwd"] == "/h/x"
