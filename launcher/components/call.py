@@ -10,7 +10,8 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from launcher.components.signature import Parameter, Parameters, parameters_of
+from launcher.components.help import component_help
+from launcher.components.signature import EMPTY, Parameter, Parameters, parameters_of
 from launcher.components.types import (
     Spelt,
     WrongValueException,
@@ -159,8 +160,6 @@ def _parsed(
     name = getattr(function, "__name__", "component")
     assigned = assign(_checked_words(name, words), parameters)
     if assigned.wants_help:
-        from launcher.components.help import component_help
-
         print(component_help(name, function, defaults), end="")
         raise SystemExit(0)
     problems = assigned.problems
@@ -275,6 +274,4 @@ def _own(value: Any) -> Any:
 
 
 def _rest_type(parameter: Parameter) -> Any:
-    from launcher.components.signature import EMPTY
-
     return list[str] if parameter.type is EMPTY else list[parameter.type]  # type: ignore[name-defined]

@@ -7,15 +7,14 @@ is judged, its app is handed back as data, and its process group is killed when 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from launcher.errors import UsageError
 
 # What calls a component is imported with the first one: a job file without components does not pay for it.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-
     from launcher.components.evaluate import Answer, Call
     from launcher.components.process import Process
 

@@ -14,6 +14,7 @@ from typing import Any
 from launcher.components.call import materialize_appdef
 from launcher.components.finder import get_component
 from launcher.components.source import PACKAGE
+from launcher.runner import get_runner
 from launcher.specs.app import AppDef
 from launcher.specs.status import AppStatus
 
@@ -48,8 +49,6 @@ class ComponentTestCase(unittest.TestCase):
             scheduler_params: keywords for the schedulers, as `get_runner` takes them.
             interval: kept for callers of old; nothing is asked again and again.
         """
-        from launcher.runner import get_runner
-
         with get_runner(**(scheduler_params or {})) as runner:
             if args is None or isinstance(args, Mapping):
                 app = component(**(args or {}))

@@ -12,10 +12,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
+from launcher.components.docstring import parse_docstring
 from launcher.components.linter import ComponentFunctionValidator, LinterMessage, lint
 from launcher.components.modules import defined_in, load_function, module_files, spec_of
 from launcher.components.neighbours import Neighbours
@@ -182,8 +184,6 @@ def builtin_component(name: str) -> Component | None:
 
     Reads the names of entry points, and imports no package.
     """
-    from importlib.metadata import entry_points
-
     name = name.removeprefix(f"{BUILTIN}.")
     home = name.partition(".")[0]
     if any(point.name == home or point.name.startswith("_") for point in entry_points(group=GROUP)):
@@ -221,8 +221,6 @@ def module_relname(module: str | ModuleType, relative_to: str | ModuleType) -> s
 
 def _finders() -> Iterator[ModuleComponentsFinder]:
     """Of installed packages first: they win. An entry point whose name begins with `_` gives no prefix."""
-    from importlib.metadata import entry_points
-
     for point in entry_points(group=GROUP):
         module = point.value.partition(":")[0].strip()
         yield ModuleComponentsFinder(module, "" if point.name.startswith("_") else point.name)
@@ -289,8 +287,6 @@ def _component(
     load: Callable[[], Callable[..., Any]],
     validators: Validators,
 ) -> Component:
-    from launcher.components.docstring import parse_docstring
-
     if parsed.error is not None:
         error = parsed.error
         wrong = [LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)]

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from launcher.components.docstring import parse_docstring
 from launcher.components.source import Function, read_component_file
 from launcher.components.types import from_value
 
@@ -89,8 +90,6 @@ class DocstringValidator(ComponentFunctionValidator):
     """The function and each of its arguments are described. Not asked for unless it is named."""
 
     def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
-        from launcher.components.docstring import parse_docstring
-
         name = app_specs_func_def.name
         docstring = ast.get_docstring(app_specs_func_def)
         if not docstring:

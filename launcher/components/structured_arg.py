@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass
 
 from launcher.components.names import get_role_name
+from launcher.specs.resources import get_named_resources
 
 
 @dataclass
@@ -56,8 +57,6 @@ class StructuredJArgument:
 
         Raises ValueError; UnknownResourceException for `h`.
         """
-        from launcher.specs.resources import get_named_resources
-
         found = re.fullmatch(r"(\d+)(?:x(\d+))?", j.strip())
         if not found:
             raise ValueError(f"Invalid format for `-j`: `{j}`; want NODES or NODESxPROCESSES, such as 2x4")

@@ -14,6 +14,10 @@ import socket
 from functools import partial
 from typing import Any
 
+from launcher.components.evaluate import Call, evaluate, failed
+from launcher.components.finder import get_component
+from launcher.errors import LauncherError
+
 MAX_DATA_BYTES = 8 << 30
 """Of the process's own memory: a component that takes more fails, and the launcher goes on."""
 
@@ -34,10 +38,6 @@ def main(descriptor: int, timeout_s: float) -> None:
 
 
 def _answer(value: dict[str, Any]) -> dict[str, Any]:
-    from launcher.components.evaluate import Call, evaluate, failed
-    from launcher.components.finder import get_component
-    from launcher.errors import LauncherError
-
     call = Call.from_json(value)
     name = call.component
     try:

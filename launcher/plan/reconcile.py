@@ -12,6 +12,7 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
+from launcher.text import nearest
 
 
 def reconcile(
@@ -84,7 +85,6 @@ def _named(desired: Sequence[Launch], name: str) -> JobKey:
     named = {launch.key: launch for launch in desired if name in (launch.key.job, str(launch.key))}
     if not named:
         names = sorted({launch.key.job for launch in desired} | {str(launch.key) for launch in desired})
-        from launcher.text import nearest
 
         near = nearest(name, names)
         hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"

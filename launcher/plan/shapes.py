@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from launcher.text import nearest
+
 Fault = tuple[str, str]
 """A path (`jobs[0].guard.state`) and what is wrong there."""
 
@@ -175,8 +177,6 @@ class Record:
             if name in known:
                 yield from known[name].faults(item, place)
             else:
-                from launcher.text import nearest
-
                 near = nearest(name, known)
                 yield place, "not a field here" + (f"; did you mean `{near}`?" if near else "")
         for name in self.fields:

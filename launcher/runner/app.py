@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from launcher.errors import LauncherError
+from dataclasses import replace
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.specs.app import AppDef
+from launcher.errors import LauncherError
+from launcher.specs.app import AppDef
+from launcher.specs.check import check_app
 
 PARENT_RUN_ID = "LAUNCHER_PARENT_RUN_ID"
 
@@ -17,11 +17,8 @@ class InvalidAppException(LauncherError, ValueError):
 
 def check(app: AppDef) -> None:
     """Raises InvalidAppException for what is no app, or breaks a rule of `launcher.specs.check`."""
-    from launcher.specs.app import AppDef
-
     if not isinstance(app, AppDef):
         raise InvalidAppException(f"want an AppDef, got {app!r}")
-    from launcher.specs.check import check_app
 
     problems = check_app(app)
     if problems:
@@ -33,7 +30,6 @@ def with_parent(app: AppDef, parent_run_id: str | None) -> AppDef:
     """The app with the parent's id in the environment of every role; the caller's stays as it is."""
     if not parent_run_id:
         return app
-    from dataclasses import replace
 
     roles = [replace(role, env={**role.env, PARENT_RUN_ID: parent_run_id}) for role in app.roles]
     return replace(app, roles=roles)

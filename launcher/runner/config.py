@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, MutableMapping, Sequence
+from json import dumps
+from typing import Any, TextIO
 
 from launcher.errors import LauncherError, SchedulerError
 from launcher.files import PROJECT_FILE, project_file, read_regular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping, Sequence
-    from typing import Any, TextIO
-
-    from launcher.specs.app import CfgVal
-    from launcher.specs.option import runopt
-    from launcher.specs.projectfile import Fault
-    from launcher.specs.runopts import runopts
+from launcher.schedulers.registry import get_scheduler, get_scheduler_factories
+from launcher.specs.app import CfgVal
+from launcher.specs.option import get_type_name, runopt
+from launcher.specs.projectfile import TABLES, Fault, faults
+from launcher.specs.runopts import runopts
+from launcher.text import name_hint
 
 CONFIG_FILE = PROJECT_FILE
 ENV_CONFIG = "LAUNCHER_CONFIG"
@@ -83,12 +82,8 @@ def load_sections(prefix: str, dirs: Iterable[str] | None = None) -> dict[str, T
 
 
 def _section(prefix: str) -> str:
-    from launcher.specs.projectfile import TABLES
-
     section = _SINGULAR.get(prefix, prefix)
     if section not in TABLES:
-        from launcher.text import name_hint
-
         raise ConfigError(f"configuration has no tables `{prefix}`", hint=name_hint(prefix, TABLES))
     return section
 
@@ -125,16 +120,12 @@ def dump(
     Raises UnknownSchedulerException, a ValueError, and SchedulerError for one that was named and
     is broken; both before anything is written.
     """
-    from launcher.schedulers.registry import get_scheduler_factories
-
     chosen = get_scheduler_factories() if schedulers is None else schedulers
     parts = [_dumped(name, session or "launcher", required_only, schedulers is None) for name in chosen]
     f.write("\n".join(parts))
 
 
 def _dumped(name: str, session: str, required_only: bool, may_be_broken: bool) -> str:
-    from launcher.schedulers.registry import get_scheduler
-
     try:
         opts = get_scheduler(name, session).run_opts()
     except SchedulerError as error:
@@ -160,9 +151,6 @@ class _Source:
 
     def tables(self, section: str) -> dict[str, Table]:
         """The tables of a section, by name. Raises ConfigError for what nobody reads, in any section."""
-        from launcher.schedulers.registry import get_scheduler_factories
-        from launcher.specs.projectfile import faults
-
         self._refuse(faults(self._value, get_scheduler_factories()))
         found: dict[str, Table] = self._value.get(section, {})
         return found
@@ -175,8 +163,6 @@ class _Source:
             self._refuse(faults(tables))
 
     def _refuse(self, found: Iterable[Fault]) -> None:
-        from launcher.text import name_hint
-
         for fault in found:
             hint = fault.remedy or name_hint(fault.path[-1], fault.known)
             raise self.error(fault.path, fault.message, hint=hint)
@@ -218,7 +204,6 @@ def _add(scheduler: str, source: _Source, cfg: MutableMapping[str, CfgVal]) -> N
     table = source.tables("schedulers").get(scheduler)
     if not table:
         return
-    from launcher.schedulers.registry import get_scheduler
 
     opts = get_scheduler(scheduler, "launcher").run_opts()
     for key, value in table.items():
@@ -227,9 +212,6 @@ def _add(scheduler: str, source: _Source, cfg: MutableMapping[str, CfgVal]) -> N
 
 
 def _check(source: _Source, scheduler: str, key: str, value: Any, opts: runopts) -> None:
-    from launcher.specs.option import get_type_name
-    from launcher.text import name_hint
-
     option, path = opts.get(key), ("schedulers", scheduler, key)
     if option is None:
         hint = name_hint(key, [name for name, _ in opts])
@@ -259,8 +241,6 @@ def _option_line(key: str, opt: runopt) -> str:
 
 def _literal(value: Any) -> str:
     """A value as TOML writes it: what options may hold, JSON spells the same but for tables."""
-    from json import dumps
-
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {_literal(inner)}" for key, inner in value.items()) + "}"
     return dumps(value, ensure_ascii=False)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from launcher.errors import LauncherError
 from launcher.runner.runner import Runner
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from launcher.schedulers.registry import get_scheduler_factories
 
 DEFAULT_SESSION = "launcher"
 _KNOWN = ("name", "component_defaults", "detach", "readonly")
@@ -42,7 +41,6 @@ def get_runner(
     Raises LauncherError for a keyword that is all but one of ours: it would be ignored in silence.
     """
     _check_spelling(scheduler_params)
-    from launcher.schedulers.registry import get_scheduler_factories
 
     return Runner(
         name or DEFAULT_SESSION,

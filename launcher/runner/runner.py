@@ -5,29 +5,37 @@ Nothing heavy is imported here: `launcher status` and its kin pass through.
 
 from __future__ import annotations
 
+import builtins
 import os
-from _collections_abc import Mapping
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
+from launcher.components import get_component, materialize_appdef
 from launcher.errors import LauncherError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
+from launcher.schedulers.api import Scheduler, validate
+from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.binding import bind_launch
+from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.handle import (
+    UnknownAppException,
+    UnknownSchedulerException,
+    make_app_handle,
+    parse_app_handle,
+)
+from launcher.specs.launch import Launch
+from launcher.specs.runopts import runopts
+from launcher.specs.status import AppStatus
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import builtins
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-    from types import TracebackType
-    from typing import Any
-
-    from launcher.schedulers.api import Scheduler
     from launcher.schedulers.registry import Factory
-    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.schedulers.staged import OnImage
-    from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.launch import Launch
-    from launcher.specs.runopts import runopts
-    from launcher.specs.status import AppStatus
 
 
 class Runner:
@@ -144,8 +152,6 @@ class Runner:
         return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
 
     def _app_of(self, component: str, arguments: Sequence[str] | Mapping[str, Any]) -> AppDef:
-        from launcher.components import get_component, materialize_appdef
-
         words, values = ([], arguments) if isinstance(arguments, Mapping) else (arguments, None)
         defaults = self._component_defaults.get(component)
         return materialize_appdef(get_component(component).fn, words, defaults, values)
@@ -194,8 +200,6 @@ class Runner:
 
         Raises what `dryrun` does, and InvalidRunConfigException for a timeout that the scheduler cannot keep.
         """
-        from launcher.specs.binding import bind_launch
-
         name = scheduler or launch.scheduler
         engine = self._scheduler(name)
         given = {**(launch.cfg if name == launch.scheduler else {}), **_options(cfg)}
@@ -211,8 +215,6 @@ class Runner:
         self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal] | None, parent_run_id: str | None
     ) -> tuple[Scheduler[Any], AppDef, dict[str, CfgVal]]:
         """The scheduler, the app as it is launched there, and its run options as given."""
-        from launcher.schedulers.api import validate
-
         check(app)
         engine = self._scheduler(scheduler)
         options = _options(cfg)
@@ -277,8 +279,6 @@ class Runner:
 
     def stop(self, app_handle: str) -> None:
         """The old name of `cancel`."""
-        import warnings
-
         warnings.warn("Runner.stop is now Runner.cancel", PendingDeprecationWarning, stacklevel=2)
         self.cancel(app_handle)
 
@@ -288,7 +288,6 @@ class Runner:
         found = engine.describe(app_id)
         if found is None:
             return None
-        from launcher.specs.app import AppDef
 
         return AppDef(name=found.name or app_id, roles=found.roles, metadata=dict(found.metadata))
 
@@ -319,8 +318,6 @@ class Runner:
             _checked(regex)
         engine, app_id = self._locate(app_handle)
         if not engine.exists(app_id):
-            from launcher.specs.handle import UnknownAppException
-
             raise UnknownAppException(app_handle)
         return iter(engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=streams))
 
@@ -331,10 +328,6 @@ class Runner:
 
         Raises UnknownSchedulerException; SchedulerError where it does not answer.
         """
-        from dataclasses import replace
-
-        from launcher.schedulers.responses import NOT_SET
-
         apps = self._scheduler(scheduler).list()
         return [
             replace(app, app_handle=self._handle(scheduler, app.app_id)) if app.app_handle == NOT_SET else app
@@ -365,22 +358,16 @@ class Runner:
         """The scheduler of that name, made on first use. Raises UnknownSchedulerException."""
         if name not in self._schedulers:
             if name not in self._factories:
-                from launcher.specs.handle import UnknownSchedulerException
-
                 raise UnknownSchedulerException(name, self._factories)
             self._schedulers[name] = self._factories[name](self._name, **self._params)
         return self._schedulers[name]
 
     def _locate(self, app_handle: str) -> tuple[Scheduler[Any], str]:
         """Scheduler and app id. The session may be any: apps of a job file have their project's."""
-        from launcher.specs.handle import parse_app_handle
-
         parsed = parse_app_handle(app_handle)
         return self._scheduler(parsed.scheduler_backend), parsed.app_id
 
     def _handle(self, scheduler: str, app_id: str) -> str:
-        from launcher.specs.handle import make_app_handle
-
         return make_app_handle(scheduler, self._name, app_id)
 
 
@@ -391,8 +378,6 @@ def _options(cfg: Mapping[str, CfgVal] | None) -> dict[str, CfgVal]:
 
 
 def _checked(regex: str) -> None:
-    import re
-
     try:
         re.compile(regex)
     except re.error as error:
@@ -402,7 +387,6 @@ def _checked(regex: str) -> None:
 def _status(found: DescribeAppResponse | None) -> AppStatus | None:
     if found is None:
         return None
-    from launcher.specs.status import AppStatus
 
     return AppStatus(
         state=found.state,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.runopts import runopts
 from launcher.workspace.projects import Workspace, merged
-
-if TYPE_CHECKING:
-    from launcher.specs.app import AppDef, CfgVal, Role
-    from launcher.specs.runopts import runopts
 
 __all__ = ["Workspace", "WorkspaceMixin"]
 
@@ -26,8 +24,6 @@ class WorkspaceMixin(Generic[T]):
 
     def workspace_opts(self) -> runopts:
         """The run options of the workspace."""
-        from launcher.specs.runopts import runopts
-
         return runopts()
 
     @abstractmethod

@@ -10,15 +10,10 @@ import io
 import os
 import posixpath
 import tarfile
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from hashlib import sha256
 
-from launcher.workspace.context import PREFIX, WorkspaceError, changed, entries, fed, unreadable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
-
-    from launcher.workspace.context import Entry
+from launcher.workspace.context import PREFIX, Entry, WorkspaceError, changed, entries, fed, unreadable
 
 _READ = 1 << 18
 _BLOCK = 1 << 18  # what is handed out at once: a request sends each piece by itself

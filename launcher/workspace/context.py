@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
-from launcher.workspace.ignore import WorkspaceError, read_ignore
+from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from hashlib import _Hash as Hash
-    from typing import Literal
-
-    from launcher.workspace.ignore import Ignore
 
 __all__ = [
     "PREFIX",

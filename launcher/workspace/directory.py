@@ -6,16 +6,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from launcher.specs.runopts import InvalidRunConfigException
+from launcher.specs.app import CfgVal, Role
+from launcher.specs.runopts import InvalidRunConfigException, runopts
 from launcher.workspace.api import WorkspaceMixin
 from launcher.workspace.ignore import WorkspaceError
 from launcher.workspace.projects import TMP_PREFIX, Workspace, copy_into
-
-if TYPE_CHECKING:
-    from launcher.specs.app import CfgVal, Role
-    from launcher.specs.runopts import runopts
 
 
 class _OneFolder(WorkspaceMixin[None]):
@@ -36,8 +32,6 @@ class DirWorkspaceMixin(_OneFolder):
     """Copies the workspace into the folder that the option `job_dir` names; roles run from there."""
 
     def workspace_opts(self) -> runopts:
-        from launcher.specs.runopts import runopts
-
         opts = runopts()
         opts.add("job_dir", str, "folder that the workspace is copied into; it must not be there yet")
         return opts

@@ -11,15 +11,12 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
 from launcher.errors import LauncherError
 from launcher.files import read_regular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 FILES = (".dockerignore", ".launcherignore")
 """Read in this order, so that the second one has the last word."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from glob import has_magic
 from hashlib import sha256
 
@@ -12,10 +13,6 @@ from launcher.files import is_below
 from launcher.specs.trigger import combine
 from launcher.workspace.context import MAX_BYTES, file_hash, files_below, too_large, unreadable
 from launcher.workspace.ignore import Ignore, WorkspaceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 MAX_STEPS = 500_000
 """Names that one glob may be compared with; about a second."""
