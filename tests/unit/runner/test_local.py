@@ -12,6 +12,7 @@ import pytest
 
 from launcher.jobfile import load_job
 from launcher.runner import Runner, get_runner
+from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, submit
 from launcher.schedulers.local.claim import claim
 from launcher.schedulers.local.request import bind_request
@@ -131,7 +132,8 @@ def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(
     scheduler = create_cwd_scheduler("test", detach=True)
     info = scheduler.submit_dryrun(app("true"), {})
     record = attemptfile.of_app(app("true"), {}, "local_cwd", "demo-1", 1.0)
-    made = claim(state_dir, record, session="test", name="demo")
+    with open_store(durable=False) as store:
+        made = claim(store, state_dir, record, session="test", name="demo")
     supervisor = submit.create(state_dir, made, bind_request(info.request, "demo-1"), attached=False)
     os.kill(supervisor.pid, signal.SIGSTOP)
     submit.take_back(state_dir, supervisor)
