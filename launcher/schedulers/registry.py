@@ -28,7 +28,7 @@ DEFAULT_SCHEDULERS = {
 }
 """Scheduler name → "module:function"; the first one is the default."""
 
-APP_SOURCES = ("launcher.schedulers.local.rebuild:apps",)
+APP_SOURCES = ("launcher.schedulers.local.rebuild:apps", "launcher.schedulers.docker.records.rows:apps")
 """Functions of our schedulers that yield every app they have a record of: see `appstore.every_app`."""
 
 

@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.staged import Finished
 
@@ -83,6 +83,7 @@ def remove(engine: Engine, app_id: str) -> None:
         together(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
         if lock is not None:
             record.remove(app_dir)
+        rows.remove(app_id)
     finally:
         if lock is not None:
             lock.release()

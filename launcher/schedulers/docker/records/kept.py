@@ -7,10 +7,26 @@ from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
     from typing import Any
 
 _SCHEDULER = "local_docker"
+
+
+def of_labels(app_id: str, labels: Mapping[str, Any]) -> AppRecord:
+    """An app as it was reserved, by the labels of its containers."""
+    key = tuple(str(labels.get(f"launcher.{name}", "")) for name in ("project", "target", "job"))
+    number = str(labels.get("launcher.attempt", ""))
+    return AppRecord(
+        _SCHEDULER,
+        str(labels.get("launcher.session", "")),
+        app_id,
+        name=str(labels.get("launcher.name", "")),
+        key=(key[0], key[1], key[2]) if key[2] else None,
+        number=int(number) if key[2] and number.isdecimal() else None,
+        state="reserved",
+        created_at=_seconds(labels.get("launcher.created-at")),
+    )
 
 
 def read(app_id: str) -> AppRecord | None:
@@ -24,14 +40,7 @@ def read(app_id: str) -> AppRecord | None:
     labels = (record.read_attempt(app_dir) or {}).get("labels")
     if not isinstance(labels, dict):
         return None
-    found = AppRecord(
-        _SCHEDULER,
-        str(labels.get("launcher.session", "")),
-        app_id,
-        name=str(labels.get("launcher.name", "")),
-        state="reserved",
-        created_at=_seconds(labels.get("launcher.created-at")),
-    )
+    found = of_labels(app_id, labels)
     journal = record.journal(app_dir)
     if journal is not None and journal.going_at is not None:
         found.state, found.started_at = "running", journal.going_at
@@ -45,12 +54,6 @@ def read(app_id: str) -> AppRecord | None:
 def is_tended(app_id: str) -> bool:
     """Whether a process here, its watcher or the client that submits it, keeps the record up to date."""
     return record.is_locked(record.folder(app_id))
-
-
-def read_all(without: Collection[str] = ()) -> list[AppRecord]:
-    """Every app that has a record here, but for those in `without`, which are not read."""
-    found = (read(app_id) for app_id in record.app_ids() if app_id not in without)
-    return [each for each in found if each is not None]
 
 
 def _seconds(text: Any) -> float:

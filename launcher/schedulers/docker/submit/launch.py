@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.records.owner import this_process
 from launcher.schedulers.docker.request.derive import bind_request
 from launcher.schedulers.docker.request.labelling import app_labels
@@ -42,6 +42,7 @@ def launch(
     submission = Submission(engine, lock, report_of(app_id), attached=attached)
     try:
         record.write_attempt(lock.app_dir, apps.facts(engine, common))
+        rows.add(common)
         submission.create(bind_request(info.request, app_id), common)
     except BaseException:
         submission.abort()

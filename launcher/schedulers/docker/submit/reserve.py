@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Name
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.names import scratch_volume
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.state.look import own
@@ -75,6 +75,7 @@ def reserve(
     except BaseException:
         if is_new:
             record.remove(app_dir)
+            rows.remove(attempt.app_id)
         lock.release()
         raise
 
@@ -107,6 +108,7 @@ def _take(
             return Place(lock, resumed=resumed)
         record.clear(lock.app_dir)
         record.write_attempt(lock.app_dir, apps.facts(engine, labels))
+        rows.add(labels)
         body = {"Image": image, "Cmd": ["true"], "Labels": {**labels, **RESERVATION_LABELS}}
         try:
             marker = engine.create(attempt.app_id, body)
@@ -167,6 +169,7 @@ def give_back(engine: Engine, place: Place) -> None:
         engine.remove(place.marker)
         if place.lock.is_valid:
             record.remove(place.lock.app_dir)
+        rows.remove(os.path.basename(place.lock.app_dir))
     place.lock.release()
 
 

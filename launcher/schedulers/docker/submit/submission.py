@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.submit.containers import Making, start
 from launcher.schedulers.docker.watching.client import Watcher, wait_for_exit
 
@@ -125,4 +125,5 @@ def give_up(lock: Lock) -> None:
     """Remove a record, if it still is ours."""
     if lock.is_valid:
         record.remove(lock.app_dir)
+    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher was faster
     lock.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.schedulers.docker import tombstones
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def reap(engine: Engine) -> list[Attempt]:
     """The attempts of jobs whose end was not told before, of the apps that have a record here."""
+    rows.match_records()
     if not (ids := set(record.app_ids())):
         return []
     record.sweep()
@@ -41,6 +42,7 @@ def _settle(engine: Engine, app: App) -> Attempt | None:
         if not looked.view.settled:
             told = record.read_attempt(app.app_dir) or {}
             tombstones.write(engine, told.get("labels") or looked.containers[0].labels, looked.view)
+        rows.end(app.app_id, looked.view, durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
         # An attempt of a job is resumed or removed by the next apply; nobody comes back for this one.
@@ -55,4 +57,5 @@ def _forget(app: App) -> None:
     except record.HeldError:
         return
     record.remove(app.app_dir)
+    rows.remove(app.app_id)
     lock.release()

@@ -1,0 +1,70 @@
+"""Rows of Docker apps in the store. Clients write them; a watcher writes its record alone."""
+
+from __future__ import annotations
+
+from launcher.errors import StateError
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
+from launcher.schedulers.docker.records import kept, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from launcher.schedulers.docker.state.status import AppView
+    from launcher.state.records import AppRecord
+
+
+def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that has a record here, as `appstore.every_app` yields them."""
+    yield from _records(record.app_ids())
+
+
+def add(labels: Mapping[str, str]) -> None:
+    """Make the row of an app, whose record must be there: a row without one is void. Raises StateError."""
+    with open_store(durable=False) as store:
+        store.add(kept.of_labels(labels[APP_ID], labels))
+
+
+def remove(app_id: str) -> None:
+    """Remove the row of an app, unless it has a record (again)."""
+    try:
+        with open_store(durable=False) as store:
+            store.remove_void(app_id, record.folder(app_id))
+    except StateError:
+        return  # it is void, and the next `reap` removes it
+
+
+def end(app_id: str, seen: AppView, *, durable: bool) -> None:
+    """Record how an app ended. Where the state folder cannot be written, its record says it."""
+    try:
+        with open_store(durable=durable) as store:
+            store.end_and_tidy(
+                app_id, seen.state, seen.ended_at, seen.message, seen.exit_code, started_at=seen.started_at
+            )
+    except StateError:
+        return
+
+
+def match_records() -> None:
+    """Make the rows that records lack, and remove those whose record was removed."""
+    ids = record.app_ids()
+    with open_store(readonly=True) as store:
+        known = set(store.app_ids([SCHEDULER]))
+    if known == set(ids):
+        return
+    try:
+        with open_store(durable=False) as store:
+            store.add_all(_records([app_id for app_id in ids if app_id not in known]))
+            for app_id in known.difference(ids):
+                store.remove_void(app_id, record.folder(app_id))
+    except StateError:
+        return
+
+
+def _records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
+    for app_id in app_ids:
+        found = kept.read(app_id)
+        if found is not None:
+            journal = record.journal(record.folder(app_id))
+            yield found, journal is None or not journal.reaped

@@ -1,0 +1,134 @@
+"""Rows of Docker apps in the store: there from the reservation on, removed with the record."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import LauncherError
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.docker.records import record, rows
+from launcher.specs.attempt import Attempt
+from launcher.state.records import AppRecord
+from tests.contract.conftest import DockerCase
+from tests.contract.test_staged import attempt_of, submit
+
+DOCKER = "local_docker"
+LABELS = {
+    "launcher.app-id": "train-4-abcde",
+    "launcher.scheduler": DOCKER,
+    "launcher.session": "vision",
+    "launcher.name": "train",
+    "launcher.project": "vision",
+    "launcher.target": "default",
+    "launcher.job": "train",
+    "launcher.attempt": "4",
+    "launcher.created-at": "7.5",
+}
+
+
+def on_record() -> dict[str, AppRecord]:
+    with open_store(readonly=True) as store:
+        return {app.app_id: app for app in store.apps(DOCKER)}
+
+
+def make_record(app_id: str, *events: tuple[str, dict[str, Any]]) -> None:
+    lock = record.claim(record.folder(app_id))
+    record.write_attempt(lock.app_dir, {"labels": {**LABELS, "launcher.app-id": app_id}})
+    for kind, facts in events:
+        record.append(lock.app_dir, kind, **facts)
+    lock.release()
+
+
+def test_a_row_says_what_the_labels_say() -> None:
+    rows.add(LABELS)
+    app = on_record()["train-4-abcde"]
+    assert (app.handle, app.key, app.number) == (
+        "local_docker://vision/train-4-abcde", ("vision", "default", "train"), 4,
+    )  # fmt: skip
+    assert (app.name, app.created_at, app.state) == ("train", 7.5, "reserved")
+
+
+def test_a_lost_store_is_filled_from_the_records(launcher_home: Path) -> None:
+    end = {"state": "failed", "message": "main/0 exited with 3", "code": 3, "at": 9.5}
+    make_record("reserved")
+    make_record("running", ("go", {}))
+    make_record("ended", ("go", {}), ("end", end))
+    make_record("told", ("go", {}), ("end", end), ("reaped", {}))
+    record.claim(record.folder("empty")).release()
+    for readonly in (True, False):
+        with open_store(readonly=readonly) as store:
+            assert {app.app_id: app.state for app in store.apps(DOCKER)} == {
+                "reserved": "reserved", "running": "running", "ended": "failed", "told": "failed",
+            }  # fmt: skip
+            assert {app.app_id for app in store.to_tidy([DOCKER])} == {"reserved", "running", "ended"}
+            told = store.app("told")
+            assert told is not None
+            assert (told.message, told.exit_code, told.ended_at) == ("main/0 exited with 3", 3, 9.5)
+        assert (launcher_home / "ledger.db").exists() is not readonly
+
+
+def test_rows_and_records_are_matched() -> None:
+    rows.add(LABELS)
+    make_record("unlisted")
+    rows.match_records()
+    assert on_record().keys() == {"unlisted"}
+
+
+def test_a_row_stays_while_its_record_is_there() -> None:
+    make_record("train-4-abcde")
+    rows.add(LABELS)
+    rows.remove("train-4-abcde")
+    assert on_record().keys() == {"train-4-abcde"}
+    record.remove(record.folder("train-4-abcde"))
+    rows.remove("train-4-abcde")
+    assert on_record() == {}
+
+
+def test_a_watcher_imports_no_database() -> None:
+    code = (
+        "import sys, launcher.schedulers.docker.watching.watcher, launcher.schedulers.docker.client.engine\n"
+        "print('sqlite3' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_an_app_has_a_row_from_its_reservation_to_its_removal(case: DockerCase) -> None:
+    staged: Any = case.scheduler
+    attempt = attempt_of(case, case.app("exit 3"))
+    reservation = staged.reserve(attempt)
+    assert on_record()[attempt.app_id].key == attempt.key
+    staged.abort(reservation)
+    assert on_record() == {}
+    ended: Attempt = submit(case, staged, case.app("exit 3"))
+    case.end(ended.app_id)
+    assert [each.app_id for each in staged.reap()] == [ended.app_id]
+    app = on_record()[ended.app_id]
+    assert (app.state, app.exit_code, app.name) == ("failed", 3, attempt.key.job)
+    staged.remove(ended.app_id)
+    assert on_record() == {}
+
+
+def test_an_app_that_no_job_file_made_has_a_row(case: DockerCase) -> None:
+    app_id = case.scheduler.submit(case.app("exit 0"), {})
+    assert on_record()[app_id].job is None
+    case.end(app_id)
+    staged: Any = case.scheduler
+    staged.reap()
+    assert on_record()[app_id].state == "succeeded"
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+def test_an_attempt_that_cannot_be_created_leaves_no_row(case: DockerCase, reserved: bool) -> None:
+    app = case.app("true")
+    app.roles[0].image = "localhost:1/there/is/none:such"
+    staged: Any = case.scheduler
+    start = (lambda: submit(case, staged, app)) if reserved else (lambda: staged.submit(app, {}))
+    with pytest.raises(LauncherError):
+        start()
+    assert on_record() == {}
