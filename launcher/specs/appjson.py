@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.specs.app import AppDef, Resource, Role
 from launcher.specs.canonical import UnstorableValueError, json_value
-from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES
 from launcher.specs.secret import Secret
-
-if TYPE_CHECKING:
-    from launcher.specs.mounts import Mount
 
 _MOUNTS: Mapping[str, type] = {"bind": BindMount, "volume": VolumeMount, "device": DeviceMount}
 _SECRET = "secret"

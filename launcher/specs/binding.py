@@ -11,15 +11,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from launcher.specs.app import AppDef, Role
+from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.launch import Launch, WorkspaceRef
 from launcher.specs.macros import escape, find_macros, map_role, map_text, substitute, substitute_partial
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 from launcher.specs.secret import Secret
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.launch import Launch, WorkspaceRef
 
 _JOB_DIR = "$<job.dir>"
 _ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})

@@ -13,18 +13,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from json import dumps
+from typing import Any
 
 from launcher.errors import LauncherError
-from launcher.specs.app import NULL_RESOURCE, AppDef, Resource, Role
-from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.app import NULL_RESOURCE, AppDef, CfgVal, Resource, Role
+from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
+from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.rolefields import ALWAYS, DOCUMENT_FIELDS, JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import Secret, reference_in
-
-if TYPE_CHECKING:
-    from launcher.specs.app import CfgVal
-    from launcher.specs.launch import Launch, WorkspaceRef
-    from launcher.specs.mounts import Mount
 
 VERSION = "lr1"
 
@@ -57,9 +55,6 @@ def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[
 
 def digest(document: Mapping[str, Any]) -> str:
     """ "lr1:sha256:<hex>" of a document."""
-    from hashlib import sha256
-    from json import dumps
-
     text = dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"{VERSION}:sha256:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
@@ -111,8 +106,6 @@ def _from_workspace(workspace: WorkspaceRef | None) -> dict[str, Any] | None:
 
 def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
     """The workspace of a document."""
-    from launcher.specs.launch import ProjectRef, WorkspaceRef
-
     if fields is None:
         return None
     if "projects" not in fields:

@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, Role
 from launcher.specs.macros import RUN_MACROS, find_macros
-from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint
-
-if TYPE_CHECKING:
-    from launcher.specs.mounts import Mount
 
 Path = tuple[str | int, ...]
 

@@ -17,15 +17,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.errors import LauncherError
 from launcher.specs.app import Role
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.rolefields import MOUNTS, ROLE_FIELDS, RoleField
 from launcher.specs.secret import Secret
-
-if TYPE_CHECKING:
-    from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 
 SYMBOLIC_APP_ID = "$<app_id>"
 """The app id of a dry run."""
@@ -151,8 +149,6 @@ _COPIED = [
 def _map_source(
     mount: BindMount | VolumeMount | DeviceMount, change: Callable[[str], str]
 ) -> BindMount | VolumeMount | DeviceMount:
-    from launcher.specs.mounts import VolumeMount
-
     if isinstance(mount, VolumeMount):
         return replace(mount, src=change(mount.src))
     return replace(mount, src_path=change(mount.src_path))

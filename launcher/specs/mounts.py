@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from os.path import expanduser
 
 from launcher.errors import LauncherError
 from launcher.text import name_hint
@@ -102,8 +103,6 @@ def _to_mount(fields: Mapping[str, str], expand_home: bool) -> Mount:
             )
     mount = make(fields)
     if expand_home and isinstance(mount, BindMount) and mount.src_path.startswith("~"):
-        from os.path import expanduser
-
         mount.src_path = expanduser(mount.src_path)
     return mount
 

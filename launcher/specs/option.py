@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
-if TYPE_CHECKING:
-    from launcher.specs.app import CfgVal
+from launcher.specs.app import CfgVal
 
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from launcher.files import PROJECT_FILE
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from typing import Any
 
 TABLES = ("schedulers", "components", "cli")
 """What `launcher run` takes its defaults from; of these, job files take `schedulers`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
 
 from launcher.errors import LauncherError
 from launcher.specs.app import NULL_RESOURCE, GiB, Resource
@@ -46,8 +47,6 @@ def _factories() -> Mapping[str, Callable[[], Resource]]:
 
 
 def _plugins() -> dict[str, Callable[[], Resource]]:
-    from importlib.metadata import EntryPoint, entry_points
-
     def make(entry_point: EntryPoint) -> Resource:
         try:
             made: Resource = entry_point.load()()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import Any, get_origin
 
 from launcher.errors import UsageError
+from launcher.specs.app import CfgVal
 from launcher.specs.option import get_type_name, runopt
 from launcher.specs.text import to_dict
 from launcher.text import name_hint
 
-if TYPE_CHECKING:
-    from launcher.specs.app import CfgVal
 __all__ = ["InvalidRunConfigException", "get_type_name", "runopt", "runopts"]
 
 

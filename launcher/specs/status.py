@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from launcher.errors import LauncherError
@@ -16,6 +19,9 @@ from launcher.specs.appstate import (
     is_started,
     is_terminal,
 )
+from launcher.specs.replica_error import ReplicaError, read_error
+from launcher.specs.yamltext import to_yaml
+from launcher.text import printable
 
 __all__ = [
     "_STARTED_STATES",
@@ -129,8 +135,6 @@ class AppStatus:
         return [role for role in self.roles if not filter_roles or role.role in filter_roles]
 
     def __repr__(self) -> str:
-        from launcher.specs.yamltext import to_yaml
-
         shown = asdict(self)
         shown["state"] = repr(self.state)
         shown["structured_error_msg"] = _parsed(self.structured_error_msg)
@@ -185,8 +189,6 @@ _B = TypeVar("_B", bound=_Blamed)
 
 def root_cause(replicas: Iterable[_B]) -> _B | None:
     """The replica whose error came first: later ones are mostly its effects. None when none left one."""
-    from launcher.specs.replica_error import read_error
-
     found = [
         (_first_known(error.time, replica.ended_at), replica.role, replica.id, replica)
         for replica in replicas
@@ -206,7 +208,6 @@ def _parsed(structured_error_msg: str) -> object:
     """The error as data, or as the text it is when it is no JSON (half written, or of another program)."""
     if structured_error_msg == NONE:
         return NONE
-    import json
 
     try:
         return json.loads(structured_error_msg)
@@ -228,8 +229,6 @@ def _format_replica(replica: ReplicaStatus) -> str:
 
 def _format_error(replica: ReplicaStatus) -> str:
     """What follows the state of a replica that left an error behind, however broken that is."""
-    from launcher.specs.replica_error import ReplicaError, read_error
-
     error = read_error(replica.structured_error_msg) or ReplicaError("")
     lines = [f" (exitcode: {error.exit_code or replica.exit_code or '<N/A>'})"]
     when = _local_time(error.time)
@@ -244,7 +243,6 @@ def _local_time(seconds: float | None) -> str:
     """Local time to the second; "" when there is none to be told."""
     if seconds is None:
         return ""
-    from datetime import datetime
 
     try:
         return str(datetime.fromtimestamp(int(seconds)))
@@ -254,10 +252,6 @@ def _local_time(seconds: float | None) -> str:
 
 def _format_error_message(msg: str, header: str, width: int = 80) -> str:
     """`header` and `msg`, wrapped behind `width` and indented by the length of the header."""
-    import textwrap
-
-    from launcher.text import printable
-
     paragraphs = [
         textwrap.wrap(printable(line.expandtabs(4)), width, break_long_words=False, break_on_hyphens=False)
         or [""]

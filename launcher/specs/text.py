@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+
+from launcher.specs.yamltext import to_flow
 
 _DELIMITERS = ",;"
 
 
 def command(words: Sequence[str]) -> str:
     """How a job file writes a command: "`entrypoint: sh`, `args: ['-c', ls]`"."""
-    from launcher.specs.yamltext import to_flow
-
     args = f", `args: {to_flow(words[1:])}`" if words[1:] else ""
     return f"`entrypoint: {to_flow(words[0])}`{args}"
 

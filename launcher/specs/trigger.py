@@ -7,6 +7,7 @@ had changed. A glob fires when both the attempt and the job file know it, and wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 
 _PREFIX = "tr1:"
 
@@ -35,8 +36,6 @@ def adopted(before: str, now: str) -> str:
 
 
 def _mark(glob: str) -> str:
-    from hashlib import sha256
-
     return sha256(glob.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

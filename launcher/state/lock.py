@@ -7,17 +7,17 @@ double starts impossible is the reservation at the engine.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 
 from launcher import paths
 from launcher.actor import actor
 from launcher.errors import LockTimeoutError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _LONGEST_NAME = 200  # of 255 bytes that file systems allow
 
@@ -59,7 +59,6 @@ def file_name(project: str, target: str) -> str:
     name = f"{_escaped(project)}.{_escaped(target)}"
     if len(name) <= _LONGEST_NAME:
         return name
-    from hashlib import sha256
 
     return f"{name[:_LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:16]}"
 
@@ -118,8 +117,6 @@ class _Waiter:
     """
 
     def __init__(self, fd: int) -> None:
-        import threading
-
         self._fd = fd
         self._got = threading.Event()
         self._deciding = threading.Lock()
@@ -152,8 +149,6 @@ class _Waiter:
 
 
 def _write_owner(fd: int) -> None:
-    import json
-
     owner = {"by": actor(), "pid": os.getpid(), "since": time.time()}
     try:
         os.ftruncate(fd, 0)
@@ -164,8 +159,6 @@ def _write_owner(fd: int) -> None:
 
 def _owner(path: str) -> str:
     """Who holds the lock, for people to read."""
-    import json
-
     try:
         with open(path, "rb") as file:
             owner = json.load(file)
