@@ -21,8 +21,6 @@ EXAMPLES = """\
   launcher convert utils.sh --num_replicas 2 -- echo hello > hello.launcher.yaml
   launcher convert --name train ./train.py:train --lr 0.1 > train.launcher.yaml"""
 
-_DEFAULTS = {"num_replicas": 1, "max_retries": 0, "retry_policy": "application"}
-
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("component", metavar="COMPONENT", help="its name, or file.py:function")
@@ -116,7 +114,9 @@ def _text(fields: dict[str, Any]) -> str:
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
     """Without what is so unless somebody says otherwise."""
-    return {key: value for key, value in role.items() if _DEFAULTS.get(key) != value}
+    from launcher.jobfile.model import RoleSpec
+
+    return {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
 
 
 def _canonical(text: str) -> str:

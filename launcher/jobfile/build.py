@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
 from launcher.jobfile.inputs import triggers
@@ -69,21 +71,16 @@ def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
 
 
 def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
-    return Role(
-        name=name,
-        image=role.image,
-        min_replicas=role.min_replicas,
-        entrypoint=role.entrypoint,
-        args=list(role.args),
-        env={key: value.secret if isinstance(value, SecretRef) else value for key, value in role.env.items()},
-        num_replicas=role.num_replicas,
-        max_retries=role.max_retries,
-        retry_policy=RetryPolicy(role.retry_policy.upper()),
-        resource=_resource(role.resource, ("roles", name, "resource"), problems),
-        port_map=dict(role.port_map),
-        metadata=dict(role.metadata),
-        mounts=[_mount(mount) for mount in role.mounts],
-    )
+    said = {key: copy(getattr(role, key)) for key in RoleSpec.model_fields}
+    said |= {
+        "env": {
+            key: value.secret if isinstance(value, SecretRef) else value for key, value in role.env.items()
+        },
+        "retry_policy": RetryPolicy(role.retry_policy.upper()),
+        "resource": _resource(role.resource, ("roles", name, "resource"), problems),
+        "mounts": [_mount(mount) for mount in role.mounts],
+    }
+    return Role(name=name, **said)
 
 
 def _mount(mount: BindMount | VolumeMount | DeviceMount | mounts.Mount | str) -> mounts.Mount:

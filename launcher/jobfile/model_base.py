@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from launcher.specs.check import MAX_REPLICAS
 
@@ -23,6 +26,40 @@ MiB = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
+Mode = Literal["run", "bound", "plain", "never"]
+"""Which references a text takes: run macros and all others; all but run macros (`$<job.dir>` stays until the
+job is bound to a checkout); only what is known while compiling; none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the language knows of a field beside its type and its description; stands in its annotation.
+
+    Attributes:
+        mode: which references its texts take.
+        as_written: numbers and truth values are taken as the text in the file.
+        nulls: `null` means something here.
+        foreign: what other tools call the field.
+        after: the field that `launcher fmt` puts it behind; "" for the one before it in the model.
+        choices: what each of its values means, for editors.
+    """
+
+    mode: Mode = "plain"
+    as_written: bool = False
+    nulls: bool = False
+    foreign: tuple[str, ...] = ()
+    after: str = ""
+    choices: dict[str, str] = field(default_factory=dict)
+
+
+def traits_of(info: FieldInfo) -> Traits:
+    """The traits of a field; those of most fields where it names none."""
+    return next((each for each in info.metadata if isinstance(each, Traits)), _USUAL)
+
+
+_USUAL = Traits()
+
+
 class Model(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -37,3 +74,10 @@ def kind_tag(value: Any) -> str | None:
         return "<text>"
     kind = value.get("type") if isinstance(value, dict) else None
     return f"<{kind}>" if isinstance(kind, str) and kind in VAR_TYPES + MOUNT_TYPES else None
+
+
+def model_classes(cls: type[Model] = Model) -> Iterator[type[Model]]:
+    """All models of the language that are defined so far."""
+    for below in cls.__subclasses__():
+        yield below
+        yield from model_classes(below)

@@ -6,45 +6,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.jobfile.document import Path
+from launcher.jobfile.model import foreign_names
 from launcher.text import nearest as _nearest
 
 _SHOWN = 60
 
-# What other tools call our fields.
-_FOREIGN: Mapping[str, str] = {
-    "arguments": "args",
-    "cmd": "entrypoint",
-    "command": "entrypoint",
-    "container": "image",
-    "cpus": "cpu",
-    "destination": "dst",
-    "devices": "mounts",
-    "environment": "env",
-    "gpus": "gpu",
-    "instances": "num_replicas",
-    "mem": "memory",
-    "mode": "permissions",
-    "options": "cfg",
-    "parameters": "vars",
-    "perm": "permissions",
-    "ports": "port_map",
-    "program": "entrypoint",
-    "readonly": "read_only",
-    "replicas": "num_replicas",
-    "resources": "resource",
-    "restart_policy": "retry_policy",
-    "retries": "max_retries",
+# What other tools call values of ours.
+_FOREIGN_VALUES: Mapping[str, str] = {
+    "boolean": "bool",
+    "double": "float",
+    "integer": "int",
+    "number": "float",
     "retry": "rerun",
-    "ro": "read_only",
-    "run_opts": "cfg",
-    "services": "roles",
-    "source": "src",
-    "target": "dst",
-    "tasks": "roles",
-    "variables": "vars",
-    "volumes": "mounts",
-    "walltime": "timeout",
+    "string": "str",
+    "text": "str",
 }
+_FOREIGN = {**_FOREIGN_VALUES, **foreign_names()}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -90,8 +67,7 @@ def _owner(path: Path) -> str:
         return ""
     if path[0] == "roles" and len(path) > 2:
         # Two levels are enough to find it: "`tcp` in `port_map` of role `trainer`".
-        link = "in" if path[-1] in ("env", "port_map", "metadata", "resource") else "of"
-        return f" {link} {place_name(path)}"
+        return f" {'in' if len(path) == 3 else 'of'} {place_name(path)}"
     return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
 
 

@@ -1,16 +1,15 @@
-"""The places of a job file: which mappings have fixed fields, and what may stand in their values."""
+"""The places of a job file, read off the models: the fields of mappings, their order, what stands in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from launcher.jobfile.document import Path
-
-Mode = Literal["run", "bound", "plain", "never"]
-"""Which references a text takes: run macros and all others; all but run macros (`$<job.dir>` stays until the
-job is bound to a checkout); only what is known while compiling; none."""
+from launcher.jobfile.model import JobFile, RoleSpec
+from launcher.jobfile.model_base import Mode, Model, Traits, traits_of
 
 WHERE_RUN = "entrypoint, args, env, a role's metadata, and the src of a mount"
 
@@ -38,59 +37,45 @@ class Place:
         return self.each
 
 
-_PLAIN = Place()
-_BOUND = Place("bound")
-_NEVER = Place("never")
-_RUN_TEXT = Place("run", as_written=True)
-_RUN_ANY = Place("run")
-_OPTION = Place("bound", nulls=True)
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The types that a value may have, without `Annotated` and None."""
+    if get_origin(annotation) is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    elif annotation is not NoneType:
+        yield annotation
 
 
-def _fields(names: str, place: Place = _PLAIN) -> dict[str, Place]:
-    return dict.fromkeys(names.split(), place)
+def _place(annotation: Any, traits: Traits) -> Place:
+    """The place of a value of a type whose texts have these traits."""
+    text = Place(traits.mode, as_written=traits.as_written, nulls=traits.nulls)
+    kinds = [*_alternatives(annotation)]
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Model)]
+    if models:
+        return replace(text, fields=_fields(models))
+    each = next(
+        (_place(get_args(kind)[-1], traits) for kind in kinds if get_origin(kind) in (list, dict)), None
+    )
+    if each is not None and each.fields is not None:
+        text = Place("never" if traits.mode == "never" else "plain")  # the traits are those of what is inside
+    return replace(text, each=each)
 
 
-def _open(place: Place) -> Place:
-    """A mapping or list of any depth with one kind of value."""
-    return Place(place.mode, None, place, place.as_written, place.nulls)
+def _fields(models: Sequence[type[Model]]) -> dict[str, Place]:
+    """The fields of a mapping that any of these models may read, in their order."""
+    found = {name: info for model in models for name, info in model.model_fields.items()}
+    names = [*found]
+    for name, info in found.items():
+        if traits_of(info).after in found:
+            names.remove(name)
+            names.insert(names.index(traits_of(info).after) + 1, name)
+    return {name: _place(found[name].annotation, traits_of(found[name])) for name in names}
 
 
-VAR = Place(fields=_fields("type help from_env default min max choices", _NEVER))
-RESOURCE = Place(fields=_fields("cpu gpu memory memMB devices capabilities tags"))
-MOUNT = Place("run", fields={**_fields("type read_only permissions"), "src": _RUN_ANY, "dst": _BOUND})
-ROLE = Place(
-    fields={
-        **_fields("num_replicas min_replicas max_retries retry_policy port_map"),
-        "image": _BOUND,
-        "entrypoint": _RUN_TEXT,
-        "args": _open(_RUN_TEXT),
-        "env": Place(each=Place("run", {"secret": _BOUND}, as_written=True)),
-        "resource": RESOURCE,
-        "mounts": Place(each=MOUNT),
-        "metadata": _open(_RUN_ANY),
-    }
-)
-LIFECYCLE = Place(
-    fields={
-        **_fields("on_change on_failed on_cancelled on_lost max_attempts protect"),
-        "rerun_on": Place(each=Place(fields={"files": _open(_PLAIN)})),
-    }
-)
-JOB_FIELDS: Mapping[str, Place] = {
-    **_fields("description project scheduler timeout enabled"),
-    "workspace": Place(each=_PLAIN),
-    **_fields("version name", _NEVER),
-    "vars": Place("never", each=VAR),
-    "cfg": _open(_OPTION),
-    "component": _PLAIN,
-    "args": _open(Place("run", nulls=True)),
-    "roles": Place(each=ROLE),
-    "metadata": _open(Place("bound", as_written=True)),
-    "lifecycle": LIFECYCLE,
-    "matrix": _open(_PLAIN),
-    "defaults": Place(fields={"role": ROLE}),
-    "targets": Place(),
-}
+ROLE = Place(fields=_fields([RoleSpec]))
+JOB_FIELDS: Mapping[str, Place] = {**_fields([JobFile]), "defaults": Place(fields={"role": ROLE})}
 JOB = Place(fields=JOB_FIELDS)
 
 

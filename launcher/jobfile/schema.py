@@ -6,14 +6,13 @@ the models and the checks behind them do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
 from launcher.jobfile.model import JobFile
-from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, Model
+from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, Model, model_classes, traits_of
 from launcher.jobfile.schema_components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema_overlay import BY_HAND, filled_in, overlays
 from launcher.jobfile.schema_words import MOUNT_TEXT, NOT_EMPTY, REFERENCE, described, dressed
@@ -30,14 +29,12 @@ _A_REFERENCE = {
     "patternErrorMessage": "want one of the names above, or a reference such as $<var.NAME>",
 }
 _KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
-_FIXED = frozenset({"IntVar", "FloatVar", "StrVar", "BoolVar"})
-"""Models in which no reference may stand."""
 
 
 def job_schema() -> Schema:
     """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic."""
     made = JobFile.model_json_schema()
-    classes = {cls.__name__: cls for cls in _subclasses(Model)}
+    classes = {cls.__name__: cls for cls in model_classes()}
     models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
     job = _model(JobFile, made)
     models |= overlays(job, models)
@@ -57,17 +54,9 @@ def job_schema() -> Schema:
     return dressed(deepcopy(whole))  # some parts are constants of the modules here
 
 
-def _subclasses(cls: type[Model]) -> Iterator[type[Model]]:
-    for below in cls.__subclasses__():
-        yield below
-        yield from _subclasses(below)
-
-
 def _model(cls: type[Model], made: Schema) -> Schema:
-    fixed = cls.__name__ in _FIXED
     properties = {
-        key: _property(key, field, made["properties"][key], fixed or key in ("version", "name", "type"))
-        for key, field in cls.model_fields.items()
+        key: _property(key, field, made["properties"][key]) for key, field in cls.model_fields.items()
     }
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return {
@@ -81,10 +70,11 @@ def _model(cls: type[Model], made: Schema) -> Schema:
     }
 
 
-def _property(key: str, field: FieldInfo, made: Schema, fixed: bool) -> Schema:
+def _property(key: str, field: FieldInfo, made: Schema) -> Schema:
     """A field: its words from the model, its shape from what pydantic made of it."""
-    value = _value(key, _without_null(made))
-    if not fixed:
+    traits = traits_of(field)
+    value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
+    if traits.mode != "never" and key != "type":
         value = _or_reference(value)
     # Nothing but words beside a reference to another schema.
     has_default = isinstance(field.default, str | int | float) and "$ref" not in value
@@ -109,10 +99,6 @@ def _value(key: str, made: Schema) -> Schema:
         return {"type": "object", "additionalProperties": True}  # a component's; each has its own
     if key == "component":
         return component_name()
-    if key in ("args", "env", "metadata"):
-        return _as_written(key, made)
-    if key == "entrypoint":
-        return {**_AS_WRITTEN, "pattern": NOT_EMPTY}
     if key in BY_HAND:
         return deepcopy(BY_HAND[key])
     special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
@@ -151,16 +137,18 @@ def _mapping(made: Schema) -> Schema:
     return {"type": "object", "additionalProperties": inner}
 
 
-def _as_written(key: str, made: Schema) -> Schema:
-    """Lists and mappings whose numbers and truth values are taken as text."""
-    if key == "args":
+def _as_written(made: Schema) -> Schema:
+    """Texts, lists and mappings whose numbers and truth values are taken as text."""
+    kind = made.get("type")
+    if kind == "array":
         return {"type": "array", "items": dict(_AS_WRITTEN)}
+    if kind != "object":
+        return {**_AS_WRITTEN, **({"pattern": NOT_EMPTY} if made.get("minLength") else {})}
     if "patternProperties" in made:
         either = {"anyOf": [dict(_AS_WRITTEN), {"$ref": "#/$defs/SecretRef"}]}
         named = {pattern: dict(either) for pattern in made["patternProperties"]}
         return {"type": "object", "patternProperties": named, "additionalProperties": False}
-    is_open = made.get("additionalProperties", True) in (True, {})
-    return {"type": "object", "additionalProperties": True if is_open else dict(_AS_WRITTEN)}
+    return {"type": "object", "additionalProperties": dict(_AS_WRITTEN)}
 
 
 def _variables(made: Schema) -> Schema:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Any
 
+from launcher.jobfile.model import choices
 from launcher.jobfile.model_base import ENV_NAME, LABEL
 from launcher.jobfile.quantities import MEMORY_PATTERN, SECRET_PATTERN
 from launcher.specs.yamltext import to_yaml
@@ -34,13 +35,8 @@ _MESSAGES: Mapping[str, str] = {
     r"^[rwm]+$": "want some of the letters r, w and m",
 }
 
+# What values mean that are no field's own: triggers, and the types of mounts and variables.
 _CHOICES: Mapping[str, str] = {
-    "application": "Every replica of the job is stopped and started again.",
-    "replica": "Only the replica that failed is started again.",
-    "role": "The replicas of its role are stopped and started again.",
-    "replace": "Stop what runs, then start what the file now says.",
-    "hold": "Do nothing until somebody decides.",
-    "rerun": "Run it again, at most `max_attempts` times.",
     "every_apply": "Every apply runs finished work again.",
     "bind": "A file or folder of the host.",
     "volume": "A named volume of the engine.",
@@ -137,9 +133,10 @@ def dressed(job: Schema) -> Schema:
             continue  # a component's, which has its title
         plain = name.removesuffix("Overlay")
         model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
+    meanings = {**_CHOICES, **choices()}
     for part in subschemas(job):
         if "enum" in part and "enumDescriptions" not in part:
-            part["enumDescriptions"] = [_CHOICES[value] for value in part["enum"]]
+            part["enumDescriptions"] = [meanings[value] for value in part["enum"]]
             part["markdownEnumDescriptions"] = list(part["enumDescriptions"])
         message = wants(part.get("pattern", ""))
         if message:

@@ -116,22 +116,9 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         problems.add((*path, "type"), "wrong-type", message, hint=listing("one of", kinds))
     else:
         kind = value["type"]
-        label = suggest(kind, kinds) or _foreign_type(kind)
+        label = suggest(kind, kinds)
         message = f"{place_name((*path, 'type'))} cannot be {show(kind)}"
         problems.add((*path, "type"), "unknown-variant", message, label=label, hint=listing("one of", kinds))
-
-
-def _foreign_type(kind: str) -> str:
-    """Our name for a type's name elsewhere."""
-    known = {
-        "string": "str",
-        "text": "str",
-        "integer": "int",
-        "number": "float",
-        "boolean": "bool",
-        "double": "float",
-    }
-    return f"did you mean `{known[kind.lower()]}`?" if kind.lower() in known else ""
 
 
 def _var_shape(value: Any) -> str:

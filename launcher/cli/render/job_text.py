@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.jobfile.trace import Trace
-    from launcher.specs import Launch, WorkspaceRef
+    from launcher.specs import Launch, Resource, Role, WorkspaceRef
 
 _GAP = "   "
 _WIDEST = 60  # a longer value has its comment behind it, and pushes no other one away
@@ -83,27 +83,32 @@ def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
         yield path, value
 
 
-def role_fields(role: Any) -> dict[str, Any]:
+def role_fields(role: Role) -> dict[str, Any]:
     """A role in the words of job files."""
-    resource = role.resource
+    from launcher.jobfile.model import RoleSpec
+
+    said = {name: getattr(role, name) for name in RoleSpec.model_fields}
+    said |= {
+        "env": {name: _env(value) for name, value in role.env.items()},
+        "retry_policy": str(role.retry_policy).lower(),
+        "resource": _resource(role.resource),
+        "mounts": [_mount(mount) for mount in role.mounts],
+    }
+    return _said({name: _copied(value) for name, value in said.items()})
+
+
+def _copied(value: Any) -> Any:
+    from collections.abc import Mapping
+
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def _resource(resource: Resource) -> dict[str, Any]:
     amounts = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
     more = {"capabilities": resource.capabilities, "devices": resource.devices, "tags": resource.tags}
-    return _said(
-        {
-            "image": role.image,
-            "entrypoint": role.entrypoint,
-            "args": list(role.args),
-            "env": {name: _env(value) for name, value in role.env.items()},
-            "num_replicas": role.num_replicas,
-            "min_replicas": role.min_replicas,
-            "max_retries": role.max_retries,
-            "retry_policy": str(role.retry_policy).lower(),
-            "resource": _said({**{key: n for key, n in amounts.items() if n != -1}, **more}),
-            "port_map": dict(role.port_map),
-            "mounts": [_mount(mount) for mount in role.mounts],
-            "metadata": dict(role.metadata),
-        }
-    )
+    return _said({**{key: n for key, n in amounts.items() if n != -1}, **more})
 
 
 def _env(value: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.jobfile import job_schema
-from launcher.jobfile.places import JOB, LIFECYCLE, RESOURCE, ROLE, VAR, Place
+from launcher.jobfile.places import JOB, Place, place_at
 from launcher.jobfile.source import Source
 from launcher.jobfile.yaml import parse_yaml
 from tests.unit.jobfile.test_compile import FULL
@@ -115,9 +115,12 @@ def scalars(model: dict[str, Any], place: Place) -> Iterator[tuple[str, dict[str
 
 def test_a_field_takes_a_reference_where_the_language_lets_it_stand() -> None:
     schema = job_schema()
-    below = {"RoleSpec": ROLE, "Resources": RESOURCE, "LifecycleSpec": LIFECYCLE, "IntVar": VAR}
-    models = [(schema, JOB), *((schema["$defs"][name], place) for name, place in below.items())]
+    role = ("roles", "main")
+    below = {"RoleSpec": role, "Resources": (*role, "resource"), "LifecycleSpec": ("lifecycle",)}
+    below["IntVar"] = ("vars", "x")
+    models = [(schema, JOB), *((schema["$defs"][name], place_at(path)) for name, path in below.items())]
     for model, place in models:
+        assert place is not None
         for key, field, inside in scalars(model, place):
             takes = Draft202012Validator({**field, "$defs": schema["$defs"]}).is_valid("$<var.x>")
             # Where no reference may stand, it is still a text like others: what that means, the checks say.

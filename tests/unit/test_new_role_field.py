@@ -1,0 +1,191 @@
+"""A new field of a role is one line of the model and one of the AppDef: all else follows from these two.
+
+Each test runs a copy of the package in which roles have one more field, `nice`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = """\
+    nice: Annotated[Count, Traits(foreign=("priority",))] = Field(
+        0, description="How far replicas stand back for other processes.", examples=[10]
+    )
+"""
+ROLE = "    nice: int = field(default=0, metadata=at_least(0))\n"
+
+HEAD = """
+import json
+from launcher.jobfile.compile import compile_text
+
+JOB = '''\
+version: 1
+name: train
+roles:
+  main:
+    entrypoint: python
+    num_replicas: 2
+%s'''
+
+def compiled(line):
+    return compile_text(JOB % line, "/tmp/train.launcher.yaml")
+
+def launch(line):
+    made = compiled(line)
+    made.raise_for_errors()
+    return made.launches[0]
+
+def said(line):
+    return [f"{one.code} {one.message} {one.label}".strip() for one in compiled(line).diagnostics]
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package in it, its roles with a field more."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
+    _add(folder / "launcher/jobfile/model.py", MODEL, before="    retry_policy: ")
+    _add(folder / "launcher/specs/app.py", ROLE, before="\n    def pre_proc(")
+    return folder
+
+
+def _add(path: Path, line: str, *, before: str) -> None:
+    text = path.read_text()
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, line + before))
+
+
+def _run(folder: Path, script: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-c", HEAD + script]
+    got = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert got.returncode == 0, got.stderr
+
+
+def test_a_job_file_takes_it(package: Path) -> None:
+    _run(
+        package,
+        """
+assert launch("    nice: 5").app.roles[0].nice == 5
+assert launch("").app.roles[0].nice == 0
+""",
+    )
+
+
+def test_what_is_wrong_with_it_is_said(package: Path) -> None:
+    _run(
+        package,
+        """
+from launcher.specs import AppDef, Role, check_app
+message = "`nice` of role `main` must be a whole number, not `true`"
+assert said("    nice: true") == [f"wrong-type {message}"]
+assert said("    nice: -1") == ["out-of-range `nice` of role `main` is -1 want at least 0"]
+assert said("    nicer: 1") == ["unknown-field `nicer` is not a field of role `main` did you mean `nice`?"]
+assert said("    priority: 1")[0].endswith("did you mean `nice`?")
+assert said("    nice: $<replica_id>")[0].startswith("reference-phase ")
+role = Role("main", "", entrypoint="env", nice=-1)
+assert [one.message for one in check_app(AppDef("a", [role]))] == [
+    "nice is an integer of 0 or more, got -1"
+]
+""",
+    )
+
+
+def test_formatting_and_schema_know_it(package: Path) -> None:
+    _run(
+        package,
+        """
+from launcher.jobfile.formatting import format_text
+from launcher.jobfile.formatting.order import fields
+from launcher.jobfile.schema import job_schema
+order = [*fields(("roles", "main"))]
+assert order.index("nice") == order.index("retry_policy") - 1
+made = job_schema()["$defs"]
+assert made["RoleSpec"]["properties"]["nice"]["default"] == 0
+assert "Example: `10`" in made["RoleSpecOverlay"]["properties"]["nice"]["description"]
+""",
+    )
+
+
+def test_the_digest_speaks_of_it_only_where_it_is_set(package: Path) -> None:
+    known = json.loads((ROOT / "tests/golden/example-digests.json").read_text())
+    assert known
+    _run(
+        package,
+        f"""
+from launcher.specs import app_from_document, digest, document, renormalise
+plain, set_ = document(launch("")), document(launch("    nice: 5"))
+assert digest(plain) == digest(document(launch("    nice: 0"))) != digest(set_)
+assert plain["roles"] == [{{"name": "main", "entrypoint": "python", "num_replicas": 2}}]
+assert set_["roles"] == [{{**plain["roles"][0], "nice": 5}}]
+assert app_from_document(set_, "train", {{}}) == launch("    nice: 5").app
+assert renormalise(set_) == set_
+assert digest(plain) == {_digest_today()!r}
+""",
+    )
+
+
+def _digest_today() -> str:
+    from launcher.specs import AppDef, JobKey, Launch, Role, digest, document
+
+    app = AppDef("train", [Role("main", "", entrypoint="python", num_replicas=2)])
+    key = JobKey("default", "default", "train")
+    return digest(document(Launch(key=key, app=app, scheduler="local_cwd", root="/", file="f", origin="o")))
+
+
+def test_an_app_with_it_crosses_to_another_process(package: Path) -> None:
+    _run(
+        package,
+        """
+from launcher.specs.appjson import from_json, to_json
+from launcher.specs.macros import macros
+app = launch("    nice: 5").app
+assert from_json(json.loads(json.dumps(to_json(app)))) == app
+assert macros.Values("", "a", "0", "R").apply(app.roles[0]).nice == 5
+""",
+    )
+
+
+def test_a_plan_shows_that_it_changed(package: Path) -> None:
+    _run(
+        package,
+        """
+from launcher.plan.diff import diff
+from launcher.plan.shapes import Record
+from launcher.plan.schema import PLAN
+from launcher.specs import document
+old, new = (document(launch(f"    nice: {n}")) for n in (5, 7))
+assert [str(change) for change in diff(old, new)] == ["~ roles.main.nice: 5 → 7"]
+shape = PLAN.optional["jobs"] if "jobs" in PLAN.optional else PLAN.fields["jobs"]
+shape = shape.item.optional["launch"].fields["document"]
+assert [*shape.faults(new, "")] == []
+assert [*shape.faults({**new, "roles": [{**new["roles"][0], "nice": "x"}]}, "")] != []
+""",
+    )
+
+
+def test_compile_and_convert_write_it(package: Path) -> None:
+    _run(
+        package,
+        """
+import pathlib
+from launcher.cli.convert import _roles
+from launcher.cli.render.job_text import job_text
+from launcher.jobfile.compile import compile_files
+pathlib.Path("train.launcher.yaml").write_text(JOB % "    nice: 5")
+made = compile_files(["train.launcher.yaml"])
+(text,) = (job_text(made.launches[0], trace) for trace in made.traces.values())
+assert any(" ".join(line.split()) == "nice: 5 # train.launcher.yaml:7" for line in text.splitlines()), text
+assert _roles(made.launches[0].app)["roles"]["main"]["nice"] == 5
+assert "nice" not in _roles(launch("").app)["roles"]["main"]
+""",
+    )
