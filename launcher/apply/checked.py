@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from launcher.apply.engines import Engines
@@ -13,49 +14,68 @@ from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey
 
 
-def bound(plan: Plan, engines: Engines) -> Plan:
+def bind_plan(plan: Plan, engines: Engines) -> Plan:
     """The plan with every launch that it starts bound. Raises SchedulerError with all that is refused."""
-    return _each(plan, lambda step: _bound(step, engines))
+    refused = Refusals()
+    steps: list[Step] = []
+    for step in plan.steps:
+        with refused.of(step.key):
+            steps.append(_bind(step, engines))
+    refused.check()
+    return replace(plan, steps=tuple(steps))
 
 
-def dry_run(plan: Plan, engines: Engines) -> Plan:
+def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
     """The plan with every launch that it starts bound and dry-run, and with notes of the schedulers.
 
     Raises SchedulerError with all that is refused: a request, or a stop that a scheduler cannot reach.
     """
-    made = _each(plan, lambda step: _dry_run(step, engines))
-    return made.with_notes(_kept_notes(made, engines))
-
-
-def _each(plan: Plan, prepare: Callable[[Step], Step]) -> Plan:
+    refused = Refusals()
     steps: list[Step] = []
-    refusals: list[tuple[JobKey, LauncherError]] = []
     for step in plan.steps:
+        with refused.of(step.key):
+            _check_reach(step, engines)
+            steps.append(_dry_run(step, engines))
+    refused.check()
+    notes = _kept_notes(plan, engines)
+    return replace(plan, steps=tuple(steps)).with_notes(notes)
+
+
+class Refusals:
+    """What schedulers refuse of several jobs: collected, and raised as one error."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[JobKey, LauncherError]] = []
+
+    @contextmanager
+    def of(self, key: JobKey) -> Iterator[None]:
+        """Note what the body of a `with` raises for this job."""
         try:
-            steps.append(prepare(step))
+            yield
         except LauncherError as error:
-            refusals.append((step.key, error))
-    if refusals:
-        lines = [f"{key.job}: {error}" for key, error in refusals]
-        hints = dict.fromkeys(error.hint for _, error in refusals if error.hint)
-        raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
-    return replace(plan, steps=tuple(steps))
+            self._found.append((key, error))
+
+    def check(self) -> None:
+        """Raises SchedulerError when something was refused."""
+        if self._found:
+            lines = [f"{key.job}: {error}" for key, error in self._found]
+            hints = dict.fromkeys(error.hint for _, error in self._found if error.hint)
+            raise SchedulerError("\n".join(lines), hint="; ".join(hints) or None)
 
 
-def _bound(step: Step, engines: Engines) -> Step:
+def _bind(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
     return replace(step, bound=engines.bind(step.launch))
 
 
 def _dry_run(step: Step, engines: Engines) -> Step:
-    _check_reach(step, engines)
-    step = _bound(step, engines)
-    if step.bound is None:
+    if not step.starts or step.launch is None:
         return step
-    info = engines.dry_run(step.bound)
-    notes = (*getattr(info.request, "notes", ()), *_workspace_notes(step.bound, engines))
-    return replace(step, bound=step.bound._replace(info=info), notes=notes or step.notes)
+    bound = engines.bind(step.launch)
+    info = engines.dry_run(bound)
+    notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))
+    return replace(step, bound=bound._replace(info=info), notes=notes or step.notes)
 
 
 def _check_reach(step: Step, engines: Engines) -> None:

@@ -88,11 +88,11 @@ class Engines:
         """What the scheduler would be sent, under the symbolic app id. What it refuses, it refuses here."""
         scheduler = self.get(bound.launch.scheduler, bound.launch.key.session)
         workspace = self.workspace(bound)
-        if workspace is None:
-            return scheduler.submit_dryrun(bound.app, bound.cfg)
-        from launcher.schedulers.workspaces import dryrun_in_images
+        if workspace is not None:
+            from launcher.schedulers.workspaces import dryrun_in_images
 
-        return dryrun_in_images(scheduler, bound.app, bound.cfg, workspace)
+            return dryrun_in_images(scheduler, bound.app, bound.cfg, workspace)
+        return scheduler.submit_dryrun(bound.app, bound.cfg)
 
     def workspace(self, bound: BoundLaunch) -> BoundWorkspace | None:
         """The folder to build into images; None without a workspace, or where the scheduler builds none.
@@ -110,14 +110,15 @@ class Engines:
         return self._merge(tuple(sorted(workspace.projects)))
 
     def _merge(self, projects: tuple[ProjectRef, ...]) -> BoundWorkspace:
-        from launcher.schedulers.workspaces import bound
-        from launcher.workspace.projects import in_order
+        from launcher.schedulers.bound import bind_workspace
+        from launcher.workspace.projects import in_order, merged
 
         with self._lock:
             if projects not in self._merged:
-                targets = {each.path: each.target for each in projects}
-                made = bound(in_order(targets), digests={each.path: each.digest for each in projects})
-                self._merged[projects] = self._copies.enter_context(made)
+                digests = {each.path: each.digest for each in projects}
+                whole = in_order({each.path: each.target for each in projects})
+                folder = self._copies.enter_context(merged(whole, digests))
+                self._merged[projects] = bind_workspace(folder)
             return self._merged[projects]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from launcher import git
-from launcher.apply.checked import bound, dry_run
+from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import observe
 from launcher.plan.model import Plan
@@ -46,7 +46,7 @@ def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, en
         take_over=choices.take_over,
         scopes=choices.scopes,
     )
-    return dry_run(plan, engines)
+    return dry_run_plan(plan, engines)
 
 
 def plan_rest(
@@ -58,7 +58,7 @@ def plan_rest(
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():
         raise refusal
-    return bound(checked.plan, engines)
+    return bind_plan(checked.plan, engines)
 
 
 def at_home(plan: Plan, root: str | None) -> Plan:

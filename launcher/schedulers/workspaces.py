@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
@@ -94,14 +93,11 @@ def workspace_for(scheduler: Any, workspace: WorkspaceRef) -> Workspace | BoundW
 
 
 @contextmanager
-def bound(
-    workspace: object, digest: str = "", digests: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[BoundWorkspace]:
+def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
     """The workspace as one folder: the only project itself, or a copy of all that is gone afterwards.
 
     Args:
-        digest: what it was when somebody looked before; who reads the files then sees whether they changed.
-        digests: the same of single projects, by path.
+        digest: of an earlier look; whoever reads the files then sees whether they have changed.
     """
     if isinstance(workspace, BoundWorkspace):
         yield workspace
@@ -111,7 +107,7 @@ def bound(
     if folder is not None:
         yield BoundWorkspace(folder, digest or content_digest(folder))
         return
-    with merged(given, digests) as copied:
+    with merged(given) as copied:
         yield BoundWorkspace(copied, digest or content_digest(copied))
 
 
