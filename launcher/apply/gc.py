@@ -10,8 +10,9 @@ from typing import Any
 from launcher.apply.engines import Engines
 from launcher.apply.settle import settle
 from launcher.errors import LauncherError
-from launcher.schedulers.staged import Finished, StagedScheduler
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES
+from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from launcher.text import plural
 
@@ -32,29 +33,34 @@ class Collected:
         kept: what stays by rule, and why, both in words: ("3 apps", "they ended less than 7d ago").
     """
 
-    removed: list[Finished] = field(default_factory=list)
+    removed: list[AppRecord] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
     kept: list[tuple[str, str]] = field(default_factory=list)
     problems: list[tuple[str, LauncherError]] = field(default_factory=list)
 
 
-def reasons(apps: Iterable[Finished], rule: Rule, *, now: float) -> list[tuple[Finished, str]]:
+def reasons(apps: Iterable[AppRecord], rule: Rule, *, now: float) -> list[tuple[AppRecord, str]]:
     """Every app, the newest first, with the reason why `rule` keeps it, "" for one that goes.
 
     Apps of one name and session count as one job's.
     """
     newer: Counter[tuple[str, str]] = Counter()
     out = []
-    for app in sorted(apps, key=lambda app: (app.ended_at, app.app_id), reverse=True):
+    for app in sorted(apps, key=lambda app: (ended(app), app.app_id), reverse=True):
         job = (app.session, app.name)
         why = "among the newest of their job (--keep)" if newer[job] < rule.keep else ""
-        if not why and app.ended_at > now - rule.older_than_s:
+        if not why and ended(app) > now - rule.older_than_s:
             why = "ended too short a time ago (--older-than)"
         if not why and app.in_use:
             why = "just ended, and the client that started it still runs"
         out.append((app, why))
         newer[job] += 1
     return out
+
+
+def ended(app: AppRecord) -> float:
+    """When it ended or, where that is not known, when it was made."""
+    return app.ended_at or app.created_at or 0.0
 
 
 def collect(
@@ -115,7 +121,7 @@ def _forget(scheduler: StagedScheduler[Any], store: Store, before: float, *, dry
     return gone
 
 
-def _is_ours(app: Finished, store: Store) -> bool:
+def _is_ours(app: AppRecord, store: Store) -> bool:
     """Whether this state folder knows how the app ended; then it also knows when.
 
     An engine may be shared: without a record here its containers may be all that tells another user of its
@@ -138,7 +144,7 @@ def _kept(by_reason: Mapping[str, int], others: int) -> list[tuple[str, str]]:
 
 
 def _remove(
-    apps: Sequence[Finished],
+    apps: Sequence[AppRecord],
     scheduler: StagedScheduler[Any],
     store: Store,
     done: Collected,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from launcher.apply.gc import Collected
     from launcher.cli.console import Console
     from launcher.cli.render.tables import Cell
-    from launcher.schedulers.staged import Finished
+    from launcher.state.records import AppRecord
 
 USAGE = "gc [OPTIONS]"
 HELP = """\
@@ -93,22 +93,22 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
         console.note(f"kept {what}: {why}")
 
 
-def _table(apps: Sequence[Finished], now: float, *, color: bool) -> str:
+def _table(apps: Sequence[AppRecord], now: float, *, color: bool) -> str:
+    from launcher.apply.gc import ended
     from launcher.cli.render.tables import table
     from launcher.cli.render.values import ago
 
-    rows: list[list[Cell]] = [[(app.name, "bold"), ago(app.ended_at, now), app.handle] for app in apps]
+    rows: list[list[Cell]] = [[(app.name, "bold"), ago(ended(app), now), app.handle] for app in apps]
     return table(["NAME", "ENDED", "APP"], rows, color=color)
 
 
 def _json(done: Collected) -> str:
     from json import dumps
 
+    from launcher.apply.gc import ended
     from launcher.cli.render.values import iso
 
-    removed = [
-        {"handle": app.handle, "name": app.name, "ended_at": iso(app.ended_at)} for app in done.removed
-    ]
+    removed = [{"handle": app.handle, "name": app.name, "ended_at": iso(ended(app))} for app in done.removed]
     problems = [{"what": what, "message": str(error)} for what, error in done.problems]
     kept = [{"what": what, "why": why} for what, why in done.kept]
     return dumps({"removed": removed, "shared": done.shared, "kept": kept, "problems": problems}, indent=2)

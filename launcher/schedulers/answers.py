@@ -1,4 +1,4 @@
-"""AppRecords made of what `describe` and `list` answer, for schedulers that have nothing finer."""
+"""AppRecords made of what `describe` and `list` answer, and the other way round."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
+    from launcher.specs.app import AppDef
     from launcher.specs.appstate import AppState
     from launcher.specs.status import RoleStatus
 
@@ -45,6 +46,61 @@ def of_listed(answer: ListAppResponse, scheduler: str) -> AppRecord:
         name=answer.name,
         state=attempt_state(answer.state),
         created_at=answer.created_at,
+    )
+
+
+def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppResponse:
+    """The answer of `describe` for a scheduler that has a record of its own.
+
+    Args:
+        app: what was submitted.
+    """
+    from launcher.schedulers.responses import DescribeAppResponse, app_state
+    from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
+
+    roles: dict[str, RoleStatus] = {}
+    for each in record.replicas:
+        status = ReplicaStatus(
+            id=each.k,
+            state=app_state(each.state),
+            role=each.role,
+            hostname=each.host,
+            structured_error_msg=each.structured_error_msg or _NONE,
+            exit_code=each.exit_code,
+            num_restarts=each.num_restarts,
+            started_at=each.started_at,
+            ended_at=each.ended_at,
+            message=each.message,
+        )
+        roles.setdefault(each.role, RoleStatus(each.role, [])).replicas.append(status)
+    cause = root_cause(replica for role in roles.values() for replica in role.replicas)
+    return DescribeAppResponse(
+        app_id=record.app_id,
+        state=app_state(record.state),
+        num_restarts=record.num_restarts,
+        msg=record.message or _NONE,
+        structured_error_msg=cause.structured_error_msg if cause else _NONE,
+        metadata=app.metadata if app else {},
+        roles_statuses=list(roles.values()),
+        roles=app.roles if app else [],
+        name=record.name,
+        exit_code=record.exit_code,
+        created_at=record.created_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+    )
+
+
+def listed_of(record: AppRecord) -> ListAppResponse:
+    """The line of `list` for a record."""
+    from launcher.schedulers.responses import ListAppResponse, app_state
+
+    return ListAppResponse(
+        app_id=record.app_id,
+        state=app_state(record.state),
+        app_handle=record.handle,
+        name=record.name,
+        created_at=record.created_at,
     )
 
 

@@ -39,39 +39,6 @@ class Reservation:
         return self.attempt.app_id
 
 
-class Finished:
-    """An app that has ended and of which something is still there."""
-
-    __slots__ = ("app_id", "ended_at", "in_use", "name", "own", "scheduler", "session")
-
-    def __init__(
-        self,
-        scheduler: str,
-        session: str,
-        app_id: str,
-        name: str,
-        ended_at: float,
-        *,
-        own: bool = True,
-        in_use: bool = False,
-    ) -> None:
-        self.scheduler = scheduler
-        self.session = session
-        self.app_id = app_id
-        self.in_use = in_use  # whether the client that started it has yet to read how it ended
-        self.name = name  # the job's, or the AppDef's
-        self.ended_at = ended_at  # seconds since the epoch; when it was made where nothing says
-        self.own = own  # whether this LAUNCHER_HOME has its record: an engine may be shared
-
-    @property
-    def handle(self) -> str:
-        """The app's handle, `SCHEDULER://SESSION/APP_ID`."""
-        return f"{self.scheduler}://{self.session}/{self.app_id}"
-
-    def __repr__(self) -> str:
-        return f"<Finished {self.handle}>"
-
-
 class StagedScheduler(Scheduler[T]):
     """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill.
 
@@ -87,13 +54,23 @@ class StagedScheduler(Scheduler[T]):
     def fingerprint(self) -> str:
         """The identity of the engine: a plan made against one engine is stale for another."""
 
-    @abstractmethod
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
         """Every attempt of a job that has not settled, and the latest attempt of each of `keys`. Read-only.
+
+        This one asks `attempt` of every app in the `list`.
 
         Args:
             settled: app ids whose outcome the caller knows; they are left out.
         """
+        asked = (self.attempt(each.app_id) for each in self.list())
+        found = [attempt for attempt in asked if attempt is not None]
+        latest: dict[JobKey, Attempt] = {}
+        for attempt in sorted(found, key=lambda each: each.number):
+            latest[attempt.key] = attempt
+        wanted = {latest[key].app_id for key in keys if key in latest}
+        return [
+            each for each in found if (each.is_live or each.app_id in wanted) and each.app_id not in settled
+        ]
 
     @abstractmethod
     def attempt(self, app_id: str) -> Attempt | None:
@@ -169,13 +146,16 @@ class StagedScheduler(Scheduler[T]):
         lines = logs.as_text(self.log_chunks, app_id, replica, since, until, follow, streams)
         return filter_regex(regex, lines) if regex else lines
 
-    @abstractmethod
     def reap(self) -> list[Attempt]:
-        """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new."""
+        """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new.
+
+        A scheduler that leaves nothing to be removed has nothing to do: what ended is found by `attempt`.
+        """
+        return []
 
     # Tidying up; who keeps nothing of an app after its end has nothing to do here
 
-    def finished(self) -> list[Finished]:
+    def finished(self) -> list[AppRecord]:
         """The apps that have ended and of which something is still there: records, containers, logs."""
         return []
 

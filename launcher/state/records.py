@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.replica_error import ReplicaError
@@ -199,4 +200,24 @@ def of_attempt(attempt: Attempt) -> AppRecord:
         ended_at=attempt.ended_at,
         message=attempt.message,
         exit_code=attempt.exit_code,
+    )
+
+
+def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
+    """The attempt in the state of its app's record.
+
+    Args:
+        owner: who is still submitting it; see `Attempt`.
+    """
+    from dataclasses import replace
+
+    state: Any = record.state
+    return replace(
+        attempt,
+        state=state,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        owner=owner,
+        message=record.message,
+        exit_code=record.exit_code,
     )

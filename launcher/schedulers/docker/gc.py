@@ -17,7 +17,6 @@ from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspac
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
 from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.state import apps
-from launcher.schedulers.staged import Finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.records.record import Lock
     from launcher.schedulers.docker.state.apps import App
+    from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"
 FRESH_S = 3600.0
@@ -35,7 +35,7 @@ _PATIENCE_S = 5.0  # of a watcher that has recorded the end and is not gone yet
 _AGAIN_S = 0.05
 
 
-def finished(engine: EngineView, scheduler: str) -> list[Finished]:
+def finished(engine: EngineView) -> list[AppRecord]:
     """The apps of this engine that have ended and that no process works on, the newest first.
 
     Apps of other state folders are as the engine's list tells, without the time of their end: what knows of
@@ -43,7 +43,7 @@ def finished(engine: EngineView, scheduler: str) -> list[Finished]:
     """
     listed = [app for app in apps.find_all(engine) if app.view.ended]
     known = [app if _is_known(app) else apps.inspect(engine, app) for app in listed]
-    return [_finished(app, scheduler) for app in known if is_over(app)]
+    return [_finished(app) for app in known if is_over(app)]
 
 
 def _is_known(app: App) -> bool:
@@ -57,10 +57,11 @@ def is_over(app: App) -> bool:
     return app.view.ended and not app.view.live and not waits
 
 
-def _finished(app: App, scheduler: str) -> Finished:
-    labels, view = app.labels, app.view
-    ended_at = view.ended_at or labels.created_at
-    return Finished(scheduler, labels.session, app.app_id, labels.name, ended_at, own=app.journal is not None)
+def _finished(app: App) -> AppRecord:
+    record = app.to_record()
+    record.ended_at = record.ended_at or record.created_at
+    record.own = app.journal is not None
+    return record
 
 
 def remove(engine: Engine, app_id: str) -> None:

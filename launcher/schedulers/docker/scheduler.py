@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.submit.submission import Submission
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
-    from launcher.schedulers.staged import Finished
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -326,10 +325,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     # Tidying up
 
-    def finished(self) -> list[Finished]:
+    def finished(self) -> list[AppRecord]:
         from launcher.schedulers.docker import gc
 
-        return gc.finished(self.view, DOCKER)
+        return gc.finished(self.view)
 
     def remove(self, app_id: str) -> None:
         from launcher.schedulers.docker import gc

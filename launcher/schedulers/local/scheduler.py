@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.client import Supervisor
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
-    from launcher.schedulers.staged import Finished
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -218,7 +217,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         return reap(self._state_dir)
 
-    def finished(self) -> list[Finished]:
+    def finished(self) -> list[AppRecord]:
         from launcher.schedulers.local.tidy import finished
 
         return finished(self._state_dir, self.backend)

@@ -11,7 +11,6 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import claimant, discard_ended
 from launcher.schedulers.local.observe import ENDED, bury, present
-from launcher.schedulers.staged import Finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,20 +20,13 @@ _READ_WITHIN_S = 60.0
 _PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone yet
 
 
-def finished(state_dir: str, backend: str) -> list[Finished]:
+def finished(state_dir: str, backend: str) -> list[AppRecord]:
     """The apps of one scheduler that have ended, the newest first. Writes nothing."""
-    rows = [row for row in present(state_dir, backend) if row.state in ENDED]
-    return [
-        Finished(
-            row.scheduler,
-            row.session,
-            row.app_id,
-            row.name,
-            row.ended_at or row.created_at or 0.0,
-            in_use=_is_in_use(state_dir, row),
-        )
-        for row in rows
-    ]
+    found = [app for app in present(state_dir, backend) if app.has_ended]
+    for app in found:
+        app.ended_at = app.ended_at or app.created_at
+        app.in_use = _is_in_use(state_dir, app)
+    return found
 
 
 def _is_in_use(state_dir: str, row: AppRecord) -> bool:

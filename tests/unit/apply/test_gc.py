@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from launcher.apply.gc import Rule, reasons
-from launcher.schedulers.staged import Finished
+from launcher.state.records import AppRecord
 
 DAY_S = 86400.0
 NOW = 100 * DAY_S
 
 
-def app(name: str, days: float, *, session: str = "default") -> Finished:
+def app(name: str, days: float, *, session: str = "default") -> AppRecord:
     """An app that ended so many days ago."""
-    return Finished("local_cwd", session, f"{name}-{days:g}", name, NOW - days * DAY_S)
+    return AppRecord("local_cwd", session, f"{name}-{days:g}", name=name, ended_at=NOW - days * DAY_S)
 
 
-def left(apps: list[Finished], rule: Rule) -> list[str]:
+def left(apps: list[AppRecord], rule: Rule) -> list[str]:
     return [each.app_id for each, why in reasons(apps, rule, now=NOW)[::-1] if not why]
 
 
@@ -44,5 +44,6 @@ def test_what_stays_has_its_reason() -> None:
 
 
 def test_what_its_client_has_yet_to_read_stays() -> None:
-    young = Finished("local_cwd", "s", "a-1", "a", NOW, in_use=True)
+    young = app("a", 0)
+    young.in_use = True
     assert left([young, app("b", 0)], Rule(older_than_s=0)) == ["b-0"]
