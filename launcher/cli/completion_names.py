@@ -35,12 +35,11 @@ def _apps() -> list[str]:
 
 def _live() -> list[str]:
     """What can be cancelled: live jobs of this directory's project."""
+    from launcher.inventory import recorded
     from launcher.inventory.find import project_here
-    from launcher.schedulers.appstore import open_store
 
     project = project_here()
-    with open_store(readonly=True) as store:
-        return [app.name for app in store.live() if app.project == project]
+    return [app.name for app in recorded.live() if app.project == project]
 
 
 def _schedulers() -> Iterable[str]:
