@@ -112,34 +112,107 @@ def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
     return connection
 
 
-def set_aside(path: str) -> None:
-    """Move a damaged database out of the way, to `path`.damaged; a sound one stays.
+def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | None:
+    """Move a damaged database to `path`.damaged, and put its newest sound backup in its place.
 
-    One process at a time. The -wal and -shm files go first: beside the next database of that name, SQLite
-    would replay them into it. A process that has the old file open goes on with it and, since SQLite sees
-    that the file was moved, leaves the new one's files alone when it ends.
+    Returns the path of the backup, "" where there is none and `path` is free now; None where the database is
+    sound, because another process was faster. One process at a time. The -wal and -shm files go first: beside
+    the next database of that name, SQLite would replay them into it. A process that has the old file open
+    goes on with it and, since SQLite sees that the file was moved, leaves the new one's files alone when it
+    ends.
+
+    Args:
+        probes: statements that a sound database of `version` can run.
     """
     lock = _lock_folder(path)
     try:
-        if os.path.exists(path) and not _is_sound(path):
-            for suffix in ("-wal", "-shm"):
-                if os.path.exists(path + suffix):
-                    os.unlink(path + suffix)
-            os.replace(path, path + ".damaged")
+        if not os.path.exists(path) or _is_sound(_open(path), version, probes, in_doubt=True):
+            return None
+        backup = newest_backup(path)
+        for suffix in ("-wal", "-shm"):
+            if os.path.exists(path + suffix):
+                os.unlink(path + suffix)
+        os.replace(path, path + ".damaged")
+        if backup:
+            _copy(backup, path)
+        return backup
     except OSError as error:
         raise paths.unusable(error, path) from error
     finally:
         os.close(lock)
 
 
-def _is_sound(path: str) -> bool:
-    connection = _open(path)
+def from_backup(
+    path: str, schema: str, version: int, upgrades: Mapping[int, Sequence[str]], fill: Fill
+) -> sqlite3.Connection:
+    """What the newest sound backup holds, in memory, read-only and filled; an empty database without one."""
+    backup = newest_backup(path)
+    if not backup:
+        return in_memory(schema, fill)
+    source, copy = _open(_immutable(backup), uri=True), _open(":memory:")
+    source.backup(copy)
+    source.close()
+    if _version(copy) == version:
+        fill(copy, version)
+        copy.execute("PRAGMA query_only=1")
+    return _upgraded(copy, path, version, upgrades, fill, readonly=True)
+
+
+def newest_backup(path: str) -> str:
+    """The path of the newest sound backup, "" without one."""
+    folder = os.path.dirname(path)
+    found = [os.path.join(folder, each) for each in os.listdir(folder)]
+    found = [each for each in found if each.startswith(path + ".") and each.endswith(".bak")]
+    for backup in sorted(found, key=os.path.getmtime, reverse=True):
+        if _is_sound(_open(_immutable(backup), uri=True), in_doubt=False):
+            return backup
+    return ""
+
+
+def back_up(path: str, name: str, *, older_than_s: float) -> None:
+    """Copy a database to `path`.<name>.bak, unless it has a backup that is younger."""
+    import time
+
+    backup = f"{path}.{name}.bak"
+    lock = _lock_folder(path)
     try:
-        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
-    except sqlite3.OperationalError as error:
-        return "locked" in str(error)  # in use, so another process can read it
-    except sqlite3.DatabaseError:
-        return False
+        if not os.path.exists(backup) or os.path.getmtime(backup) < time.time() - older_than_s:
+            _copy(path, backup)
+            os.utime(backup)
+    except DATABASE_ERRORS as error:
+        raise explain(error, path) from error
+    except OSError as error:
+        raise paths.unusable(error, backup) from error
+    finally:
+        os.close(lock)
+
+
+def _immutable(path: str) -> str:
+    """The URI of a file that no process changes: SQLite makes no -wal and -shm beside it."""
+    return _uri(path) + "?immutable=1"
+
+
+def _uri(path: str) -> str:
+    return "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _is_sound(
+    connection: sqlite3.Connection, version: int = 0, probes: Sequence[str] = (), *, in_doubt: bool
+) -> bool:
+    """Whether SQLite finds no fault with a database, and it has the tables of `version`. Closes it.
+
+    Args:
+        in_doubt: the answer where that cannot be found out: a lock, a limit of open files, a failing disk.
+    """
+    try:
+        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            return False
+        if _version(connection) == version:
+            for probe in probes:
+                connection.execute(probe).fetchall()
+        return True
+    except DATABASE_ERRORS as error:
+        return in_doubt and not any(sign in str(error) for sign in _DAMAGE)
     finally:
         connection.close()
 
@@ -199,7 +272,7 @@ def _upgraded(
         connection.execute("BEGIN IMMEDIATE")  # a second process finds it done
         found = _version(connection)
         if not readonly and found < version:
-            _back_up(path, found)
+            _copy(path, f"{path}.v{found}.bak")
         for old in range(found, version):
             if old not in upgrades:
                 raise StateError(f"{path} is of schema {old}, which this version cannot bring up to date")
@@ -216,17 +289,16 @@ def _upgraded(
     return connection
 
 
-def _back_up(path: str, version: int) -> None:
-    """Copy the database to `path`.v<version>.bak, through SQLite: a copy of the file would miss the WAL."""
-    backup = f"{path}.v{version}.bak"
-    source, target = _open(path), _open(backup + ".new")
+def _copy(path: str, to: str) -> None:
+    """Copy a database, through SQLite: a copy of the file would miss the WAL."""
+    source, target = _open(path), _open(to + ".new")
     try:
-        os.chmod(backup + ".new", 0o600)
+        os.chmod(to + ".new", 0o600)
         source.backup(target)
     finally:
         source.close()
         target.close()
-    os.replace(backup + ".new", backup)
+    os.replace(to + ".new", to)
 
 
 def _create(
@@ -271,7 +343,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
         return in_memory(schema, fill)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}") from error
-    uri = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + "?mode=ro"
+    uri = _uri(path) + "?mode=ro"
     try:
         connection = _probed(uri)
     except sqlite3.OperationalError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import time
 from typing import NamedTuple
 
 from launcher.apply.approval import check_approved
@@ -66,6 +67,7 @@ def apply(
 def _carry_out(
     goal: Goal, consent: Consent, store: Store, engines: Engines, events: Events, timeout_s: float | None
 ) -> tuple[Outcome, ...]:
+    store.back_up(time())
     settle(store, engines, goal.schedulers)
 
     def look() -> Plan:

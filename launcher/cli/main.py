@@ -80,8 +80,20 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
             return 0
     if hasattr(module, "divide"):
         args.component_args = rest
-    code: int = module.run(args, console)
+    try:
+        code: int = module.run(args, console)
+    finally:
+        _tell_of_damage(name, console)
     return code
+
+
+def _tell_of_damage(command: str, console: Console) -> None:
+    """One line for a ledger that was found damaged and replaced. Completion of words shows nothing."""
+    store = sys.modules.get("launcher.state.store")  # where no command loaded it, there is nothing to tell
+    if store is not None and command != "completion":
+        for text in store.notices:
+            console.warn(text)
+        store.notices.clear()
 
 
 def unknown_command(name: str) -> UsageError:

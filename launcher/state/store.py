@@ -15,6 +15,7 @@ import sqlite3
 from _thread import allocate_lock
 
 from launcher import database, paths
+from launcher.errors import DamagedError, StateError
 from launcher.state.rows import (
     APP_COLUMNS,
     APP_RECORD,
@@ -42,6 +43,15 @@ if TYPE_CHECKING:
     Ended = Literal["succeeded", "failed", "cancelled", "lost"]
     Source = Callable[[int], Iterable[tuple[AppRecord, bool]]]
     T = TypeVar("T")
+
+notices: dict[str, None] = {}
+"""What was damaged and replaced since this process began, in words; commands show it."""
+
+_DAY_S = 86400.0
+_PROBES = (
+    f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id = ''",
+    f"SELECT {', '.join(APP_COLUMNS)} FROM apps WHERE app_id = ''",
+)
 
 _BATCH = 300  # keys a query: SQLite of old refuses more than 999 parameters
 
@@ -169,7 +179,10 @@ class Store:
         self._durable = durable
         self._source = source
         self._lock = allocate_lock()
-        self._connection = self._connect()
+        try:
+            self._connection = self._connect(self._fill)
+        except DamagedError as error:
+            self._connection = self._recovered(error)
 
     @classmethod
     def open(cls, *, readonly: bool = False, durable: bool = True, source: Source | None = None) -> Store:
@@ -185,7 +198,7 @@ class Store:
         """
         return cls(paths.ledger(), readonly=readonly, durable=durable, source=source)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, fill: database.Fill) -> sqlite3.Connection:
         return database.connect(
             self.path,
             SCHEMA,
@@ -193,13 +206,49 @@ class Store:
             UPGRADES,
             readonly=self._readonly,
             durable=self._durable,
-            fill=self._fill,
+            fill=fill,
         )
 
     def _fill(self, connection: sqlite3.Connection, version: int) -> None:
         if self._source is not None:
             rows = (from_record(record, live=live) for record, live in self._source(version))
             connection.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows)
+
+    def _refill(self, connection: sqlite3.Connection, version: int) -> None:
+        """Rows of apps are made again; those of a backup may be of apps that were removed since."""
+        connection.execute("DELETE FROM apps")
+        self._fill(connection, 0)
+
+    def _recovered(self, error: DamagedError) -> sqlite3.Connection:
+        """A connection to what is left of a damaged file: its newest backup, and rows from the schedulers.
+
+        Read-only, it is in memory; else it takes the place of the file, which is moved aside.
+        """
+        if self._readonly:
+            backup = database.newest_backup(self.path)
+            _notice(f"{error}; read instead: {_sources(backup)}")
+            return database.from_backup(self.path, SCHEMA, VERSION, UPGRADES, self._refill)
+        replaced = database.replace_damaged(self.path, VERSION, _PROBES)
+        if replaced is None:
+            return self._connect(self._fill)
+        _notice(f"{error}; it was moved to {self.path}.damaged, and made again from {_sources(replaced)}")
+        connection = self._connect(lambda db, version: None)
+        connection.execute("BEGIN IMMEDIATE")
+        self._refill(connection, 0)
+        connection.execute("COMMIT")
+        return connection
+
+    def back_up(self, now: float) -> None:
+        """Copy the file to `ledger.db.daily.bak`, at most once a day, and not on the first day.
+
+        Where that is not possible, nothing is copied.
+        """
+        from contextlib import suppress
+
+        with suppress(StateError):
+            ((first,),) = self._rows("SELECT min(created_at) FROM attempts")
+            if first is not None and first < now - _DAY_S:
+                database.back_up(self.path, "daily", older_than_s=_DAY_S)
 
     def close(self) -> None:
         self._connection.close()
@@ -442,11 +491,36 @@ class Store:
         return self._do(whole)
 
     def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """What `act` returns; done once more where the file turns out to be damaged, and was replaced."""
         with self._lock:
             try:
-                return act(self._connection)
-            except database.DATABASE_ERRORS as error:
-                raise database.explain(error, self.path) from error
+                return self._try(act)
+            except DamagedError as error:
+                self._connection.close()
+                self._connection = self._recovered(error)
+                return self._try(act)
+
+    def _try(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return act(self._connection)
+        except database.DATABASE_ERRORS as error:
+            raise database.explain(error, self.path) from error
+
+
+def _sources(backup: str) -> str:
+    return f"{backup} and the records of the schedulers" if backup else "the records of the schedulers"
+
+
+def _notice(text: str) -> None:
+    """Log it, once a process. A command shows it: see `notices`."""
+    if text in notices:
+        return
+    import logging
+
+    notices[text] = None
+    logger = logging.getLogger("launcher")
+    logger.addHandler(logging.NullHandler())  # for programs that log
+    logger.warning("%s", text)
 
 
 def _end(

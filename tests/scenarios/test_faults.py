@@ -163,14 +163,24 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(scenario):
         assert str(version) in done.err
 
 
-def test_a_ledger_that_is_no_database_is_one_clear_error(scenario):
-    file = scenario.job("true")
+def test_a_job_that_succeeded_does_not_run_again_when_the_ledger_is_damaged(scenario):
+    runs = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{runs}")
     scenario.run_to_end(file)
     for path in scenario.home.glob("ledger.db*"):
         path.unlink()
-    (scenario.home / "ledger.db").write_text("this is not a database at all, whatever its name says" * 40)
-    for argv in (["plan", file], ["apply", file, "--yes"], ["list"]):
-        assert "ledger.db" in one_message(scenario.launcher(*argv, code=1).err)
+    damaged = "this is not a database at all, whatever its name says" * 40
+    (scenario.home / "ledger.db").write_text(damaged)
+    assert "SUCCEEDED" in (listed := scenario.launcher("list")).out
+    assert listed.err.count("warning: ") == 1
+    assert f"{scenario.home}/ledger.db is damaged" in listed.err
+    assert scenario.actions(file) == {"job": "keep"}
+    applied = scenario.launcher("apply", file, "--yes")
+    assert f"it was moved to {scenario.home}/ledger.db.damaged" in applied.err
+    assert (scenario.home / "ledger.db.damaged").read_text() == damaged
+    assert runs.read_text() == "run\n"
+    assert scenario.launcher("list").err == ""
+    assert [attempt.state for attempt in scenario.attempts("job")] == ["succeeded"]
 
 
 def test_a_missing_job_file_is_exit_6(scenario):

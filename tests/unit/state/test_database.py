@@ -75,14 +75,54 @@ def test_file_and_wal_are_private_under_any_umask(path: Path) -> None:
         os.umask(before)
 
 
-def test_only_a_damaged_file_is_set_aside(path: Path) -> None:
+def replaced(path: Path) -> str | None:
+    return database.replace_damaged(str(path), 1, ["SELECT name FROM things"])
+
+
+def test_only_a_damaged_file_is_moved_aside(path: Path) -> None:
     connect(path).close()
-    database.set_aside(str(path))
+    assert replaced(path) is None
     assert path.exists()
     path.write_bytes(b"no database" * 1000)
     Path(f"{path}-wal").write_bytes(b"of the damaged one")
-    database.set_aside(str(path))
+    assert replaced(path) == ""
     assert {each.name for each in path.parent.iterdir()} == {"things.db.damaged"}
+
+
+def test_a_file_without_its_tables_is_damaged(path: Path) -> None:
+    connect(path).close()
+    opened = sqlite3.connect(path)
+    opened.execute("ALTER TABLE things RENAME TO others")
+    opened.close()
+    assert replaced(path) == ""
+
+
+def test_the_newest_sound_backup_takes_the_place_of_a_damaged_file(path: Path) -> None:
+    connection = connect(path)
+    for age, name in ((300, "first"), (200, "second")):
+        connection.execute("INSERT INTO things VALUES (?)", (name,))
+        database.back_up(str(path), name, older_than_s=0)
+        os.utime(f"{path}.{name}.bak", (1e9 - age, 1e9 - age))
+    connection.close()
+    Path(f"{path}.third.bak").write_bytes(b"no database" * 1000)
+    path.write_bytes(b"no database" * 1000)
+    assert replaced(path) == f"{path}.second.bak"
+    again = connect(path)
+    assert [name for (name,) in again.execute("SELECT name FROM things")] == ["first", "second"]
+    again.close()
+
+
+def test_a_backup_is_made_when_the_last_one_is_old(path: Path) -> None:
+    connect(path).close()
+    backup = Path(f"{path}.daily.bak")
+    database.back_up(str(path), "daily", older_than_s=100.0)
+    assert backup.stat().st_mode & 0o777 == 0o600
+    backup.write_text("young")
+    database.back_up(str(path), "daily", older_than_s=100.0)
+    assert backup.read_text() == "young"
+    os.utime(backup, (1e9, 1e9))
+    database.back_up(str(path), "daily", older_than_s=100.0)
+    assert backup.read_bytes().startswith(b"SQLite format 3")
 
 
 def test_a_migration_leaves_a_backup_of_the_older_file(launcher_home: Path) -> None:

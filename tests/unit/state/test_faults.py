@@ -234,15 +234,6 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(launcher_home: Pa
     assert (launcher_home / "ledger.db").read_bytes() == before
 
 
-@pytest.mark.parametrize("readonly", [False, True])
-def test_a_file_that_is_no_ledger_is_refused_and_left_alone(launcher_home: Path, readonly: bool):
-    launcher_home.mkdir()
-    (launcher_home / "ledger.db").write_text("something else entirely\n" * 100)
-    with pytest.raises(StateError, match=r"ledger\.db is damaged: file is not a database"):
-        Store.open(readonly=readonly)
-    assert (launcher_home / "ledger.db").read_text() == "something else entirely\n" * 100
-
-
 # Network file systems
 
 
@@ -264,8 +255,8 @@ def test_a_network_file_system_is_refused_with_a_hint(tmp_path: Path, monkeypatc
     assert failed.value.hint == "set LAUNCHER_HOME to a folder on a local disk"
 
 
-def test_whatever_byte_of_the_ledger_is_wrong_the_hint_fits(launcher_home: Path):
-    """Every byte of the header and of the schema, and some of the rows: read well, or refused as damaged."""
+def test_whatever_byte_of_the_ledger_is_wrong_it_can_be_used(launcher_home: Path):
+    """Every byte of the header and of the schema, and some of the rows: read well, replaced, or said so."""
     with Store.open() as store:
         for number in range(1, 4):
             store.record(attempt(number=number))
@@ -282,7 +273,7 @@ def test_whatever_byte_of_the_ledger_is_wrong_the_hint_fits(launcher_home: Path)
                     store.by_app_id(entry.app_id)
         except StateError as error:
             hints.append(error.hint)
-    assert len(hints) > 30
+    assert len(hints) < 30, "of a newer version, or values that SQLite itself finds no fault with"
     assert set(hints) <= {RESTORE, "update launcher, or set LAUNCHER_HOME to another folder"}
 
 
