@@ -30,10 +30,10 @@ def locked(keys: Sequence[JobKey], timeout_s: float | None, events: Events) -> I
     with ExitStack() as stack:
         for (project, target), key in sorted(first.items()):
 
-            def tell(owner: str, key: JobKey = key) -> None:
+            def announce(owner: str, key: JobKey = key) -> None:
                 events.tell("waiting", key, owner=owner)
 
-            stack.enter_context(apply_lock(project, target, timeout_s=timeout_s, on_wait=tell))
+            stack.enter_context(apply_lock(project, target, timeout_s=timeout_s, on_wait=announce))
         yield
 
 
@@ -43,7 +43,7 @@ def patient(look: Callable[[], Plan], events: Events, *, timeout_s: float | None
     Raises LauncherError for a plan with problems, LockTimeoutError.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    told: set[JobKey] = set()
+    announced: set[JobKey] = set()
     while True:
         plan = look()
         check_plan(plan)
@@ -53,7 +53,7 @@ def patient(look: Callable[[], Plan], events: Events, *, timeout_s: float | None
         if deadline is not None and time.monotonic() > deadline:
             raise LockTimeoutError(f"{busy[0].key} is being submitted by {busy[0].waits_for}")
         for step in busy:
-            if step.key not in told:
+            if step.key not in announced:
                 events.tell("waiting", step.key, owner=step.waits_for)
-                told.add(step.key)
+                announced.add(step.key)
         time.sleep(_OWNER_POLL_S)  # an engine has no event for "the owner of a reservation has died"

@@ -97,7 +97,7 @@ def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
     """The workspace as one folder: the only project itself, or a copy of all that is gone afterwards.
 
     Args:
-        digest: of an earlier look; whoever reads the files then sees whether they have changed.
+        digest: of an earlier look, which the build compares with the files that it reads.
     """
     if isinstance(workspace, BoundWorkspace):
         yield workspace
