@@ -1,4 +1,4 @@
-"""P7: one durable record, and `launcher list` with 10,000 and 100,000 recorded apps."""
+"""P7: one durable record, and `launcher list` with 10,000 and 100,000 recorded apps of either engine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.benchmarks.measure import Row, Settings, compare
 from tests.benchmarks.world import launcher, took, world
 
 RECORDS = 100  # in one measurement, so that a single slow fdatasync does not decide it
+LOCAL, DOCKER = "local_cwd", "local_docker"
 PASS = [sys.executable, "-c", "pass"]
 
 
@@ -25,12 +26,12 @@ def rows(settings: Settings) -> Iterator[Row]:
             target="<= 3",
             rounds=settings.rounds,
         )
-    for apps in (10_000, 100_000):
+    for apps, scheduler in ((10_000, LOCAL), (100_000, LOCAL), (10_000, DOCKER), (100_000, DOCKER)):
         count = settings.size(apps)
         with world():
-            fill(count)
+            fill(count, scheduler)
             yield compare(
-                f"launcher list, {count} recorded apps",
+                f"launcher list, {count} recorded apps of {scheduler}",
                 floor=lambda: took(PASS),
                 ours=lambda: took(launcher("list")),
                 target="<= 3, flat",
@@ -82,7 +83,7 @@ def _record() -> float:
         return (time.perf_counter() - started) / RECORDS
 
 
-def _attempt(number: int):  # type: ignore[no-untyped-def]
+def _attempt(number: int, scheduler: str = LOCAL):  # type: ignore[no-untyped-def]
     from launcher.specs import JobKey
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import attempt_id
@@ -92,10 +93,10 @@ def _attempt(number: int):  # type: ignore[no-untyped-def]
         key=key,
         number=1,
         app_id=attempt_id(key, 1),
-        scheduler="local_cwd",
+        scheduler=scheduler,
         digest=f"lr1:sha256:{number:064x}",
         document={
-            "scheduler": "local_cwd",
+            "scheduler": scheduler,
             "roles": [{"name": "main", "entrypoint": "sh", "args": ["-c", "true"]}],
         },
         origin="/somewhere/else",
@@ -108,20 +109,33 @@ def _attempt(number: int):  # type: ignore[no-untyped-def]
     )
 
 
-def _row(attempt):  # type: ignore[no-untyped-def]
+def _runs(number: int, scheduler: str):  # type: ignore[no-untyped-def]
+    """The row of an app that no job file made."""
+    from launcher.state.records import AppRecord
+
+    made = 1.7e9 + number
+    return AppRecord(
+        scheduler,
+        "launcher",
+        f"run-{number}",
+        name="run",
+        state="succeeded",
+        created_at=made,
+        started_at=made,
+        ended_at=made + 1,
+    )
+
+
+def fill(count: int, scheduler: str = LOCAL) -> None:
+    """Record `count` finished attempts with their apps, and `count` apps that no job file made."""
     from launcher.state.records import of_attempt
-
-    return of_attempt(attempt)
-
-
-def fill(count: int) -> None:
-    """Record `count` finished attempts and their apps."""
     from launcher.state.rows import from_attempt
     from launcher.state.store import _RECORD, Store
 
-    attempts = [_attempt(number) for number in range(count)]
+    attempts = [_attempt(number, scheduler) for number in range(count)]
     with Store.open() as store:
         store._connection.execute("BEGIN")  # one commit: a durable one each would take minutes
         store._connection.executemany(_RECORD, map(from_attempt, attempts))
-        store.add_all((_row(attempt), False) for attempt in attempts)
+        store.add_all((of_attempt(attempt), False) for attempt in attempts)
+        store.add_all((_runs(number, scheduler), False) for number in range(count))
         store._connection.execute("COMMIT")

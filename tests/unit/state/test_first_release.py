@@ -1,0 +1,79 @@
+"""A state folder that release 0.1.0 wrote: opened, brought up to date, and nothing lost.
+
+`home_0_1_0.json` holds its files, its databases as SQL, and what the commands of that release printed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.state.rows import VERSION
+
+HOME: dict[str, Any] = json.loads(Path(__file__).with_name("home_0_1_0.json").read_text())
+APPS = 7
+
+
+@pytest.fixture
+def first_release(scenario):
+    """The scenario's state folder and job files, as release 0.1.0 left them."""
+    scenario.home.mkdir(mode=0o700)
+    for name, each in HOME["files"].items():
+        path = scenario.home / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if "text" in each:
+            path.write_text(placed(each["text"], scenario))
+        else:
+            path.write_bytes(base64.b64decode(each["base64"]))
+    for name, each in HOME["databases"].items():
+        made = sqlite3.connect(scenario.home / name)
+        made.executescript("PRAGMA journal_mode=WAL;" + placed(each["sql"], scenario))
+        made.execute(f"PRAGMA user_version={each['version']}")
+        made.close()
+    for name, text in HOME["jobs"].items():
+        scenario.write(name, text)
+    return scenario
+
+
+def placed(text: str, scenario) -> str:
+    """A text of then, with the folders of now."""
+    return text.replace("@FOLDER@/repo", str(scenario.folder)).replace("@FOLDER@/home", str(scenario.home))
+
+
+def output(scenario, command: str) -> str:
+    return str(scenario.launcher(*command.split(), code=None).out)
+
+
+def test_every_command_shows_what_it_showed_then(first_release):
+    for _ in range(2):  # before it is brought up to date, and after
+        for command, printed in HOME["outputs"].items():
+            assert output(first_release, command) == placed(printed, first_release), command
+        first_release.launcher("apply", "good.launcher.yaml", "--yes")
+    ledger = sqlite3.connect(first_release.home / "ledger.db")
+    assert ledger.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert ledger.execute("SELECT count(*) FROM attempts").fetchone() == (5,)
+    assert ledger.execute("SELECT count(*) FROM apps").fetchone() == (APPS,)
+    ledger.close()
+
+
+def test_the_old_files_stay(first_release):
+    index = first_release.home / "local" / "index.db"
+    before = index.read_bytes()
+    first_release.launcher("apply", "good.launcher.yaml", "--yes")
+    first_release.launcher("list")
+    assert index.read_bytes() == before
+    backup = sqlite3.connect(first_release.home / "ledger.db.v2.bak")
+    assert backup.execute("SELECT count(*) FROM attempts").fetchone() == (5,)
+    backup.close()
+
+
+def test_it_can_be_collected(first_release):
+    first_release.launcher("gc", "--older-than", "0", "--scheduler", "local_cwd")
+    assert list((first_release.home / "local" / "apps").iterdir()) == []
+    listed = json.loads(first_release.launcher("list", "--json").out)
+    assert {app["name"] for app in listed if app["scheduler"] == "local_cwd"} == {"good", "bad", "stopped"}
