@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, app_state
+from launcher.specs.app import AppDef
+from launcher.specs.appstate import AppState
+from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 from launcher.state.records import AppRecord, ReplicaRecord
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
-    from launcher.specs.app import AppDef
-    from launcher.specs.appstate import AppState
-    from launcher.specs.status import RoleStatus
 
 _NONE = "<NONE>"
 _STATES = {"submitted": "reserved", "pending": "created", "unsubmitted": "reserved"}
@@ -55,9 +52,6 @@ def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppR
     Args:
         app: what was submitted.
     """
-    from launcher.schedulers.responses import DescribeAppResponse, app_state
-    from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
-
     roles: dict[str, RoleStatus] = {}
     for each in record.replicas:
         status = ReplicaStatus(
@@ -93,8 +87,6 @@ def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppR
 
 def listed_of(record: AppRecord) -> ListAppResponse:
     """The line of `list` for a record."""
-    from launcher.schedulers.responses import ListAppResponse, app_state
-
     return ListAppResponse(
         app_id=record.app_id,
         state=app_state(record.state),

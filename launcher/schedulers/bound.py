@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from launcher.errors import SchedulerError
+from launcher.workspace import content_digest
 
 
 class BoundWorkspace:
@@ -27,8 +28,6 @@ def bind_workspace(workspace: object) -> BoundWorkspace:
 
     Raises WorkspaceError when it cannot be read, SchedulerError when it is nothing that can be a folder.
     """
-    from launcher.workspace import content_digest
-
     if isinstance(workspace, BoundWorkspace):
         return workspace
     if not isinstance(workspace, (str, os.PathLike)):

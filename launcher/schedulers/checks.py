@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from launcher.errors import SchedulerError
+from launcher.specs.app import AppDef
 from launcher.specs.check import Problem, check_app
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from launcher.specs.app import AppDef
-    from launcher.specs.runopts import runopts
+from launcher.specs.runopts import runopts
 
 
 class RejectedAppError(SchedulerError, ValueError):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 
 from launcher.specs.mounts import DeviceMount
 from launcher.specs.resources_aws import EFA_DEVICE, NEURON_DEVICE
 from launcher.text import name_hint
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def efa_mounts(count: int) -> list[DeviceMount]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from launcher.schedulers.api import Scheduler
 from launcher.schedulers.registry import get_scheduler_factories
+from launcher.specs.check import Problem
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from launcher.schedulers.api import Scheduler
     from launcher.specs import AppDef, runopts
-    from launcher.specs.check import Problem
 
 
 class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
@@ -49,8 +48,6 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         self, name: str, app: AppDef, cfg: Mapping[str, Any], has_workspace: bool
     ) -> Iterable[Problem]:
         """What the scheduler of that name refuses of an app. See `Scheduler.app_problems`."""
-        from dataclasses import replace
-
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
             # The image that is built; its Dockerfile may name another one to go on than the role's.

@@ -10,18 +10,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.bound import BoundWorkspace
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.launch import WorkspaceRef
 from launcher.workspace.context import content_digest
 from launcher.workspace.ignore import WorkspaceError
 from launcher.workspace.projects import Workspace, in_order, merged, source_path
-
-if TYPE_CHECKING:
-    from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.dryrun import AppDryRunInfo
-    from launcher.specs.launch import WorkspaceRef
 
 
 def has_mixin(scheduler: Any) -> bool:

@@ -7,27 +7,23 @@ app is being submitted, and nothing shared that is younger than an hour.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.objects import Labelled
 from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
 from launcher.schedulers.docker.records import record, rows
+from launcher.schedulers.docker.records.record import Lock
 from launcher.schedulers.docker.state import apps
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.objects import Labelled
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.records.record import Lock
-    from launcher.schedulers.docker.state.apps import App
-    from launcher.state.records import AppRecord
+from launcher.schedulers.docker.state.apps import App
+from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"
 FRESH_S = 3600.0

@@ -9,20 +9,19 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from _socket import socket, socketpair
+from collections.abc import Mapping
 from contextlib import suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from signal import SIGKILL
+from typing import Any
 
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from _socket import socket
-    from collections.abc import Mapping
-    from typing import Any
-
-    from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.specs.secret import Secret
 
 _CONTROL_FD = 3
 _LOCK_FD = 4
@@ -55,8 +54,6 @@ class Supervisor:
     @classmethod
     def spawn(cls, app_dir: str, lock_fd: int) -> Supervisor:
         """Start a supervisor for the app. It takes over the lock: the caller closes its copy of `lock_fd`."""
-        from _socket import socketpair  # `socket` loads selectors and enum for what we do not need
-
         if not sys.executable:
             raise SchedulerError("cannot start a supervisor: this Python does not know its own executable")
         try:
@@ -123,8 +120,6 @@ class Supervisor:
 
     def kill(self) -> None:
         """SIGKILL, unless it has ended."""
-        from signal import SIGKILL  # hardly ever needed, and dear to load
-
         start = pids.start_time(self.pid)
         if start is not None:
             pids.send(self.pid, start, SIGKILL)
@@ -177,8 +172,6 @@ class Supervisor:
 
 
 def _spawn(app_dir: str, control_fd: int, lock_fd: int) -> int:
-    from fcntl import F_DUPFD_CLOEXEC, fcntl
-
     copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control_fd, lock_fd)]
     errors = os.path.join(app_dir, "supervisor.err")
     actions = [
@@ -218,8 +211,6 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:
     """With values for references; a literal that reads like a reference is a literal."""
-    from launcher.specs.secret import Secret
-
     return {
         _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
         for name, value in param.env.items()

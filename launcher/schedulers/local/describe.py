@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 
 from launcher.schedulers.local import attemptfile, errorfiles
+from launcher.schedulers.local.appview import AppView, ReplicaView
+from launcher.schedulers.local.attemptfile import Record
 from launcher.schedulers.responses import DescribeAppResponse, app_state
-from launcher.specs.app import NONE
+from launcher.specs.app import NONE, AppDef
 from launcher.specs.canonical import app_from_document
 from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.local.appview import AppView, ReplicaView
-    from launcher.schedulers.local.attemptfile import Record
-    from launcher.specs.app import AppDef
 
 _HOST = "localhost"
 

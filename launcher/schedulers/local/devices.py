@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from launcher.errors import CommandError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from launcher.specs.app import AppDef
+from launcher.specs.app import AppDef
 
 ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 

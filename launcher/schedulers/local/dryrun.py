@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.devices import count_gpus, requested_gpus
 from launcher.schedulers.local.images import CWDImageProvider, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import build_request
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.app import AppDef, CfgVal
 
 
 def request(

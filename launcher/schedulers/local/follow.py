@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 
 from launcher.limits import allow_open_files
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logrecords import RecordReader
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.logs import LogRecord
 
 _FILES_PER_READER = 2
 _UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file

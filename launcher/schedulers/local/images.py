@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from launcher.errors import SchedulerError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from launcher.schedulers.local.popen import ReplicaParam
-    from launcher.specs.app import CfgVal, Role
+from launcher.schedulers.local.popen import ReplicaParam
+from launcher.specs.app import CfgVal, Role
 
 
 class ImageError(SchedulerError, ValueError):
@@ -59,8 +55,6 @@ class ImageProvider:
         combined: str | None = None,
     ) -> ReplicaParam:
         """The command line of a replica of `role`, whose macros were filled in before."""
-        from launcher.schedulers.local.popen import ReplicaParam
-
         argv = [self.get_entrypoint(img_root, role), *role.args]
         return ReplicaParam(argv, dict(role.env), stdout, stderr, combined, self.get_cwd(role.image))
 

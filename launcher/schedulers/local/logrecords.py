@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logfiles import KINDS, marker, numbers, open_file, words
 from launcher.schedulers.local.logs import CHUNK
 from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, since_ns, until_ns
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def records(

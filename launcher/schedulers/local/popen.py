@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from launcher.specs.secret import Secret
+from launcher.specs.sensitive import hide
 from launcher.text import plural
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 DEFAULT_GRACE_S = 10.0
 LOGS = "logs"
@@ -80,8 +79,6 @@ class PopenRequest:
 
 
 def _stored(value: str) -> str | dict[str, str]:
-    from launcher.specs.secret import Secret
-
     return {"secret": str(value)} if isinstance(value, Secret) else value
 
 
@@ -128,9 +125,6 @@ def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str
 
 def _shown(param: ReplicaParam) -> list[str]:
     import shlex
-
-    from launcher.specs.secret import Secret
-    from launcher.specs.sensitive import hide
 
     def value_of(name: str) -> Any:
         value = param.env[name]

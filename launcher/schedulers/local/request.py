@@ -7,23 +7,19 @@ is scheduled, so that a plan shows what will run and one dry run can be schedule
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
+from launcher.schedulers.local.images import ImageProvider
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
+from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
 from launcher.specs.secret import Secret
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.local.images import ImageProvider
-    from launcher.specs.app import AppDef, CfgVal, Role
 
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from launcher.schedulers.checks import check_runnable, overridden
 from launcher.schedulers.local.options import options
+from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.check import Problem
 from launcher.specs.secret import Secret
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from launcher.specs.app import AppDef, CfgVal
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:

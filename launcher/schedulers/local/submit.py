@@ -7,13 +7,11 @@ import os
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile
-from launcher.schedulers.local.claim import discard, discard_ownerless
+from launcher.schedulers.local.claim import Claim, discard, discard_ownerless
 from launcher.schedulers.local.client import Supervisor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.local.claim import Claim
-    from launcher.schedulers.local.popen import PopenRequest
+from launcher.schedulers.local.popen import PopenRequest
+from launcher.secrets import resolve
+from launcher.specs.secret import Secret
 
 _TAKE_BACK_S = 10.0
 """How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
@@ -43,9 +41,6 @@ def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: boo
 
 def _values_of_secrets(request: PopenRequest) -> dict[str, str]:
     """Reference → value, of every secret in the request. For the supervisor's memory only."""
-    from launcher.secrets import resolve
-    from launcher.specs.secret import Secret
-
     params = [param for params in request.role_params.values() for param in params]
     found = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
     return {str(reference): resolve(reference) for reference in sorted(found)}

@@ -11,10 +11,7 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import claimant, discard_ended
 from launcher.schedulers.local.observe import ENDED, bury, present
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord
 
 _READ_WITHIN_S = 60.0
 _PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone yet

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.bound import BoundWorkspace
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, NotFound
+from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.images.dockerfile import Dockerfile, begins_stage, dockerfile_of
 from launcher.schedulers.docker.images.exclusive import once
+from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.bound import BoundWorkspace
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.objects import Image, Labelled
-    from launcher.specs.app import AppDef, CfgVal
-
     Report = Callable[[str, Mapping[str, Any]], None]
 
 REPOSITORY = "launcher-workspace"

@@ -11,15 +11,12 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from hashlib import sha256
 from struct import unpack
 from threading import Lock
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _AGAIN_S = 0.02
 _WAITING = 128  # connections that the holder's socket queues; further ones look again every now and then

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.specs.app import AppDef
+from launcher.specs.app import AppDef
 
 
 def notes(engine: EngineView, kept: Mapping[str, AppDef]) -> dict[str, list[str]]:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, ImageNotFound
+from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.view import EngineView
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.objects import Image
-    from launcher.schedulers.docker.client.view import EngineView
-
     Report = Callable[[str, Mapping[str, Any]], None]
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from launcher.schedulers.bound import bind_workspace
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.images import build
-from launcher.specs.app import AppDef
+from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 from launcher.workspace.api import WorkspaceMixin
-
-if TYPE_CHECKING:
-    from launcher.specs.app import CfgVal, Role
 
 
 class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
+from launcher.schedulers.docker.request.job import DockerContainer
 from launcher.specs.secret import Secret
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.request.job import DockerContainer
 
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _SIZE = re.compile(r"(\d+)([bkmg]?)", re.IGNORECASE)

@@ -6,8 +6,10 @@ is scheduled, so that a plan shows what will run and one dry run can be schedule
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 from launcher.schedulers.docker.labels import SCHEDULER
 from launcher.schedulers.docker.names import (
@@ -23,15 +25,9 @@ from launcher.schedulers.docker.request import mounts, resources
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import check, notes, shares_host_name
+from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
 from launcher.specs.secret import Secret
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.specs.app import AppDef, CfgVal, Role
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
 

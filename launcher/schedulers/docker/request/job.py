@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from launcher.specs.secret import Secret
+from launcher.specs.sensitive import hide
+from launcher.specs.yamltext import to_yaml
 
 
 @dataclass
@@ -69,8 +69,6 @@ class DockerJob:
 
 def _render(job: DockerJob) -> str:
     """YAML, the same for equal jobs. Values under sensitive-looking names are not shown."""
-    from launcher.specs.yamltext import to_yaml
-
     head: dict[str, Any] = {
         "app_id": job.app_id,
         "handle": job.handle,
@@ -92,8 +90,6 @@ def _render(job: DockerJob) -> str:
 
 
 def _shown(container: DockerContainer) -> dict[str, Any]:
-    from launcher.specs.sensitive import hide
-
     kwargs = {name: value for name, value in container.kwargs.items() if value not in (None, [], {})}
     return {
         "image": container.image,
@@ -104,9 +100,6 @@ def _shown(container: DockerContainer) -> dict[str, Any]:
 
 
 def _shown_environment(environment: dict[str, str]) -> dict[str, str]:
-    from launcher.specs.secret import Secret
-    from launcher.specs.sensitive import hide
-
     return {
         name: f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
         for name, value in environment.items()

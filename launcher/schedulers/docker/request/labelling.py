@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
 from zlib import compress
 
+from launcher import __version__
 from launcher.schedulers.docker.labels import (
     PART,
     PREFIX,
@@ -19,15 +22,11 @@ from launcher.schedulers.docker.labels import (
     ROLE,
     SCHEDULER,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.records.owner import Owner
-    from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
+from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+from launcher.schedulers.docker.records.owner import Owner
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import digest, document_of
 
 
 def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
@@ -61,8 +60,6 @@ def app_labels(
     owner: Owner | None = None,
 ) -> dict[str, str]:
     """What all objects of an app carry that no job file made. `cfg`: resolved."""
-    from launcher.specs.canonical import digest, document_of
-
     document = document_of(app, cfg, SCHEDULER)
     facts = {
         **_common(app_id, session, app.name, document, app.metadata),
@@ -85,9 +82,6 @@ RESERVATION_LABELS = {PART: RESERVATION_PART}
 def _common(
     app_id: str, session: str, name: str, document: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, str]:
-    from launcher import __version__
-    from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-
     roles, cfg = document.get("roles", []), document.get("cfg", {})
     timeout_s = document.get("timeout_s") or cfg.get("timeout_s")
     retries = {

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from launcher.schedulers.devices import get_device_mounts
 from launcher.schedulers.docker.names import SCRATCH, scratch_volume
-from launcher.specs.mounts import DeviceMount, VolumeMount
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from launcher.specs.app import Role
-    from launcher.specs.mounts import BindMount
+from launcher.specs.app import Role
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 
 
 def mounts(role: Role, app_id: str) -> list[dict[str, Any]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
-    from launcher.specs.app import Resource, Role
+from launcher.specs.app import Resource, Role
 
 LEAST_MEMORY_MB = 6  # the engine refuses less
 LEAST_CPU = 0.01

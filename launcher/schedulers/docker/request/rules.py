@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from launcher.schedulers.checks import check_runnable, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.request.resources import LEAST_CPU, LEAST_MEMORY_MB
+from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.check import Problem
 from launcher.specs.macros import SYMBOLIC_APP_ID
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from launcher.specs.app import AppDef, CfgVal, Role
 
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 

@@ -9,29 +9,27 @@ from __future__ import annotations
 import io
 import shlex
 import tarfile
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError
 from launcher.schedulers.docker import network
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NameTaken
+from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.submit.taken import taken
+from launcher.secrets import resolve
 from launcher.specs.secret import Secret
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.client.objects import Image
-    from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-
     Report = Callable[[str, Mapping[str, Any]], None]
 
 _ROOT = ("", "0", "root")
@@ -215,8 +213,6 @@ def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[s
 
 def with_values(env: Mapping[str, str]) -> dict[str, str]:
     """The environment with the values of its secrets in place of their references."""
-    from launcher.secrets import resolve
-
     return {name: resolve(value) if isinstance(value, Secret) else value for name, value in env.items()}
 
 

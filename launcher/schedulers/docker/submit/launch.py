@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.records.owner import this_process
 from launcher.schedulers.docker.request.derive import bind_request
+from launcher.schedulers.docker.request.job import DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.submit.submission import Submission
 from launcher.schedulers.ids import make_unique, normalise
+from launcher.specs.dryrun import AppDryRunInfo
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.request.job import DockerJob
-    from launcher.specs.dryrun import AppDryRunInfo
-
     Report = Callable[[str, Mapping[str, Any]], None]
 
 

@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NameTaken
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.images import stock
 from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.records import record, rows
+from launcher.schedulers.docker.records.record import Lock
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.state.apps import App
 from launcher.schedulers.docker.state.look import own
 from launcher.schedulers.docker.state.replicas import is_reservation
 from launcher.schedulers.docker.submit.taken import is_foreign, taken
+from launcher.specs.attempt import Attempt
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.records.record import Lock
-    from launcher.schedulers.docker.state.apps import App
-    from launcher.specs.attempt import Attempt
-
     Report = Callable[[str, Mapping[str, Any]], None]
 
 _TRIES = 5

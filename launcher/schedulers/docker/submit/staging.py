@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.records.owner import this_process
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import attempt_labels
-from launcher.schedulers.docker.submit.reserve import give_back, reserve
+from launcher.schedulers.docker.submit.reserve import Place, give_back, reserve
 from launcher.schedulers.docker.submit.submission import Submission
 from launcher.schedulers.staged import Reservation
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.attempt import Attempt
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.submit.reserve import Place
-    from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
-
     Report = Callable[[str, Mapping[str, Any]], None]
 
 

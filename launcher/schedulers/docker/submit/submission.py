@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.records import record, rows
+from launcher.schedulers.docker.records.record import Lock
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.state.apps import App
 from launcher.schedulers.docker.submit.containers import Making, start
 from launcher.schedulers.docker.watching.client import Watcher, wait_for_exit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.records.record import Lock
-    from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-    from launcher.schedulers.docker.state.apps import App
 
 _EXIT_S = 60.0
 

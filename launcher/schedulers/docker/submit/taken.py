@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.state.members import members
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.engine import Engine
 
 
 def is_foreign(engine: Engine, name: str) -> bool:
