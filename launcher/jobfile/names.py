@@ -66,7 +66,7 @@ def _owner(path: Path) -> str:
     if not path or path in (("roles",), ("vars",)):
         return ""
     if path[0] == "roles" and len(path) > 2:
-        # Two levels are enough to find it: "`tcp` in `port_map` of role `trainer`".
+        # Two levels are enough to find it: "`LR` in `env` of role `trainer`".
         return f" {'in' if len(path) == 3 else 'of'} {place_name(path)}"
     return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -189,3 +190,27 @@ assert _roles(made.launches[0].app)["roles"]["main"]["nice"] == 5
 assert "nice" not in _roles(launch("").app)["roles"]["main"]
 """,
     )
+
+
+ALLOWED = {
+    "jobfile/model.py": "the table",
+    "jobfile/build.py": "fields that a job file spells otherwise than an AppDef",
+    "cli/render/job_text.py": "the same, the other way round",
+    "specs/app.py": "the table",
+    "specs/rolefields.py": "the order in which documents are written since lr1",
+    "specs/check.py": "rules over several fields",
+}
+"""Files of the language that may name a field of a role, and why."""
+
+
+@pytest.mark.parametrize("field", ["max_retries", "min_replicas", "port_map", "retry_policy"])
+def test_no_other_table_names_the_fields_of_a_role(field: str) -> None:
+    language = [ROOT / "launcher" / part for part in ("jobfile", "specs", "plan", "cli/render")]
+    files = [path for part in language for path in part.rglob("*.py") if "explain" not in path.parts]
+    naming = {
+        str(path.relative_to(ROOT / "launcher"))
+        for path in files
+        if re.search(rf"\b{field}\b", path.read_text())
+    }
+    assert {"jobfile/model.py", "specs/app.py"} <= naming
+    assert naming - ALLOWED.keys() == set()
