@@ -39,7 +39,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
-        self._environ = dict(os.environ)
+        self._environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self._limits = _limits()
         command = [sys.executable, "-c", "from tests.forkserver import serve; serve()", str(theirs.fileno())]
         # Without LAUNCHER_HOME: it is no process of the test that happens to be the first.

@@ -1,0 +1,1 @@
+"""The scheduler of `examples/plugin-scheduler`, installed: by real commands, and by the contract."""

@@ -1,0 +1,110 @@
+"""The commands serve the apps of a scheduler that was installed as those of ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenario import Scenario
+
+
+@pytest.fixture
+def job(scenario: Scenario) -> Any:
+    def write(script: str, **fields: Any) -> Path:
+        return scenario.job(script, top="scheduler: procs", **fields)
+
+    return write
+
+
+def apps(scenario: Scenario, *argv: str) -> list[tuple[str, str]]:
+    """(job, state) of every app that `launcher list` shows."""
+    shown = json.loads(scenario.launcher("list", "--json", *argv).out)
+    return [(app["name"], app["state"]) for app in shown]
+
+
+def test_a_job_is_validated_planned_and_applied(scenario: Scenario, job: Any) -> None:
+    file = job("echo hello")
+    assert "valid: 1 job" in scenario.launcher("validate", file).err
+    assert scenario.actions(file) == {"job": "create"}
+    scenario.run_to_end(file)
+    assert scenario.actions(file) == {"job": "keep"}
+    (attempt,) = scenario.attempts()
+    assert (attempt.scheduler, attempt.state) == ("procs", "succeeded")
+
+
+def test_list_and_status_show_its_apps(scenario: Scenario, job: Any) -> None:
+    gate = scenario.gate()
+    scenario.apply(job(gate.script, replicas=1))
+    gate.entered()
+    assert apps(scenario) == apps(scenario, "-s", "procs") == [("job", "RUNNING")]
+    assert [replica["state"] for replica in scenario.status("job")["replicas"]] == ["RUNNING"]
+    gate.open()
+    scenario.wait("job")
+    assert apps(scenario) == [("job", "SUCCEEDED")]
+
+
+def test_an_end_that_no_client_saw_is_recorded_by_the_next_list(scenario: Scenario, job: Any) -> None:
+    gate = scenario.gate()
+    scenario.apply(job(f"{gate.script}; exit 3"))
+    gate.entered()
+    gate.open()
+    while apps(scenario) != [("job", "FAILED")]:
+        pass
+    (attempt,) = scenario.attempts()
+    assert (attempt.state, attempt.exit_code, attempt.message) == ("failed", 3, "main/0 exited with 3")
+
+
+def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
+    gate = scenario.gate()
+    scenario.apply(job(f"echo one; {gate.script}; echo two", replicas=1))
+    gate.entered()
+    assert scenario.logs("job") == "one\n"
+    gate.open()
+    assert scenario.logs("job", "--follow") == "one\ntwo\n"
+    assert scenario.logs("job/main/0", "--tail", "1") == "two\n"
+    assert "no role `man`" in scenario.launcher("logs", "job/man", code=None).err
+
+
+def test_wait_tells_how_an_app_ended(scenario: Scenario, job: Any) -> None:
+    scenario.apply(job("sleep 0.2; exit 4", replicas=2))
+    assert "FAILED: main/" in scenario.wait("job", code=5).out
+    assert scenario.status("job")["exit_code"] == 4
+
+
+def test_cancel_stops_every_replica(scenario: Scenario, job: Any) -> None:
+    scenario.apply(job("trap '' TERM; echo up; while :; do sleep 0.1; done", replicas=2))
+    scenario.cancel("job", "--grace", "0.2")
+    assert apps(scenario) == [("job", "CANCELLED")]
+    assert scenario.launcher("cancel", "job").err.endswith("has ended before: CANCELLED\n")
+
+
+def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
+    scenario.run_to_end(job("true"))
+    app_id = scenario.attempts()[0].app_id
+    assert app_id in scenario.launcher("gc", "--older-than", "0").out
+    assert not (scenario.home / "procs" / app_id).exists()
+    assert apps(scenario) == [("job", "SUCCEEDED")]
+    assert "are gone" in scenario.launcher("logs", "job", code=None).err
+
+
+def test_a_changed_job_replaces_its_running_attempt(scenario: Scenario, job: Any) -> None:
+    scenario.apply(job("exec sleep 1000"))
+    scenario.apply(job("exec sleep 1001"), "--allow-destructive")
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled", "running"]
+    scenario.cancel("job")
+
+
+def test_run_shows_its_output_and_its_end(scenario: Scenario, job: Any) -> None:
+    done = scenario.launcher("run", job("echo hello; exit 2"), code=5)
+    assert done.out == "hello\n"
+    assert "FAILED" in done.err
+    assert apps(scenario, "-s", "procs") == [("job", "FAILED")]
+
+
+def test_describe_shows_the_document(scenario: Scenario, job: Any) -> None:
+    scenario.run_to_end(job("echo hello"))
+    told = json.loads(scenario.launcher("describe", "job", "--json").out)
+    assert told["document"]["roles"][0]["args"] == ["-c", "echo hello"]

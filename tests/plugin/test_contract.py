@@ -1,0 +1,51 @@
+"""The contract suite over a scheduler that others wrote, but for what the example leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers import StagedScheduler
+from tests.contract import conftest, test_cancel, test_observe, test_records, test_staged, test_submit
+
+BEYOND_THE_EXAMPLE = {
+    "test_a_lost_app_leaves_no_process",  # it has no supervisor
+    "test_an_attached_app_is_cancelled_when_its_parent_is_killed",
+    "test_ends_are_reaped_once",  # nothing is to be tidied up after an end
+    "test_a_failed_replica_stops_its_peers_at_once",
+    "test_an_app_that_takes_too_long_has_failed",
+    "test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal",  # it has no option `grace_s`
+    "test_a_replica_may_clean_up_within_the_grace_period",
+    "test_a_missing_executable_takes_the_whole_app_back",  # its message does not show the command line
+    "test_the_record_has_what_a_replica_left_in_its_error_file",
+}
+for module in (test_cancel, test_observe, test_records, test_staged, test_submit):
+    for name, test in vars(module).items():
+        if name.startswith("test_") and name not in BEYOND_THE_EXAMPLE:
+            globals()[name] = test
+
+
+class ProcsCase(conftest.Case):
+    supervised = False
+
+    def rests_of(self, home: Path) -> list[str]:
+        folder = home / "procs"
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+@pytest.fixture
+def case(installed: None, tmp_path: Path, launcher_home: Path) -> Iterator[conftest.Case]:
+    made = ProcsCase("procs", "contract", "", tmp_path)
+    yield made
+    for listed in made.listed():
+        made.scheduler.cancel(listed.app_id)
+    made.scheduler.close()
+
+
+@pytest.fixture
+def staged(case: conftest.Case) -> StagedScheduler[Any]:
+    assert isinstance(case.scheduler, StagedScheduler)
+    return case.scheduler
