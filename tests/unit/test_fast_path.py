@@ -1,0 +1,161 @@
+"""Which modules may import inside functions and hide imports from the interpreter, and that no other does.
+
+`TYPE_CHECKING = False` and imports inside functions save the frequent commands milliseconds. Everywhere else
+they only make code longer: there, imports stand at the top, and `typing.TYPE_CHECKING` is for names that
+exist for type checkers alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.test_layers import MODULES
+
+_FAST = {
+    "launcher": "__main__ actor database errors limits text",
+    "launcher.apply": "engines settle",
+    "launcher.cli": (
+        "arguments cancel commands completion_names console describe help interrupts "
+        "kinds list log_reader logs main status wait"
+    ),
+    "launcher.cli.render": "apps document status_text tables values",
+    "launcher.inventory": "ends find installed listing logs recorded status wait",
+    "launcher.schedulers": "api appstore logs pids registry staged",
+    "launcher.schedulers.local": (
+        "app appview attemptfile claim control errorfiles filewatch kernel logs "
+        "logwriter loop observe outcome prepare process readback rebuild record records "
+        "replicas rundir scheduler spawn stop supervisor waiting"
+    ),
+    "launcher.specs": "jobkey runopts",
+    "launcher.state": "records rows store",
+}
+FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
+"""Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `--help`, `--version`, shell completion,
+or the supervisor of local apps, which lives as long as they do."""
+
+NOT_COUNTED = ("launcher.apply", "launcher.cli", "launcher.jobfile", "launcher.schedulers.docker")
+"""Packages of which only some modules are on a fast path, and that do not say yet which ones."""
+
+PLAIN_ALL_THE_SAME = ("launcher.schedulers.docker.images", "launcher.schedulers.docker.request")
+PLAIN_ALL_THE_SAME += ("launcher.schedulers.docker.submit", "launcher.schedulers.docker.gc")
+
+ON_USE = {
+    "argparse": "help and wrong arguments",
+    "concurrent": "workspaces with many files",
+    "difflib": "the difference between two long lists, and misspelt keywords",
+    "docker": "credentials of registries, TLS and SSH hosts",
+    "jsonschema": "`validate` of a saved plan",
+    "ruamel": "YAML",
+    "shlex": "commands in messages and dry runs",
+    "tomli": "TOML",
+}
+"""Libraries that take long to load, and what needs them: any module may import them where it does."""
+
+ON_BRANCH = {
+    "launcher.command": "subprocess, for commands that run none",
+    "launcher.components.calls": "what calls a component, for job files that have none",
+    "launcher.git": "launcher.command, for folders outside of work trees",
+    "launcher.runner.config": "the signatures of components, for files without defaults for them",
+    "launcher.runner.runner": "workspaces, for apps without one",
+    "launcher.schedulers.local.devices": "launcher.command, for apps without devices",
+    "launcher.secrets": "typing, for every process that reads a secret",
+    "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
+    "launcher.specs.resources": "the table of AWS instances, for roles that name none",
+}
+"""Module → what it imports inside a function, and for whom it does not import it at the top."""
+
+
+def _is_counted(module: str) -> bool:
+    functions = {node.name for node in MODULES[module].body if isinstance(node, ast.FunctionDef)}
+    is_plain = module.startswith(PLAIN_ALL_THE_SAME) or not module.startswith(NOT_COUNTED)
+    return is_plain and "__getattr__" not in functions and module not in FAST
+
+
+def _hidden(module: str) -> list[str]:
+    """What a module imports inside functions, libraries of ON_USE left out, and how it hides its types."""
+    inside = [
+        node
+        for function in ast.walk(MODULES[module])
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = [str(node.module) if isinstance(node, ast.ImportFrom) else node.names[0].name for node in inside]
+    found = [name for name in names if name.partition(".")[0] not in ON_USE]
+    found += ["TYPE_CHECKING = False"] * any(
+        isinstance(node, ast.Assign) and ast.unparse(node).startswith("TYPE_CHECKING = ")
+        for node in MODULES[module].body
+    )
+    return found
+
+
+def test_modules_off_the_fast_path_import_at_the_top():
+    hidden = {module: _hidden(module) for module in MODULES if _is_counted(module)}
+    assert {module: found for module, found in hidden.items() if found and module not in ON_BRANCH} == {}
+
+
+def test_the_lists_name_only_what_needs_them():
+    assert [module for module in FAST | ON_BRANCH.keys() if module not in MODULES] == []
+    assert [module for module in FAST | ON_BRANCH.keys() if not _hidden(module)] == []
+
+
+_LOADED = """
+import os, sys
+leave = os._exit
+def _exit(code):
+    sys.stderr.write("\\nloaded: " + " ".join(sys.modules))
+    sys.stderr.flush()
+    leave(code)
+os._exit = _exit
+from launcher.__main__ import main
+main()
+"""
+_COMMANDS = [["list"], ["list", "--json"], ["status"], ["status", "job"], ["status", "job", "--json"]]
+_COMMANDS += [
+    ["logs", "job"],
+    ["wait", "job"],
+    ["describe", "job"],
+    ["list", "--help"],
+    ["--help"],
+    ["--version"],
+]
+
+
+def _loaded_by(scenario, argv: list[str]) -> set[str]:
+    command = [sys.executable, "-c", _LOADED, *argv]
+    done = subprocess.run(command, cwd=scenario.folder, capture_output=True, text=True, check=False)
+    assert "loaded: " in done.stderr
+    return set(done.stderr.rpartition("loaded: ")[2].split())
+
+
+def _closure(module: str, found: set[str]) -> set[str]:
+    """The modules of ours that an import of this one loads."""
+    if module in MODULES and module not in found:
+        found.add(module)
+        for node in MODULES[module].body:
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    _closure(full if full in MODULES else str(node.module), found)
+    return found
+
+
+@pytest.fixture
+def fast(scenario) -> set[str]:
+    """The modules that fast commands and the supervisor load."""
+    scenario.run_to_end(scenario.job("echo hello"))
+    loaded = {name for argv in _COMMANDS for name in _loaded_by(scenario, argv)}
+    scenario.apply(scenario.job("exec sleep 60"), "--yes")
+    for argv in (["status", "job"], ["wait", "job", "--timeout", "200ms"], ["cancel", "job"]):
+        loaded |= _loaded_by(scenario, argv)
+    # The last one only where a stop takes its time.
+    entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
+    return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
+
+
+def test_every_module_on_the_list_is_on_a_fast_path(fast):
+    assert sorted(FAST - fast) == []
