@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, OnEvent, Outcome
 from launcher.apply.submit import unrecorded
-from launcher.errors import StateError
+from launcher.errors import LauncherError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.store import Store
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from threading import Event
-
     from launcher.schedulers.responses import DescribeAppResponse
 
 OnLog = Callable[[JobKey, str, int, bytes], None]
@@ -88,7 +87,6 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
     """The error that came first, in one line; "" when no replica left one, or nobody can say."""
-    from launcher.errors import LauncherError
     from launcher.specs.replica_error import read_error
     from launcher.specs.status import root_cause
 
@@ -112,8 +110,6 @@ def _in_threads(
 
     Daemons all: an interrupt of the main thread leaves them behind, and with it the process.
     """
-    import threading
-
     failures: list[BaseException] = []
     done = threading.Event()
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from launcher.apply.engines import Engines
 from launcher.errors import LauncherError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.plan.step import Step
-    from launcher.specs.attempt import Attempt
+from launcher.plan.step import Step
+from launcher.specs.attempt import Attempt
 
 
 def what_became(step: Step, engines: Engines) -> str:

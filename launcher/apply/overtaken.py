@@ -7,15 +7,12 @@ an attempt's number is reserved: the engine gives it to one of them.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from launcher.apply.events import Outcome
-    from launcher.plan.model import Plan
-    from launcher.plan.step import Step
+from launcher.apply.events import Outcome
+from launcher.plan.model import Plan
+from launcher.plan.step import Step
 
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from launcher.apply.approval import check_plan
+from launcher.apply.events import Events
 from launcher.errors import LockTimeoutError
+from launcher.plan.model import Plan
+from launcher.specs.launch import JobKey
 from launcher.state.lock import apply_lock
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from launcher.apply.events import Events
-    from launcher.plan.model import Plan
-    from launcher.specs.launch import JobKey
 
 _OWNER_POLL_S = 0.1
 

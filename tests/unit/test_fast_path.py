@@ -37,7 +37,7 @@ FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for nam
 """Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `--help`, `--version`, shell completion,
 or the supervisor of local apps, which lives as long as they do."""
 
-NOT_COUNTED = ("launcher.apply", "launcher.cli", "launcher.jobfile", "launcher.schedulers.docker")
+NOT_COUNTED = ("launcher.cli", "launcher.jobfile", "launcher.schedulers.docker")
 """Packages of which only some modules are on a fast path, and that do not say yet which ones."""
 
 PLAIN_ALL_THE_SAME = ("launcher.schedulers.docker.images", "launcher.schedulers.docker.request")
@@ -56,6 +56,9 @@ ON_USE = {
 """Libraries that take long to load, and what needs them: any module may import them where it does."""
 
 ON_BRANCH = {
+    "launcher.apply.execute": "the message of an interrupt, for applies without one",
+    "launcher.apply.follow": "errors of replicas, for replicas without one",
+    "launcher.apply.inputs": "workspaces, for jobs without one",
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",
     "launcher.git": "launcher.command, for folders outside of work trees",
