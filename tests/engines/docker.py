@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 TIMEOUT_S = 60.0
+_REMOVALS = 25
 
 
 class _Connection(http.client.HTTPConnection):
@@ -138,12 +140,22 @@ class Daemon:
         order = ("container", "network", "volume", "image")
         for thing in sorted(things, key=lambda one: order.index(one.kind)):
             query = {} if thing.kind == "network" else {"force": "1"}
-            path = f"/{thing.kind}s/{quote(thing.id)}"
+            if thing.kind == "container":
+                query["v"] = "1"
+            self._delete(f"/{thing.kind}s/{quote(thing.id)}", query)
+
+    def _delete(self, path: str, query: dict[str, str]) -> None:
+        """Ask again where the engine met a log that it was still writing: the container stays "removing"."""
+        for attempt in range(_REMOVALS):
             try:
-                self.ask("DELETE", path, **query, **({"v": "1"} if thing.kind == "container" else {}))
+                self.ask("DELETE", path, **query)
+                return
             except Refused as refused:
-                if refused.status not in (403, 404, 409):
+                if refused.status in (403, 404, 409):
+                    return
+                if "directory not empty" not in str(refused) or attempt == _REMOVALS - 1:
                     raise
+                time.sleep(0.2)
 
 
 def is_ours(thing: Thing) -> bool:

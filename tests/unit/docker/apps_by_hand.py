@@ -15,6 +15,7 @@ from launcher.schedulers.docker.records.owner import Owner, this_process
 from launcher.schedulers.docker.state.status import AppView
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import Watcher
+from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
@@ -123,7 +124,12 @@ class HandMade:
         assert seen is not None
         return seen
 
-    def until(self, holds: Callable[[], bool], timeout_s: float = 15.0) -> None:
+    def run_in(self, container: str, *command: str) -> None:
+        """Start a command inside a container."""
+        made = Daemon().ask("POST", f"/containers/{container}/exec", {"Cmd": list(command)})
+        Daemon().ask("POST", f"/exec/{made['Id']}/start", {"Detach": True})
+
+    def until(self, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
         """Look again and again until something holds: what other processes did shows in no other way."""
         deadline = time.monotonic() + timeout_s
         while not holds():
