@@ -9,8 +9,8 @@ from time import monotonic, time
 from typing import Any, Literal
 
 from launcher.plan.step import ActionKind
-from launcher.specs.attempt import AttemptState
 from launcher.specs.launch import JobKey
+from launcher.state.records import AppRecord
 
 VERSION = "launcher.event/v1"
 
@@ -106,10 +106,8 @@ class Outcome:
 
     Attributes:
         kind: the plan's action.
-        handle: of the attempt that now counts; "" when there is none.
-        state: of that attempt when the apply returned; None when there is none.
+        app: the attempt that now counts, as it was when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
-        message: how the attempt ended, where that is known.
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
         disabled: nothing was to be done, since the job file says `enabled: false`.
         warnings: what went wrong beside that: output that was lost, a row that the ledger could not take.
@@ -117,16 +115,37 @@ class Outcome:
 
     key: JobKey
     kind: ActionKind
-    handle: str = ""
-    app_id: str = ""
-    attempt: int = 0
-    state: AttemptState | None = None
+    app: AppRecord | None = None
     error: str = ""
     hint: str = ""
-    message: str = ""
     overtaken: bool = False
     disabled: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def handle(self) -> str:
+        """Of the app; "" when there is none."""
+        return self.app.handle if self.app is not None else ""
+
+    @property
+    def app_id(self) -> str:
+        """The app's; "" when there is none."""
+        return self.app.app_id if self.app is not None else ""
+
+    @property
+    def attempt(self) -> int:
+        """The attempt's number; 0 when there is none."""
+        return (self.app.number or 0) if self.app is not None else 0
+
+    @property
+    def state(self) -> str | None:
+        """The app's; None when there is none."""
+        return self.app.state if self.app is not None else None
+
+    @property
+    def message(self) -> str:
+        """How the attempt ended, where that is known."""
+        return self.app.message if self.app is not None else ""
 
     @property
     def succeeded(self) -> bool:

@@ -18,6 +18,7 @@ from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.trigger import adopted
+from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
 WORKERS = 8
@@ -132,18 +133,8 @@ def _watch(step: Step, store: Store) -> None:
 
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
     disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
-    if attempt is None:
-        return Outcome(key=step.key, kind=step.kind, disabled=disabled)
-    return Outcome(
-        key=step.key,
-        kind=step.kind,
-        disabled=disabled,
-        handle=attempt.handle,
-        app_id=attempt.app_id,
-        attempt=attempt.number,
-        state=attempt.state,
-        message=attempt.message,
-    )
+    app = None if attempt is None else of_attempt(attempt)
+    return Outcome(key=step.key, kind=step.kind, app=app, disabled=disabled)
 
 
 def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from launcher.apply.submit import unrecorded
 from launcher.errors import LauncherError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
+from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
@@ -52,11 +54,7 @@ def follow(
 
     Interrupting this detaches: the apps go on.
     """
-    live = [
-        outcome
-        for outcome in outcomes
-        if outcome.app_id and outcome.state in ("running", "created", "reserved")
-    ]
+    live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
     ended: dict[str, Outcome] = {}
 
     def one(outcome: Outcome) -> None:
@@ -73,7 +71,10 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
     scheduler = _scheduler(outcome, engines)
     attempt = scheduler.ended_attempt(outcome.app_id)
     if attempt is None:
-        return replace(outcome, state="lost", message="its records were removed while it was followed")
+        app = copy(outcome.app)
+        if app is not None:
+            app.state, app.message = "lost", "its records were removed while it was followed"
+        return replace(outcome, app=app)
     warnings = tuple(scheduler.warnings(outcome.app_id))  # what was amiss with its row is made good, or told
     try:
         store.record(attempt)
@@ -82,7 +83,9 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
     message = "; ".join(part for part in (attempt.message, cause) if part)
     events.tell("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=message)
-    return replace(outcome, state=attempt.state, message=message, warnings=warnings)
+    app = of_attempt(attempt)
+    app.message = message
+    return replace(outcome, app=app, warnings=warnings)
 
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:

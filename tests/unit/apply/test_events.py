@@ -13,10 +13,15 @@ from launcher.apply.event_schema import EVENTS, event_schema
 from launcher.apply.events import EventName, Events, Outcome, Result
 from launcher.cli.render.outcomes import event_line, image_progress
 from launcher.specs.launch import JobKey
+from launcher.state.records import AppRecord
 from tests.scenario import Scenario
 
 KEY = JobKey("default", "default", "job")
 PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "event-v1.schema.json"
+
+
+def app(state: str) -> AppRecord:
+    return AppRecord("local_cwd", "default", "job-1-x", state=state)
 
 
 def test_the_published_schema_is_the_one_of_the_code() -> None:
@@ -44,14 +49,14 @@ def test_every_line_of_an_apply_fits_the_schema(scenario: Scenario) -> None:
     ("outcomes", "code"),
     [
         ([], 0),
-        ([Outcome(key=KEY, kind="create", state="succeeded")], 0),
-        ([Outcome(key=KEY, kind="keep", state="failed")], 5),
-        ([Outcome(key=KEY, kind="hold", state="failed")], 5),
+        ([Outcome(key=KEY, kind="create", app=app("succeeded"))], 0),
+        ([Outcome(key=KEY, kind="keep", app=app("failed"))], 5),
+        ([Outcome(key=KEY, kind="hold", app=app("failed"))], 5),
         ([Outcome(key=KEY, kind="keep", disabled=True)], 0),
-        ([Outcome(key=KEY, kind="keep", state="failed", disabled=True)], 0),
-        ([Outcome(key=KEY, kind="destroy", state="cancelled")], 0),
-        ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", state="lost")], 5),
-        ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", state="lost")], 1),
+        ([Outcome(key=KEY, kind="keep", app=app("failed"), disabled=True)], 0),
+        ([Outcome(key=KEY, kind="destroy", app=app("cancelled"))], 0),
+        ([Outcome(key=KEY, kind="keep", disabled=True), Outcome(key=KEY, kind="hold", app=app("lost"))], 5),
+        ([Outcome(key=KEY, kind="create", error="no"), Outcome(key=KEY, kind="hold", app=app("lost"))], 1),
     ],
 )
 def test_the_exit_code_of_a_wait_counts_the_jobs_that_are_to_run(outcomes: list[Outcome], code: int) -> None:
