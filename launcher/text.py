@@ -24,11 +24,11 @@ STYLES = {
 RESET = "\x1b[0m"
 
 DURATION_EXAMPLES = "90, 10s, 5m or 1h30m"
-DURATION_UNITS = "w d h m s ms; a bare number is seconds"
-DURATION_PATTERN = r"^(([0-9]+(\.[0-9]*)?(ms|[smhdw]))+|[0-9]+(\.[0-9]*)?)$"
+DURATION_UNITS = "w d h m s ms, largest first"
+_UNITS_S = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
 """What `seconds_in` reads, as a regular expression for JSON schemas."""
 
-_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _LONGEST_DURATION = 100
 """Characters: a longer text is no duration, and costs no time to refuse."""
 
@@ -57,34 +57,34 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def seconds_in(text: str) -> float | None:
-    """Seconds, to the microsecond, from a duration: `90`, `1.5`, `250ms`, `10s`, `1h30m`, `7d`.
+    """Seconds, to the microsecond, from a duration: `250ms`, `10s`, `1h30m`, `1.5d`.
 
-    The sum of `number unit` pairs in any order; a bare number is seconds. None for text of another form.
+    The sum of `number unit` pairs, the largest unit first. None for text of another form.
     """
-    if len(text) > _LONGEST_DURATION:
+    if not text or len(text) > _LONGEST_DURATION:
         return None
-    if _is_number(text):
-        return round(float(text), 6)
-    total, rest = 0.0, text
+    total, rest, units = 0.0, text, list(_UNITS_S)
     while rest:
         digits = len(rest) - len(rest.lstrip("0123456789."))
         letters = digits
         while letters < len(rest) and rest[letters].isalpha():
             letters += 1
         number, unit, rest = rest[:digits], rest[digits:letters], rest[letters:]
-        if not _is_number(number) or unit not in _UNITS_S:
+        if not is_number(number) or unit not in units:
             return None
+        del units[: units.index(unit) + 1]
         total += float(number) * _UNITS_S[unit]
-    return round(total, 6) if text else None
+    return round(total, 6)
 
 
-def _is_number(text: str) -> bool:
-    whole, _, part = text.partition(".")
-    return text.isascii() and whole.isdigit() and (not part or part.isdigit())
+def is_number(text: str) -> bool:
+    """Whether it is a decimal number without a sign, such as `90` or `1.5`."""
+    whole, point, part = text.partition(".")
+    return text.isascii() and whole.isdigit() and (part.isdigit() if point else True)
 
 
 def duration_meant(text: str) -> str:
-    """How a duration in words is written: "2 hours" → "2h", "1 hr, 30 min" → "1h30m"; "" for other text."""
+    """How a duration in words is written: "2 hours" → "2h", "30 min, 1 hr" → "1h30m"; "" for other text."""
     import re
 
     if len(text) > _LONGEST_DURATION:
@@ -94,7 +94,8 @@ def duration_meant(text: str) -> str:
     part = rf"(\d{{1,9}})\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
     if not re.fullmatch(f"(?:{part})+", text, re.ASCII):
         return ""
-    return "".join(f"{amount}{unit[0]}" for amount, unit in re.findall(part, text, re.ASCII))
+    amounts = {unit[0]: amount for amount, unit in re.findall(part, text, re.ASCII)}
+    return "".join(f"{amounts[unit]}{unit}" for unit in _UNITS_S if unit in amounts)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from launcher.cli.arguments import ArgumentTypeError
-from launcher.text import DURATION_EXAMPLES, did_you_mean, duration_meant, seconds_in
+from launcher.text import DURATION_EXAMPLES, did_you_mean, duration_meant, is_number, seconds_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def key_value(text: str) -> tuple[str, str]:
 
 def duration(text: str) -> float:
     """Seconds, from `90`, `1.5`, `250ms`, `10s`, `2m`, `1h30m`, `7d`."""
-    seconds = seconds_in(text)
+    seconds = float(text) if is_number(text) else seconds_in(text)
     if seconds is None:
         meant = duration_meant(text)
         hint = f"; did you mean `{meant}`?" if meant else ""
@@ -75,9 +75,9 @@ def moment(text: str) -> float:
     `10m` is ten minutes ago; `2025-03-01`, `2025-03-01T12:30`, `2025-03-01 12:30:05+02:00`, `12:30` (today).
     """
     number = text[1:]
-    if text.startswith("@") and number.isascii() and number.replace(".", "", 1).isdigit():
+    if text.startswith("@") and is_number(number):
         return float(number)
-    ago = seconds_in(text)
+    ago = float(text) if is_number(text) else seconds_in(text)
     if ago is not None:
         return time.time() - ago
     stamp = _with_colon(text[:-1] + "+0000" if text.endswith("Z") else text)

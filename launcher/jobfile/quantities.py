@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.mounts import InvalidMountException, Mount
 from launcher.specs.secret import MalformedSecretException
-from launcher.text import DURATION_EXAMPLES, DURATION_UNITS, duration_meant, seconds_in
+from launcher.text import DURATION_UNITS, duration_meant, seconds_in
 
 MIB = 2**20
 _UNITS = {
@@ -87,7 +87,8 @@ def _whole_seconds(text: str) -> int:
     found = seconds_in(text.strip())
     if found is None:
         meant = duration_meant(text)
-        label = f'write "{meant}"' if meant else f"such as {DURATION_EXAMPLES}"
+        number = re.match(r"\d+", text.strip())
+        label = f'write "{meant}"' if meant else f'such as "{number[0] if number else 90}s" or "1h30m"'
         raise problem("invalid-value", f"`{text}` is no duration", label, f"units: {DURATION_UNITS}")
     if found > 1 and found != int(found):
         message = f"`{text}` is not a whole number of seconds"

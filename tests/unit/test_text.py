@@ -85,9 +85,9 @@ def test_plural_forms():
 
 @given(st.text("0123456789.smhdwx ", max_size=12))
 def test_the_pattern_of_durations_matches_what_is_read(text):
-    assert bool(re.fullmatch(DURATION_PATTERN[1:-1], text)) == (seconds_in(text) is not None)
+    assert bool(re.fullmatch(DURATION_PATTERN, text)) == (seconds_in(text) is not None)
 
 
 def test_seconds_of_a_duration_have_no_rounding_error():
     assert seconds_in("1.1h") == 3960
-    assert seconds_in("1h30m") == seconds_in("30m1h") == 5400
+    assert seconds_in("1h30m") == 5400

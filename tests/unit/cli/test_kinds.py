@@ -26,7 +26,7 @@ def test_durations(text, seconds):
     assert duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "x", "10x", "h", "1h30", "-5", "1..2s", "²", "10 s", "1e5"])
+@pytest.mark.parametrize("text", ["", "x", "10x", "h", "1h30", "-5", "1..2s", "²", "10 s", "1e5", "30m1h"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ArgumentTypeError, match="want a duration"):
         duration(text)

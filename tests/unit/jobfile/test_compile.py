@@ -243,7 +243,7 @@ def test_the_memory_of_the_largest_named_resource_can_be_written_out(tmp_path: P
     ("timeout", "seconds"),
     [
         *(("2h", 7200), ("90s", 90), ("1h30m", 5400), ("1d", 86400), ("15", 15), ("'15s'", 15)),
-        *(("'90'", 90), ("1.5h", 5400), ("1w", 604_800), ("2000ms", 2), ("30m1h", 5400)),
+        *(("1.5h", 5400), ("1w", 604_800), ("2000ms", 2)),
     ],
 )
 def test_durations(tmp_path: Path, timeout: str, seconds: int) -> None:

@@ -278,7 +278,7 @@ def test_what_other_tools_write_otherwise_is_shown_as_it_is_written_here(
     ("written", "meant"),
     [
         *(("90 secs", "90s"), ("1 hour, 30 min", "1h30m"), ("1 day and 2 hours", "1d2h")),
-        *(("30m 1h", "30m1h"), ("soon", "")),
+        *(("30m 1h", "1h30m"), ("soon", "")),
     ],
 )
 def test_a_duration_in_words_is_shown_in_units(tmp_path: Path, written: str, meant: str) -> None:
