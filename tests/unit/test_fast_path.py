@@ -37,7 +37,7 @@ FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for nam
 """Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `--help`, `--version`, shell completion,
 or the supervisor of local apps, which lives as long as they do."""
 
-NOT_COUNTED = ("launcher.cli", "launcher.jobfile", "launcher.schedulers.docker")
+NOT_COUNTED = ("launcher.cli", "launcher.schedulers.docker")
 """Packages of which only some modules are on a fast path, and that do not say yet which ones."""
 
 PLAIN_ALL_THE_SAME = ("launcher.schedulers.docker.images", "launcher.schedulers.docker.request")
@@ -62,6 +62,12 @@ ON_BRANCH = {
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",
     "launcher.git": "launcher.command, for folders outside of work trees",
+    "launcher.jobfile.component": "components, for job files that have none",
+    "launcher.jobfile.config": "the defaults of components, for projects without any",
+    "launcher.jobfile.formatting.format": "YAML for TOML files, and TOML for YAML files",
+    "launcher.jobfile.formatting.verify": "YAML for TOML files, and TOML for YAML files",
+    "launcher.jobfile.inputs": "workspaces and triggers, for jobs without them",
+    "launcher.jobfile.parse": "TOML for YAML files, and YAML for TOML files",
     "launcher.runner.config": "the signatures of components, for files without defaults for them",
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.local.devices": "launcher.command, for apps without devices",
