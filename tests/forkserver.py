@@ -39,14 +39,13 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
-        self._environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self._limits = _limits()
         command = [sys.executable, "-c", "from tests.forkserver import serve; serve()", str(theirs.fileno())]
         # Without LAUNCHER_HOME: it is no process of the test that happens to be the first.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LAUNCHER_")}
-        environ["PYTHONPATH"] = str(ROOT)
+        self._environ = environ | {"PYTHONPATH": str(ROOT)}
         with theirs:
-            self._process = subprocess.Popen(command, cwd="/", env=environ, pass_fds=[theirs.fileno()])
+            self._process = subprocess.Popen(command, cwd="/", env=self._environ, pass_fds=[theirs.fileno()])
         atexit.register(self.close)
 
     def close(self) -> None:

@@ -61,3 +61,12 @@ def test_a_misspelt_requirement_stops_the_run(tmp_path):
     code, out = run_tests(tmp_path, NEEDS_NOTHING_THERE, LAUNCHER_REQUIRE="gti")
     assert code != 0
     assert "unknown gti" in out
+
+
+def test_commands_of_scenarios_are_forked_from_a_loaded_interpreter(scenario, monkeypatch):
+    def start_an_interpreter(*_args, **_options):
+        pytest.fail("a command was started from the beginning")
+
+    scenario.launcher("list")
+    monkeypatch.setattr("tests.scenario.subprocess.run", start_an_interpreter)
+    assert scenario.launcher("list").code == 0
