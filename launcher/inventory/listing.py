@@ -7,7 +7,7 @@ from launcher.inventory.ends import EndRecorder, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from launcher.schedulers.api import Scheduler
@@ -72,6 +72,7 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
                 ended = []
         if ended or not all(each in seen for each in app_ids):
             settle((name,))
+            _record(ended)  # also those of no job, where the scheduler has nothing to reap
             return True
     except LauncherError as error:
         left = sum(each not in seen for each in app_ids)
@@ -81,7 +82,9 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
     return False
 
 
-def _record(ended: Iterable[AppRecord]) -> None:
+def _record(ended: Sequence[AppRecord]) -> None:
+    if not ended:
+        return
     recorder = EndRecorder()
     for each in ended:
         recorder.record(each)

@@ -20,8 +20,13 @@ def lock(app_dir: str) -> str:
 
 def is_locked(app_dir: str) -> bool:
     """Whether somebody works on the app. Writes nothing; whoever takes the lock meanwhile must try again."""
+    return is_file_locked(lock(app_dir))
+
+
+def is_file_locked(path: str) -> bool:
+    """Whether a process holds the lock of a file; another user's file counts as locked."""
     try:
-        fd = os.open(lock(app_dir), os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:  # another user's: whoever may not look must not act either
         return True
     except OSError:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from launcher.schedulers import get_scheduler
+from launcher.specs import AppDef, Role
+from launcher.state.store import Store
 from tests.scenario import Scenario
 
 
@@ -90,6 +93,15 @@ def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
     assert "are gone" in scenario.launcher("logs", "job", code=None).err
 
 
+def test_gc_finishes_a_removal_that_a_client_was_killed_in(scenario: Scenario, job: Any) -> None:
+    scenario.run_to_end(job("true"))
+    left = scenario.home / "procs" / ".gone-job-1"
+    left.mkdir()
+    assert [name for name, _ in apps(scenario, "-s", "procs")] == ["job"]
+    scenario.launcher("gc", "--older-than", "1d")
+    assert not left.exists()
+
+
 def test_a_changed_job_replaces_its_running_attempt(scenario: Scenario, job: Any) -> None:
     scenario.apply(job("exec sleep 1000"))
     scenario.apply(job("exec sleep 1001"), "--allow-destructive")
@@ -102,6 +114,25 @@ def test_run_shows_its_output_and_its_end(scenario: Scenario, job: Any) -> None:
     assert done.out == "hello\n"
     assert "FAILED" in done.err
     assert apps(scenario, "-s", "procs") == [("job", "FAILED")]
+
+
+def test_the_end_of_an_app_without_a_job_is_recorded_by_the_next_list(scenario: Scenario) -> None:
+    scheduler = get_scheduler("procs", "session", detach=True)
+    role = Role("main", "", entrypoint="sh", args=["-c", "exit 3"])
+    app_id = scheduler.submit(AppDef("alone", [role]), {})
+    scheduler.wait(app_id)
+    assert apps(scenario) == [("alone", "FAILED")]
+    with Store.open(readonly=True) as store:
+        recorded = store.app(app_id)
+    assert recorded is not None
+    assert (recorded.state, recorded.exit_code) == ("failed", 3)
+
+
+def test_an_app_that_cannot_be_started_is_taken_back(scenario: Scenario) -> None:
+    file = scenario.job("true", top="scheduler: procs\ncfg: {cwd: missing}")
+    assert "main/0 cannot be started" in scenario.apply(file, code=None).err
+    assert apps(scenario) == []
+    assert not any((scenario.home / "procs").iterdir())
 
 
 def test_describe_shows_the_document(scenario: Scenario, job: Any) -> None:

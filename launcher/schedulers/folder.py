@@ -1,0 +1,406 @@
+"""The base of a scheduler that has no engine to remember its apps: each app is a folder of files.
+
+    $LAUNCHER_HOME/<scheduler>/<app id>/
+        lock          locked by the client that submits the app, until it has started
+        app.json      the attempt that was reserved (number 0: of no job), and who reserved it
+        created       everything of the app is there, nothing runs
+        started       from here on it is an app that ran, however far its start came
+        cancelled     a client has cancelled it
+        <role>.<k>.*  what the scheduler writes of a replica; its output is <role>.<k>.log
+
+All state is in files, so any process can read it; a killed client gives its lock back to the kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+
+from launcher import paths
+from launcher.errors import LauncherError, ReservedError, SchedulerError, StartError
+from launcher.files import write_whole
+from launcher.schedulers import appfolder
+from launcher.schedulers.answers import description_of, listed_of
+from launcher.schedulers.api import LogsUnsupported
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.checks import check_runnable
+from launcher.schedulers.ids import make_unique, normalise
+from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
+from launcher.schedulers.staged import Reservation, StagedScheduler
+from launcher.secrets import resolve
+from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import app_from_document, document_of
+from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+from launcher.specs.macros import SYMBOLIC_APP_ID, macros
+from launcher.specs.secret import Secret
+from launcher.state.records import AppRecord, ReplicaRecord, as_seen
+
+_PATIENCE_S = 0.2  # readers hold a lock for microseconds to see whether it is free
+_AGAIN_S = 0.002
+_POLL_S = 0.05
+_CHUNK = 1 << 16
+
+
+class FolderReservation(Reservation):
+    """The folder of an app, ours while `lock` is open; -1 once it was given back."""
+
+    def __init__(self, attempt: Attempt, lock: int) -> None:
+        super().__init__(attempt)
+        self.lock = lock
+        self.roles: list[Role] = []
+        self.cfg: Mapping[str, CfgVal] = {}
+
+    def release(self) -> None:
+        """Close the lock. May be called twice."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
+
+class FolderScheduler(StagedScheduler["list[Role]"]):
+    """Derive from it, and say how a replica is started, seen and stopped. Its request: a role per replica.
+
+    In the abstract methods `stem` is the path that the files of a replica begin with.
+    """
+
+    def __init__(self, backend: str, session_name: str, *, detach: bool = False) -> None:
+        super().__init__(backend, session_name)
+        self._detach = detach
+        self._attached: list[str] = []
+
+    # What a scheduler must write
+
+    @abstractmethod
+    def start_replica(self, stem: str, role: Role, env: Mapping[str, str], cfg: Mapping[str, CfgVal]) -> None:
+        """Start a replica that outlives this process, with its output in `<stem>.log`.
+
+        Args:
+            role: with its macros filled in.
+            env: its own variables, to be added to those that replicas have anyway.
+
+        Raises OSError or LauncherError when it cannot be started.
+        """
+
+    @abstractmethod
+    def replica(self, stem: str, role: str, k: int) -> ReplicaRecord:
+        """How a replica is now: running, succeeded, failed, or lost where nothing says how it ended."""
+
+    @abstractmethod
+    def stop_replicas(self, stems: list[str], grace_s: float | None) -> None:
+        """End the replicas, those that do not by themselves after `grace_s`; returns when none runs.
+
+        Args:
+            stems: of all replicas of an app; some may not run, or have never been started.
+        """
+
+    def check_role(self, role: Role) -> None:
+        """Raises StartError for a role that could not be started, before anything is."""
+
+    # Where its files are
+
+    def place(self, app_id: str = "", name: str = "") -> str:
+        """The path of a file of an app, of the app's folder, or of the folder of all apps."""
+        return os.path.join(paths.home(), self.backend, app_id, name).rstrip("/")
+
+    @property
+    def shared_engine(self) -> str:
+        return ""
+
+    def fingerprint(self) -> str:
+        return f"{self.backend}:{os.uname().nodename}:{self.place()}"
+
+    # Submission
+
+    def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[list[Role]]:
+        check_runnable(app)
+        return AppDryRunInfo(_filled(app, SYMBOLIC_APP_ID), lambda roles: "\n".join(map(repr, roles)))
+
+    def schedule(self, dryrun_info: AppDryRunInfo[list[Role]]) -> str:
+        app, cfg = dryrun_info.app, dryrun_info.cfg
+        reservation = self.reserve(self._of_no_job(app, cfg))
+        try:
+            self.create(reservation, app, cfg)
+            if not self._detach:
+                self._attached.append(reservation.app_id)
+            self.start(reservation)
+        finally:
+            self.abort(reservation)
+        return reservation.app_id
+
+    def _of_no_job(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Attempt:
+        return Attempt(
+            key=JobKey(self.session_name, DEFAULT_TARGET, app.name),
+            number=0,
+            app_id=make_unique(normalise(app.name, limit=48)),
+            scheduler=self.backend,
+            digest="",
+            document=document_of(app, cfg, self.backend),
+            metadata=dict(app.metadata),
+            created_at=time.time(),
+        )
+
+    def reserve(self, attempt: Attempt) -> FolderReservation:
+        app_id = attempt.app_id
+        reservation = FolderReservation(attempt, self._lock(app_id))
+        try:
+            if self._time_of(app_id, "started") is None:
+                self._note(attempt)
+                return reservation
+        except BaseException:
+            reservation.release()
+            raise
+        reservation.release()  # a record seen under the lock is one that is being started
+        known = self.record(app_id)
+        raise ReservedError(app_id, known.state if known else "gone")
+
+    def _note(self, attempt: Attempt) -> None:
+        """Write what is reserved, in place of what a dead client left."""
+        app_id, session, name = attempt.app_id, attempt.key.session, attempt.key.job
+        if self._time_of(app_id, "created") is not None:
+            os.unlink(self.place(app_id, "created"))
+        row = AppRecord(self.backend, session, app_id, name=name, created_at=attempt.created_at)
+        row.state = "reserved"
+        with open_store(durable=False) as store:  # what `launcher list` reads
+            store.add(row)
+        owner = f"pid {os.getpid()} on {os.uname().nodename}"
+        self._write(app_id, "app.json", json.dumps({"attempt": attempt.to_json(), "owner": owner}))
+
+    def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+        assert isinstance(reservation, FolderReservation)
+        reservation.roles, reservation.cfg = _filled(app, reservation.app_id), cfg
+        try:
+            for role in reservation.roles:
+                self.check_role(role)
+        except StartError:
+            self.abort(reservation)
+            raise
+        self._write(reservation.app_id, "created")
+
+    def start(self, reservation: Reservation) -> None:
+        assert isinstance(reservation, FolderReservation)
+        app_id = reservation.app_id
+        self._write(app_id, "started")
+        stems: list[str] = []
+        for name, k, role in _numbered(reservation.roles):
+            stems.append(self.place(app_id, f"{name}.{k}"))
+            try:
+                env = _environment(role, reservation.attempt.handle)
+                self.start_replica(stems[-1], role, env, reservation.cfg)
+            except (OSError, LauncherError) as error:
+                self.stop_replicas(stems, 0.0)
+                self._delete(app_id)
+                reservation.release()
+                raise StartError(f"{name}/{k} cannot be started: {error}") from error
+        reservation.release()
+
+    def abort(self, reservation: Reservation) -> None:
+        assert isinstance(reservation, FolderReservation)
+        if reservation.lock >= 0 and self._time_of(reservation.app_id, "started") is None:
+            self._delete(reservation.app_id)
+        reservation.release()
+
+    def close(self) -> None:
+        while self._attached:
+            self.cancel(self._attached.pop())
+
+    # What there is: `record` tells of an app, and the rest is made of that
+
+    def record(self, app_id: str) -> AppRecord | None:
+        attempt, _ = self._reserved(app_id)
+        if attempt is None:
+            return None
+        # Asked in this order: what has started and is locked no more was started in full, or its client died.
+        started_at, locked = self._time_of(app_id, "started"), appfolder.is_locked(self.place(app_id))
+        session, name = attempt.key.session, attempt.key.job
+        record = AppRecord(self.backend, session, app_id, name=name, created_at=attempt.created_at)
+        record.started_at = started_at
+        record.replicas = [
+            self._replica(app_id, role["name"], k, started_at is None or locked)
+            for role in attempt.document["roles"]
+            for k in range(role.get("num_replicas", 1))
+        ]
+        if started_at is None:
+            # What a dead client has created is begun anew.
+            created = locked and self._time_of(app_id, "created") is not None
+            record.state = "created" if created else "reserved"
+        else:
+            _conclude(record)
+        return record
+
+    def _replica(self, app_id: str, role: str, k: int, is_starting: bool) -> ReplicaRecord:
+        seen = self.replica(self.place(app_id, f"{role}.{k}"), role, k)
+        if seen.state == "running":
+            return seen
+        if is_starting:
+            return ReplicaRecord(role, k, "pending")
+        cancelled_at = self._time_of(app_id, "cancelled")
+        if cancelled_at is not None and cancelled_at <= (seen.ended_at or cancelled_at):
+            seen.state, seen.ended_at = "cancelled", seen.ended_at or cancelled_at
+        return seen
+
+    def refresh(self, app_ids: Iterable[str]) -> Iterator[AppRecord]:
+        for app_id in app_ids:
+            record = self.record(app_id)
+            if record is not None:
+                record.replicas = ()
+                yield record
+
+    def attempt(self, app_id: str) -> Attempt | None:
+        attempt, owner = self._reserved(app_id)
+        record = self.record(app_id)
+        if attempt is None or record is None or not attempt.number:
+            return None
+        is_submitted = record.started_at is None and appfolder.is_locked(self.place(app_id))
+        return as_seen(attempt, record, owner if is_submitted else "")
+
+    def describe(self, app_id: str) -> DescribeAppResponse | None:
+        attempt, _ = self._reserved(app_id)
+        record = self.record(app_id)
+        if attempt is None or record is None:
+            return None
+        return description_of(record, app_from_document(attempt.document, record.name, attempt.metadata))
+
+    def _records(self) -> list[AppRecord]:
+        """Every app, the newest first."""
+        names = os.listdir(self.place()) if os.path.isdir(self.place()) else []
+        found = [record for record in map(self.record, names) if record is not None]
+        return sorted(found, key=lambda each: each.created_at or 0.0, reverse=True)
+
+    def log_records(  # type: ignore[no-untyped-def]
+        self, app_id: str, role_name: str, k: int = 0, since=None, until=None, follow=False, streams=None
+    ) -> Iterator[LogRecord]:
+        if since is not None or until is not None or str(streams or "combined") != "combined":
+            raise LogsUnsupported(f"{self.backend} has one log per replica, without times")
+        stem = self.place(app_id, f"{role_name}.{k}")
+        if not os.path.exists(f"{stem}.log"):
+            raise SchedulerError(f"{app_id} has no log of {role_name}/{k}")
+        with open(f"{stem}.log", "rb") as log:
+            last = False
+            while not last:
+                # Asked before the read: nothing is written behind it.
+                last = not follow or self.replica(stem, role_name, k).state != "running"
+                for data in iter(lambda: log.read(_CHUNK), b""):
+                    yield LogRecord(time.time_ns(), "stdout", data)
+                time.sleep(0 if last else _POLL_S)
+
+    # Ends
+
+    def cancel(self, app_id: str, grace_s: float | None = None) -> None:
+        record = self.record(app_id)
+        if record is None or not record.is_live:
+            return
+        self._write(app_id, "cancelled")
+        self.stop_replicas([self.place(app_id, f"{each.role}.{each.k}") for each in record.replicas], grace_s)
+
+    def _cancel_existing(self, app_id: str) -> None:
+        self.cancel(app_id)
+
+    def finished(self) -> list[AppRecord]:
+        return [record for record in self._records() if record.has_ended]
+
+    def remove(self, app_id: str) -> None:
+        record = self.record(app_id)
+        if record is None:
+            return
+        if record.is_live:
+            raise SchedulerError(f"{app_id} has not ended", hint=f"launcher cancel {app_id}")
+        self._delete(app_id)
+
+    def sweep(self) -> list[str]:
+        appfolder.sweep(self.place())  # removals that a client was killed in
+        return []
+
+    # Files
+
+    def _lock(self, app_id: str) -> int:
+        """The lock of the app's folder, open. Raises ReservedError while another client holds it."""
+        folder = self.place(app_id)
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            paths.ensure(folder)
+            fd = os.open(appfolder.lock(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if appfolder.try_lock(fd):
+                if appfolder.is_at(fd, appfolder.lock(folder)):
+                    return fd
+                os.close(fd)  # of a folder that was removed under our hands
+                continue
+            os.close(fd)
+            if time.monotonic() > deadline:
+                raise ReservedError(app_id, "reserved", self._reserved(app_id)[1])
+            time.sleep(_AGAIN_S)
+
+    def _reserved(self, app_id: str) -> tuple[Attempt | None, str]:
+        """What was reserved and by whom; None for an unknown app. An id names a folder, it is no path."""
+        if not app_id or app_id.startswith(".") or "/" in app_id:
+            return None, ""
+        try:
+            with open(self.place(app_id, "app.json"), encoding="utf-8") as file:
+                found = json.load(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None, ""
+        return Attempt.from_json(found["attempt"]), found["owner"]
+
+    def _write(self, app_id: str, name: str, text: str = "") -> None:
+        write_whole(self.place(app_id, name), text)
+
+    def _time_of(self, app_id: str, name: str) -> float | None:
+        """When a file was written, in seconds since the epoch; None where there is none."""
+        return time_of(self.place(app_id, name))
+
+    def _delete(self, app_id: str) -> None:
+        appfolder.remove(self.place(app_id))
+        with open_store(durable=False) as store:
+            store.remove(app_id)
+
+    def list(self) -> list[ListAppResponse]:
+        return [listed_of(record) for record in self._records()]
+
+
+def time_of(path: str) -> float | None:
+    """When a file was written, in seconds since the epoch; None where there is none."""
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def _conclude(record: AppRecord) -> None:
+    """Give an app that was started its state, by that of its replicas; the first to end decides."""
+    if any(each.state in ("pending", "running") for each in record.replicas):
+        record.state = "running"
+        return
+    first = sorted(record.replicas, key=lambda each: each.ended_at or 0.0)
+    order = ("cancelled", "lost", "failed", "succeeded")
+    cause = min(first, key=lambda each: order.index(each.state))
+    record.state, record.ended_at = cause.state, first[-1].ended_at
+    if cause.state == "failed":
+        record.exit_code = cause.exit_code
+        record.message = f"{cause.role}/{cause.k} exited with {cause.exit_code}"
+
+
+def _filled(app: AppDef, app_id: str) -> list[Role]:
+    """One role per replica, with the macros of that replica filled in."""
+    return [
+        macros.Values("", app_id, str(k), "LAUNCHER_RANK0_HOST").apply(role)
+        for role in app.roles
+        for k in range(role.num_replicas)
+    ]
+
+
+def _numbered(roles: Iterable[Role]) -> Iterator[tuple[str, int, Role]]:
+    """(name, replica, role) of a role per replica."""
+    numbers: dict[str, int] = {}
+    for role in roles:
+        k = numbers[role.name] = numbers.get(role.name, -1) + 1
+        yield role.name, k, role
+
+
+def _environment(role: Role, handle: str) -> dict[str, str]:
+    env = {name: resolve(text) if isinstance(text, Secret) else text for name, text in role.env.items()}
+    return {**env, "LAUNCHER_JOB_ID": handle, "LAUNCHER_RANK0_HOST": "localhost"}
