@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from _thread import get_ident
 
 PROJECT_FILE = "launcher.toml"
 
@@ -75,10 +76,9 @@ def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "stric
 
     Raises OSError; the file is then as it was, and nothing is left beside it.
     """
-    beside = f"{path}.{os.getpid()}.new"
+    beside = f"{path}.{os.getpid()}-{get_ident()}.new"
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        with open(descriptor, "w", encoding="utf-8", errors=errors, newline="\n") as file:
+        with open(_new_file(beside, mode), "w", encoding="utf-8", errors=errors, newline="\n") as file:
             file.write(text)
         os.replace(beside, path)
     except BaseException:
@@ -87,3 +87,13 @@ def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "stric
         except OSError:
             pass
         raise
+
+
+def _new_file(path: str, mode: int) -> int:
+    """A descriptor of a file that this call has made: never one that a link of another user leads to."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:  # of a process with our id that was killed
+        os.unlink(path)
+        return os.open(path, flags, mode)

@@ -18,6 +18,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from launcher import paths
 from launcher.errors import LauncherError, ReservedError, SchedulerError, StartError
@@ -295,7 +296,8 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         record = self.record(app_id)
         if record is None or not record.is_live:
             return
-        self._write(app_id, "cancelled")
+        with suppress(FileExistsError):  # the first of several clients: what ended after it was cancelled
+            os.close(os.open(self.place(app_id, "cancelled"), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self.stop_replicas([self.place(app_id, f"{each.role}.{each.k}") for each in record.replicas], grace_s)
 
     def _cancel_existing(self, app_id: str) -> None:

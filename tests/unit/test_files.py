@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,27 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path):
     assert path.read_bytes() == b"old\n"
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(path.parent) == ["file"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "f"
+    made.mkdir()
+    return made
+
+
+def test_threads_that_write_one_file_at_once_leave_a_whole_text_and_nothing_beside(folder: Path):
+    path, texts = str(folder / "file"), ["a" * 5000, "b" * 9000]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: write_whole(path, texts[number % 2]), range(400)))
+    assert (folder / "file").read_text() in texts
+    assert os.listdir(folder) == ["file"]
+
+
+def test_a_link_where_the_new_text_would_be_written_is_not_followed(folder: Path):
+    (folder / "other").write_text("theirs")
+    beside = folder / f"file.{os.getpid()}-{threading.get_ident()}.new"
+    beside.symlink_to(folder / "other")
+    write_whole(str(folder / "file"), "ours")
+    assert (folder / "other").read_text() == "theirs"
+    assert sorted(os.listdir(folder)) == ["file", "other"]
