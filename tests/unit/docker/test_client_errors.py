@@ -298,3 +298,10 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
         fake.close()
     assert len(fake.asked) >= len(calls) - len(unasked)
     assert {asked.split()[0] for asked in fake.asked} == {"GET", "HEAD"}
+
+
+def test_an_image_that_another_client_removes_meanwhile_is_gone(tmp_path: Path):
+    said = reply(500, '{"message":"unrecognized image ID sha256:bccdcb5184b1"}')
+    with fake_engine(tmp_path, lambda *_: said) as (fake, engine):
+        engine.remove_image("sha256:bccdcb5184b1")
+    assert any("/images/sha256:bccdcb5184b1" in each for each in fake.asked)

@@ -153,6 +153,8 @@ def cause_of(text: str) -> str:
 
 def _class_of(status: int, text: str) -> type[EngineError]:
     lower = text.lower()
+    if "unrecognized image id" in lower:
+        return ImageNotFound  # status 500: another client removed it between two steps of this request
     if status in (0, 400, 404):
         image = "no such image" in lower or "manifest" in lower or "pull access denied" in lower
         if image or status == 404:
