@@ -41,7 +41,7 @@ def register_profiles() -> None:
     """At import of conftest, before hypothesis looks for the profile that the command line names."""
     # Other tests run beside ours, so how long an example takes proves nothing.
     unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("quick", unhurried, derandomize=True, max_examples=30)
+    settings.register_profile("quick", unhurried, derandomize=True, max_examples=20)
     settings.register_profile("random", unhurried, print_blob=True)
 
 

@@ -11,6 +11,8 @@ import pytest
 from launcher.schedulers import StagedScheduler
 from tests.contract import conftest, test_cancel, test_observe, test_records, test_staged, test_submit
 
+pytestmark = pytest.mark.slow
+
 BEYOND_THE_EXAMPLE = {
     "test_a_lost_app_leaves_no_process",  # it has no supervisor
     "test_an_attached_app_is_cancelled_when_its_parent_is_killed",

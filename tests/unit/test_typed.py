@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_consumer_of_the_public_api_is_typed(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", f"--cache-dir={os.devnull}"]
     argv += ["--config-file=", str(ROOT / "tests" / "consumer" / "launch.py")]
