@@ -94,6 +94,7 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
         "GIT_DIR",
         "GIT_WORK_TREE",
         "PYTHONSTARTUP",
+        "PYTHONDONTWRITEBYTECODE",  # or each command that a test starts compiles the package anew
     ):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "u").mkdir()
