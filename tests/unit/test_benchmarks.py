@@ -12,6 +12,7 @@ from tests.benchmarks.measure import compare, table
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # on a machine that runs other tests beside, and an engine
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_quick_look_works(name):
     command = [sys.executable, "-m", "tests.benchmarks", name, "--rounds", "1", "--scale", "0.01"]
