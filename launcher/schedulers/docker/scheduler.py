@@ -391,10 +391,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return of_app.chunks(self.view, app_id, replicas, asked, tail=tail, follow=follow)
 
     def list(self) -> list[ListAppResponse]:
+        from launcher.schedulers.answers import listed_of
         from launcher.schedulers.docker.state.apps import find_all
-        from launcher.schedulers.docker.state.describe import listed
 
-        return [listed(app) for app in find_all(self.view)]
+        return [listed_of(app.to_record()) for app in find_all(self.view)]
 
 
 def create_scheduler(

@@ -300,19 +300,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return response(app_id, app_dir, view, record)
 
     def list(self) -> list[ListAppResponse]:
+        from launcher.schedulers.answers import listed_of
         from launcher.schedulers.local.observe import present
-        from launcher.schedulers.responses import ListAppResponse, app_state
 
-        return [
-            ListAppResponse(
-                app_id=row.app_id,
-                state=app_state(row.state),
-                app_handle=f"{row.scheduler}://{row.session}/{row.app_id}",
-                name=row.name,
-                created_at=row.created_at or 0.0,
-            )
-            for row in present(self._state_dir, self.backend)
-        ]
+        return [listed_of(row) for row in present(self._state_dir, self.backend)]
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Woken by the kernel when the supervisor ends."""

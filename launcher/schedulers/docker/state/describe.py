@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.together import together
-from launcher.schedulers.docker.labels import SCHEDULER
 from launcher.schedulers.docker.names import error_file
-from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, app_state
+from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import MOST_BYTES, error_text
@@ -43,17 +42,6 @@ def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppRe
         created_at=labels.created_at,
         started_at=view.started_at,
         ended_at=view.ended_at,
-    )
-
-
-def listed(found: App) -> ListAppResponse:
-    """The line of an app in a list."""
-    return ListAppResponse(
-        app_id=found.app_id,
-        state=app_state(found.view.state),
-        app_handle=f"{SCHEDULER}://{found.labels.session}/{found.app_id}",
-        name=found.labels.name,
-        created_at=found.labels.created_at,
     )
 
 
