@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from collections.abc import Sequence
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.plan.model import Plan
-    from launcher.specs import Launch
+from launcher.apply import apply_launches, apply_plan, make_plan
+from launcher.apply.approval import check_approved
+from launcher.apply.inputs import check_secrets
+from launcher.cli import decisions, jobs
+from launcher.cli.console import Console
+from launcher.cli.decisions import matched
+from launcher.cli.interrupts import terminate_with_exception
+from launcher.cli.kinds import duration, one_of
+from launcher.cli.render.plan_text import plan_text
+from launcher.cli.saved import is_saved_plan, read_plan
+from launcher.cli.watch import Watch
+from launcher.errors import BlockedError, StaleError, UsageError
+from launcher.plan.effects import is_superseded
+from launcher.plan.model import Plan, approves
+from launcher.specs import Launch
 
 USAGE = "apply FILE… [OPTIONS]"
 HELP = """\
@@ -33,9 +43,6 @@ FORMATS = ("text", "json", "jsonl")
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli import decisions, jobs
-    from launcher.cli.kinds import duration, one_of
-
     jobs.add_arguments(parser, nargs="+", what="job files, directories of them, or one saved plan")
     group = parser.add_argument_group("Approval")
     group.add_argument(
@@ -74,9 +81,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.interrupts import terminate_with_exception
-    from launcher.cli.saved import is_saved_plan
-
     _check_arguments(args)
     terminate_with_exception()
     if is_saved_plan(args.files[0]):
@@ -85,9 +89,6 @@ def run(args: Any, console: Console) -> int:
 
 
 def _check_arguments(args: Any) -> None:
-    from launcher.cli.saved import is_saved_plan
-    from launcher.errors import UsageError
-
     if any(is_saved_plan(path) for path in args.files):
         if len(args.files) > 1:
             raise UsageError(
@@ -120,10 +121,6 @@ def _check_arguments(args: Any) -> None:
 
 
 def _apply_files(args: Any, console: Console) -> int:
-    from launcher.apply import apply_launches
-    from launcher.cli import decisions, jobs
-    from launcher.cli.watch import Watch
-
     launches = jobs.launches(args.files, args, console)
     choices = decisions.choices(launches, args)
     approved_before = args.yes or args.expect_digest is not None
@@ -148,12 +145,6 @@ def _apply_files(args: Any, console: Console) -> int:
 
 def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Console) -> Plan:
     """Show the plan and ask; the plan that was agreed to. Raises BlockedError."""
-    from launcher.apply import make_plan
-    from launcher.apply.approval import check_approved
-    from launcher.apply.inputs import check_secrets
-    from launcher.cli.render.plan_text import plan_text
-    from launcher.errors import BlockedError
-
     plan = make_plan(launches, choices=choices)
     if args.format == "text":
         console.print(plan_text(plan, color=console.color), flush=True)
@@ -174,11 +165,6 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
 
 def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
     """Raises StaleError when this plan, made under the lock, is not the approved one; BlockedError."""
-    from launcher.cli.decisions import matched
-    from launcher.errors import BlockedError, StaleError
-    from launcher.plan.effects import is_superseded
-    from launcher.plan.model import approves
-
     if agreed is not None and not approves(agreed.plan_digest, plan):
         raise StaleError("the world has moved since you were asked, nothing was changed", hint="apply again")
     if args.expect_digest is not None and is_superseded(args.expect_digest):
@@ -198,10 +184,6 @@ def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
 
 
 def _apply_saved(args: Any, console: Console) -> int:
-    from launcher.apply import apply_plan
-    from launcher.cli.saved import read_plan
-    from launcher.cli.watch import Watch
-
     plan = read_plan(args.files[0])
     with Watch(console, format=args.format, wait=args.wait, logs=args.logs) as watch:
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from json import dumps
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.jobfile import Compiled
-    from launcher.specs import Launch
+from launcher.cli import jobs
+from launcher.cli.console import Console
+from launcher.cli.render.job_text import job_fields, job_text, origins
+from launcher.jobfile import Compiled
+from launcher.specs import Launch, digest, document
 
 USAGE = "compile [FILE…] [OPTIONS]"
 HELP = """\
@@ -25,8 +26,6 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli import jobs
-
     jobs.add_arguments(parser)
     parser.add_argument(
         "--json", action="store_true", help="the jobs and the origins of their values as JSON"
@@ -34,13 +33,9 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli import jobs
-
     result = jobs.compiled(args.files, args)
     launches = jobs.accepted(result, args, console)
     if args.json:
-        from json import dumps
-
         found = [_as_json(launch, result) for launch in launches]
         console.print(dumps({"version": 1, "jobs": found}, indent=2, ensure_ascii=False))
     else:
@@ -49,16 +44,10 @@ def run(args: Any, console: Console) -> int:
 
 
 def _as_text(launch: Launch, result: Compiled) -> str:
-    from launcher.cli.render.job_text import job_text
-    from launcher.specs import digest, document
-
     return f"# {launch.key}  {digest(document(launch))}\n{job_text(launch, result.traces[launch.key])}"
 
 
 def _as_json(launch: Launch, result: Compiled) -> dict[str, Any]:
-    from launcher.cli.render.job_text import job_fields, origins
-    from launcher.specs import digest, document
-
     return {
         "key": launch.key._asdict(),
         "digest": digest(document(launch)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.cli.completion_names import KINDS, SHELLS, function_of, names
+from launcher.cli.console import Console
+from launcher.cli.help import whole_parser
+from launcher.cli.kinds import one_of
+from launcher.errors import UsageError
 
 USAGE = "completion SHELL"
 HELP = """\
@@ -40,9 +42,6 @@ _FILES_TOO = {"bash": ' compgen -f -- "$1";', "zsh": " _files;"}
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli.completion_names import SHELLS
-    from launcher.cli.kinds import one_of
-
     parser.add_argument(
         "shell", metavar="SHELL", nargs="?", type=one_of(*SHELLS), choices=SHELLS, help="bash or zsh"
     )
@@ -51,17 +50,11 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     if args.names is not None:
-        from launcher.cli.completion_names import names
-
         console.print("\n".join(names(args.names)))
         return 0
     if args.shell is None:
-        from launcher.errors import UsageError
-
         raise UsageError("completion wants a SHELL: bash or zsh", hint="see `launcher completion --help`")
     import shtab
-
-    from launcher.cli.help import whole_parser
 
     preamble = _functions(args.shell)
     console.print(shtab.complete(whole_parser(), shell=args.shell, preamble=preamble))
@@ -69,8 +62,6 @@ def run(args: Any, console: Console) -> int:
 
 
 def _functions(shell: str) -> str:
-    from launcher.cli.completion_names import KINDS, function_of
-
     text = _ASK[shell]
     for kind in KINDS:
         files = _FILES_TOO[shell] if kind == "runnable" else ""

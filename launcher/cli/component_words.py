@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+import os
+from collections.abc import Sequence
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.components import Component, ComponentArgs
-    from launcher.components.words import ArgumentProblem
-    from launcher.runner import Runner
-    from launcher.specs import AppDef
+from launcher.cli.console import Console
+from launcher.components import (
+    Component,
+    ComponentArgs,
+    ComponentArgumentException,
+    component_args_from_str,
+    component_help,
+    get_component,
+)
+from launcher.components.build import build
+from launcher.components.finder import is_registered
+from launcher.components.words import ArgumentProblem, assign
+from launcher.errors import UsageError
+from launcher.runner import Runner, config
+from launcher.runner.config import component_defaults
+from launcher.schedulers import get_default_scheduler_name
+from launcher.specs import AppDef
 
 _OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
 _OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "workspace", "parent_run_id")
 
 
-def divide(
+def words_of(
     words: Sequence[str], declared: Any, *, always: bool = False
 ) -> tuple[Sequence[str], Sequence[str] | None]:
     """The words up to the component and those behind it; all, and None, when the first name is none.
@@ -45,8 +56,6 @@ def is_component(word: str) -> bool:
 
     A single word is one only where a package has registered it: `launcher run train` may mistake a file.
     """
-    import os
-
     if ".py:" in word or word.endswith(".py"):
         return True
     is_file = os.path.exists(word) or os.sep in word or word.endswith((".yaml", ".yml", ".toml", ".json"))
@@ -54,15 +63,11 @@ def is_component(word: str) -> bool:
         return False
     if "." in word:
         return True
-    from launcher.components.finder import is_registered
-
     return is_registered(word)
 
 
 def refuse_options_of_files(args: Any) -> None:
     """Raises UsageError for an option that says something about a job file."""
-    from launcher.errors import UsageError
-
     for name in _OF_FILES:
         if getattr(args, name):
             option = name.replace("_", "-")
@@ -75,8 +80,6 @@ def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
 
     Raises LauncherError: no such component, wrong arguments, or what the component says.
     """
-    from launcher.components.build import build
-
     found = called(name, words, console)
     return build(*found) if found else None
 
@@ -86,16 +89,6 @@ def called(name: str, words: Sequence[str], console: Console) -> tuple[Component
 
     Raises LauncherError: no such component, wrong arguments.
     """
-    from launcher.components import (
-        ComponentArgumentException,
-        component_args_from_str,
-        component_help,
-        get_component,
-    )
-    from launcher.components.words import assign
-    from launcher.errors import UsageError
-    from launcher.runner.config import component_defaults
-
     component = get_component(name)
     defaults = component_defaults().get(component.name)
     assigned = assign(words, component.parameters)
@@ -121,9 +114,6 @@ def _placed(problem: ArgumentProblem) -> ArgumentProblem:
 
 def scheduler_and_options(args: Any, runner: Runner) -> tuple[str, dict[str, Any]]:
     """Where to run, and with which options: the command line, else configuration files, else our default."""
-    from launcher.runner import config
-    from launcher.schedulers import get_default_scheduler_name
-
     configured = config.get_config("cli", "run", "scheduler")
     scheduler = args.scheduler or configured or get_default_scheduler_name()
     cfg = runner.cfg_from_str(scheduler, *args.cfg)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from json import dumps
+from textwrap import wrap
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.cli.render.tables import table
+from launcher.components import component_help, get_builtin_source, get_component
+from launcher.components.finder import survey
+from launcher.components.signature import parameters_of
+from launcher.components.types import type_name
+from launcher.errors import UsageError
+from launcher.runner.config import component_defaults
 
 USAGE = "components [NAME] [--source] [--json]"
 HELP = """\
@@ -26,12 +33,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from json import dumps
-
-    from launcher.components import component_help, get_builtin_source, get_component
-    from launcher.components.finder import survey
-    from launcher.errors import UsageError
-
     if args.name is None:
         if args.source:
             raise UsageError("--source wants a NAME", hint="see `launcher components`")
@@ -43,8 +44,6 @@ def run(args: Any, console: Console) -> int:
         if args.json:
             console.print(dumps([_listed(component) for component in found.values()], indent=2))
             return 0
-        from launcher.cli.render.tables import table
-
         rows: list[list[str | tuple[str, str]]]
         rows = [
             [(name, "bold") if not number else "", line]
@@ -59,8 +58,6 @@ def run(args: Any, console: Console) -> int:
     elif args.json:
         console.print(dumps({**_listed(component), "arguments": _arguments(component.fn)}, indent=2))
     else:
-        from launcher.runner.config import component_defaults
-
         defaults = component_defaults().get(component.name)
         text = component_help(args.name, component.fn, defaults, width=console.width())
         console.print(text, end="")
@@ -72,9 +69,6 @@ def _listed(component: Any) -> dict[str, Any]:
 
 
 def _arguments(function: Any) -> list[dict[str, Any]]:
-    from launcher.components.signature import parameters_of
-    from launcher.components.types import type_name
-
     return [
         {
             "name": parameter.name,
@@ -94,7 +88,5 @@ def _plain(value: Any) -> Any:
 
 def _lines(text: str, name: int, console: Console) -> list[str]:
     """The first sentence or so, in the columns of the terminal beside names of that length."""
-    from textwrap import wrap
-
     first = text.split("\n", 1)[0]
     return [first] if console.columns is None else wrap(first, max(20, console.columns - name - 2)) or [""]

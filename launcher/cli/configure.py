@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+import io
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.errors import LauncherError
+from launcher.runner.config import CONFIG_FILE, dump
 
 USAGE = "configure [-s NAME,…] [-a] [--print]"
 HELP = """\
@@ -22,11 +23,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    import io
-
-    from launcher.errors import LauncherError
-    from launcher.runner.config import CONFIG_FILE, dump
-
     text = io.StringIO()
     chosen = [name.strip() for name in args.schedulers.split(",")] if args.schedulers else None
     dump(text, chosen, required_only=not args.all)  # a misspelt name is found before a file is touched

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.components import Component, ComponentArgs
-    from launcher.specs import AppDef
+from launcher.cli.component_words import called, words_of
+from launcher.cli.console import Console
+from launcher.cli.render.job_text import role_fields
+from launcher.cli.starter import label
+from launcher.components import Component, ComponentArgs
+from launcher.components.build import build
+from launcher.errors import LauncherError, UsageError
+from launcher.jobfile.compile import compile_text
+from launcher.jobfile.formatting import format_text
+from launcher.jobfile.model import RoleSpec
+from launcher.jobfile.parse import parse
+from launcher.jobfile.source import Source, source_of
+from launcher.runner import get_runner
+from launcher.schedulers import get_default_scheduler_name
+from launcher.schedulers.rules import SchedulerRules
+from launcher.specs import AppDef
+from launcher.specs.difference import first_difference, plain
+from launcher.specs.yamltext import to_yaml
 
 USAGE = "convert [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
@@ -39,16 +54,10 @@ def add_arguments(parser: Any) -> None:
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
     """The words of this command, and those of the component."""
-    from launcher.cli.component_words import divide
-
-    return divide(words, declared, always=True)
+    return words_of(words, declared, always=True)
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.component_words import called
-    from launcher.components.build import build
-    from launcher.errors import LauncherError
-
     found = called(args.component, args.component_args or (), console)
     if found is None:
         return 0
@@ -67,10 +76,6 @@ def run(args: Any, console: Console) -> int:
 
 def _common(args: Any) -> dict[str, Any]:
     """What the job says beside its app. Raises LauncherError for a scheduler or option that there is not."""
-    from launcher.errors import UsageError
-    from launcher.runner import get_runner
-    from launcher.schedulers import get_default_scheduler_name
-
     if (args.workspace or "").startswith("{"):
         hint = "give one folder: --workspace FOLDER"
         raise UsageError("the `workspace:` of a job file is a single folder", hint=hint)
@@ -81,15 +86,11 @@ def _common(args: Any) -> dict[str, Any]:
 
 
 def _label(app: AppDef) -> str:
-    from launcher.cli.starter import label
-
     return label(app.name)
 
 
 def _roles(app: AppDef) -> dict[str, Any]:
     """The app written out."""
-    from launcher.cli.render.job_text import role_fields
-
     roles = {role.name: _said(role_fields(role)) for role in app.roles}
     return {"roles": roles, **({"metadata": dict(app.metadata)} if app.metadata else {})}
 
@@ -106,26 +107,17 @@ def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str
 
 
 def _text(fields: dict[str, Any]) -> str:
-    from launcher.specs.yamltext import to_yaml
-
     # The order of roles says whose host rank 0 is on.
     return _canonical(to_yaml({"version": 1, **fields}, sort=False))
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
     """Without what is so unless somebody says otherwise."""
-    from launcher.jobfile.model import RoleSpec
-
     return {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
 
 
 def _canonical(text: str) -> str:
     """As `launcher fmt` writes it; a text that is no job file stays, for the proof to say what is wrong."""
-    from launcher.errors import LauncherError
-    from launcher.jobfile.formatting import format_text
-    from launcher.jobfile.parse import parse
-    from launcher.jobfile.source import Source, source_of
-
     source = source_of("job.launcher.yaml", text.encode())
     if not isinstance(source, Source):
         return text
@@ -137,13 +129,6 @@ def _canonical(text: str) -> str:
 
 def _disproof(text: str, app: AppDef) -> str | None:
     """Why a text, as a job file in this folder, does not give that app, but for its name. None: it does."""
-    import os
-    from dataclasses import replace
-
-    from launcher.jobfile.compile import compile_text
-    from launcher.schedulers.rules import SchedulerRules
-    from launcher.specs.difference import first_difference, plain
-
     compiled = compile_text(text, os.path.abspath("job.launcher.yaml"), SchedulerRules())
     if compiled.errors:
         return "; ".join(found.message for found in compiled.errors)

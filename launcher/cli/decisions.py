@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from collections.abc import Sequence
+from os.path import commonpath, isdir, join, realpath, relpath
+from typing import Any
 
-    from launcher.apply.look import Choices
-    from launcher.plan.model import Plan
-    from launcher.plan.orphans import Scope
-    from launcher.specs import Launch
+from launcher.apply.look import Choices
+from launcher.cli.kinds import several_of
+from launcher.plan.model import Plan
+from launcher.plan.orphans import Scope
+from launcher.plan.verdict import FAIL_ON, matches
+from launcher.specs import Launch
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli.kinds import several_of
-    from launcher.plan.verdict import FAIL_ON
-
     group = parser.add_argument_group("What to decide")
     group.add_argument(
         "--rerun",
@@ -48,8 +46,6 @@ def add_arguments(parser: Any) -> None:
 
 def choices(launches: Sequence[Launch], args: Any) -> Choices:
     """The options as the planner takes them."""
-    from launcher.apply.look import Choices
-
     return Choices(
         rerun=tuple(args.rerun),
         retry_failed=args.retry_failed,
@@ -61,10 +57,6 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
 
 def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
     """Where orphans are sought: in the directories among `paths`, never around single files."""
-    from os.path import commonpath, isdir, join, realpath, relpath
-
-    from launcher.plan.orphans import Scope
-
     found: dict[Scope, None] = {}
     for directory in (realpath(path) for path in paths if isdir(path)):
         for launch in launches:
@@ -80,6 +72,4 @@ def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ..
 
 def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
     """What of `--fail-on` the plan shows, as phrases."""
-    from launcher.plan.verdict import matches
-
     return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+from collections.abc import Mapping
+from json import dumps
+from textwrap import fill, indent
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.cli.render.tables import table
+from launcher.errors import UsageError
+from launcher.jobfile.diagnostics import CODES, WARNINGS
+from launcher.jobfile.explain import EXPLANATIONS
+from launcher.plan.reasons import REASONS
+from launcher.text import did_you_mean, paint
 
 USAGE = "explain [CODE] [OPTIONS]"
 HELP = """\
@@ -31,9 +37,6 @@ def run(args: Any, console: Console) -> int:
         return 0
     code = _plain(args.code)
     if code not in codes:
-        from launcher.errors import UsageError
-        from launcher.text import did_you_mean
-
         hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
         raise UsageError(f"there is no code `{args.code}`", hint=hint)
     if args.json:
@@ -50,22 +53,15 @@ def _plain(word: str) -> str:
 
 def _codes() -> dict[str, str]:
     """Every code with its sentence: those of diagnostics, then the reasons of plans."""
-    from launcher.jobfile.diagnostics import CODES
-    from launcher.plan.reasons import REASONS
-
     codes = dict(sorted(CODES.items()))
     return codes | {str(code): text for code, text in REASONS.items()}
 
 
 def _kind(code: str) -> str:
-    from launcher.jobfile.diagnostics import CODES, WARNINGS
-
     return "warning" if code in WARNINGS else "error" if code in CODES else "reason"
 
 
 def _document(code: str, summary: str) -> dict[str, Any]:
-    from launcher.jobfile.explain import EXPLANATIONS
-
     document = {"code": code, "kind": _kind(code), "summary": summary}
     if code in EXPLANATIONS:
         found = EXPLANATIONS[code]
@@ -74,25 +70,16 @@ def _document(code: str, summary: str) -> dict[str, Any]:
 
 
 def _dump(document: Any, console: Console) -> None:
-    from json import dumps
-
     console.print(dumps(document, indent=2, ensure_ascii=False))
 
 
 def _print(codes: Mapping[str, str], console: Console) -> None:
-    from launcher.cli.render.tables import table
-
     rows = [[code, _kind(code), summary] for code, summary in codes.items()]
     console.print(table(["CODE", "KIND", "MEANING"], rows, color=console.color))
 
 
 def _text(code: str, summary: str, console: Console) -> str:
     """The page of one code."""
-    from textwrap import fill, indent
-
-    from launcher.jobfile.explain import EXPLANATIONS
-    from launcher.text import paint
-
     styles = {"error": "bold red", "warning": "bold yellow", "reason": "bold cyan"}
     head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)
     text = f"{head}: {summary}\n"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from collections.abc import Sequence
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.cli.rewrite import Rewrite
-    from launcher.errors import LauncherError
+from launcher.cli.console import Console
+from launcher.cli.rewrite import Rewrite, prepare, write
+from launcher.errors import JobFileError, LauncherError
+from launcher.jobfile import render
+from launcher.text import paint, plural
 
 USAGE = "fmt [FILE…] [--check]"
 HELP = """\
@@ -37,9 +37,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.rewrite import prepare, write
-    from launcher.errors import LauncherError
-
     found, refused = prepare(args.files or ["."])
     changed = [rewrite for rewrite in found if rewrite.is_change]
     written: list[Rewrite] = []
@@ -64,10 +61,6 @@ def run(args: Any, console: Console) -> int:
 def _report(
     changed: int, kept: int, refused: Sequence[LauncherError], console: Console, *, is_check: bool
 ) -> None:
-    from launcher.errors import JobFileError
-    from launcher.jobfile import render
-    from launcher.text import plural
-
     console.flush()
     for error in refused:
         if isinstance(error, JobFileError):
@@ -83,8 +76,6 @@ def _report(
 
 def _show_diff(rewrite: Rewrite, console: Console) -> None:
     from difflib import unified_diff
-
-    from launcher.text import paint
 
     styles = {"---": "bold", "+++": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
     old, new = rewrite.before.splitlines(keepends=True), rewrite.after.splitlines(keepends=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from json import dumps
+from typing import Any
+
+from launcher.apply.engines import Engines
+from launcher.apply.gc import Collected, Rule, collect, ended
+from launcher.cli.console import Console
 from launcher.cli.kinds import count, duration
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from launcher.apply.gc import Collected
-    from launcher.cli.console import Console
-    from launcher.cli.render.tables import Cell
-    from launcher.state.records import AppRecord
+from launcher.cli.render.tables import Cell, table
+from launcher.cli.render.values import ago, iso
+from launcher.inventory.installed import with_apps_here
+from launcher.schedulers.appstore import open_store
+from launcher.state.records import AppRecord
+from launcher.text import plural
 
 USAGE = "gc [OPTIONS]"
 HELP = """\
@@ -54,13 +58,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    import time
-
-    from launcher.apply.engines import Engines
-    from launcher.apply.gc import Rule, collect
-    from launcher.inventory.installed import with_apps_here
-    from launcher.schedulers.appstore import open_store
-
     older_than_s = args.older_than
     if older_than_s is None:
         older_than_s = WEEK_S if args.keep is None else 0.0
@@ -85,8 +82,6 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
         console.print(_table(done.removed, now, color=console.color))
     for line in done.shared:
         console.print(f"{'would remove' if args.dry_run else 'removed'} {line}")
-    from launcher.text import plural
-
     word = "would be removed" if args.dry_run else "removed"
     console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no app to remove")
     for what, why in done.kept:
@@ -94,20 +89,11 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
 
 
 def _table(apps: Sequence[AppRecord], now: float, *, color: bool) -> str:
-    from launcher.apply.gc import ended
-    from launcher.cli.render.tables import table
-    from launcher.cli.render.values import ago
-
     rows: list[list[Cell]] = [[(app.name, "bold"), ago(ended(app), now), app.handle] for app in apps]
     return table(["NAME", "ENDED", "APP"], rows, color=color)
 
 
 def _json(done: Collected) -> str:
-    from json import dumps
-
-    from launcher.apply.gc import ended
-    from launcher.cli.render.values import iso
-
     removed = [{"handle": app.handle, "name": app.name, "ended_at": iso(ended(app))} for app in done.removed]
     problems = [{"what": what, "message": str(error)} for what, error in done.problems]
     kept = [{"what": what, "why": why} for what, why in done.kept]

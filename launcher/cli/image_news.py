@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Any
-
-    from launcher.apply.events import Events
-    from launcher.cli.console import Console
-    from launcher.cli.watch import Watch
+from launcher.apply.events import Events
+from launcher.cli.console import Console
+from launcher.cli.watch import Watch
+from launcher.specs.jobkey import JobKey
 
 
 class ImageNews:
@@ -38,16 +36,11 @@ class ImageNews:
             self._watch.__exit__(kind, error, trace)
 
     def __call__(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
-        from launcher.specs.jobkey import JobKey
-
         events = self._begun()
         events.introduce(JobKey("", "default", self._name), app_id=app_id)
         events.progress(app_id, kind, facts)
 
     def _begun(self) -> Events:
-        from launcher.apply.events import Events
-        from launcher.cli.watch import Watch
-
         with self._lock:
             if self._watch is None or self._events is None:
                 self._watch = Watch(self._console, format="text", wait=False, logs=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+import os
+from collections.abc import Mapping
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.cli.starter import Wanted
-    from launcher.errors import LauncherError
+from launcher.cli.console import Console
+from launcher.cli.starter import PRE_COMMIT, WORKFLOW, Wanted, files, label, requirement, top_of
+from launcher.errors import LauncherError, UsageError
+from launcher.files import PROJECT_FILE, project_file, write_whole
+from launcher.text import paint
 
 USAGE = "init [DIR] [OPTIONS]"
 HELP = """\
@@ -38,11 +39,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    import os
-
-    from launcher.cli.starter import Wanted, files, label, top_of
-    from launcher.files import project_file
-
     if label(args.name) != args.name:
         raise _bad_name(args.name, label(args.name))
     folder = os.path.abspath(args.dir)
@@ -71,8 +67,6 @@ def run(args: Any, console: Console) -> int:
 
 
 def _bad_name(name: str, near: str) -> LauncherError:
-    from launcher.errors import UsageError
-
     hint = f"such as `{near}`: lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
     return UsageError(f"`{name}` cannot name a job", hint=hint)
 
@@ -80,10 +74,6 @@ def _bad_name(name: str, near: str) -> LauncherError:
 def _kept(texts: dict[str, str], config: str | None, *, force: bool) -> list[str]:
     """Takes out of `texts` what is there already and serves, and says what that is: the launcher.toml that
     applies, and files with the very same text."""
-    import os
-
-    from launcher.files import PROJECT_FILE
-
     kept = []
     for path in [*texts]:
         is_config = os.path.basename(path) == PROJECT_FILE and config is not None
@@ -107,11 +97,6 @@ def _read(path: str) -> str | None:
 
 def _taken(taken: list[str], texts: Mapping[str, str]) -> LauncherError:
     """What is in the way; of a file that is shared with other tools, what to put into it by hand."""
-    import os
-
-    from launcher.cli.starter import PRE_COMMIT
-    from launcher.errors import LauncherError
-
     shown = ", ".join(os.path.relpath(path) for path in taken)
     there = "is there already" if len(taken) == 1 else "are there already"
     hint = "nothing was written; --force overwrites"
@@ -123,11 +108,6 @@ def _taken(taken: list[str], texts: Mapping[str, str]) -> LauncherError:
 
 
 def _write(path: str, text: str) -> None:
-    import os
-
-    from launcher.errors import LauncherError
-    from launcher.files import write_whole
-
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_whole(path, text)
@@ -137,9 +117,6 @@ def _write(path: str, text: str) -> None:
 
 def _what_next(job: str, wanted: Wanted, console: Console) -> None:
     import shlex
-
-    from launcher.cli.starter import WORKFLOW, requirement
-    from launcher.text import paint
 
     file = shlex.quote(job)
     lines = [f"launcher plan {file}", f"launcher apply {file} --wait --logs"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.cli.kinds import key_value
+from launcher.specs import Launch
+
+if TYPE_CHECKING:
     from launcher.jobfile import Compiled
-    from launcher.specs import Launch
 
 
 def add_arguments(parser: Any, *, nargs: str = "*", what: str = "job files, or directories of them") -> None:
@@ -18,8 +19,6 @@ def add_arguments(parser: Any, *, nargs: str = "*", what: str = "job files, or d
 
 
 def add_variables(parser: Any) -> None:
-    from launcher.cli.kinds import key_value
-
     parser.add_argument(
         "--var",
         metavar="NAME=VALUE",

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.plan.model import Plan
-    from launcher.specs import Launch
+from launcher.apply import make_plan
+from launcher.apply.approval import check_plan
+from launcher.cli import decisions, jobs
+from launcher.cli.console import Console
+from launcher.cli.decisions import matched
+from launcher.cli.kinds import count, one_of
+from launcher.cli.render.findings import exit_code, findings, in_short
+from launcher.cli.render.github import publish, publish_refusal, shielded
+from launcher.cli.render.markdown import plan_markdown
+from launcher.cli.render.plan_text import plan_text
+from launcher.cli.saved import document, write_text
+from launcher.errors import JobFileError
+from launcher.plan.model import Plan
+from launcher.plan.verdict import plan_exit_code
+from launcher.specs import Launch
 
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\
@@ -29,9 +39,6 @@ FORMATS = ("text", "json", "markdown", "sarif", "github")
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli import decisions, jobs
-    from launcher.cli.kinds import count, one_of
-
     jobs.add_arguments(parser)
     decisions.add_arguments(parser)
     group = parser.add_argument_group("Output")
@@ -56,19 +63,12 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.apply import make_plan
-    from launcher.apply.approval import check_plan
-    from launcher.cli import decisions
-    from launcher.cli.saved import document, write_text
-
     launches = _launches(args, console)
     plan = make_plan(launches, choices=decisions.choices(launches, args))
     text = document(plan) if args.out or args.json_into or args.format == "json" else ""
     _show(plan, text, args, console)
     check_plan(plan)
     if args.format == "github":
-        from launcher.cli.render.github import publish
-
         publish(plan, max_bytes=args.max_bytes)
     for path in filter(None, (args.out, args.json_into)):
         write_text(path, text)
@@ -82,9 +82,6 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
 
     Raises JobFileError when they forbid to go on.
     """
-    from launcher.cli import jobs
-    from launcher.cli.render.findings import exit_code, findings, in_short
-
     result = jobs.compiled(args.files, args)
     found = result.diagnostics
     is_refused = exit_code(found, strict=args.strict) != 0
@@ -94,11 +91,7 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
     if text:
         console.print(text)
     if is_refused:
-        from launcher.errors import JobFileError
-
         if args.format == "github":
-            from launcher.cli.render.github import publish_refusal
-
             publish_refusal(found, in_short(found))
         raise JobFileError(in_short(found))
     return result.launches
@@ -106,18 +99,12 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
 
 def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
     """The plan in its format; where stdout is for diagnostics alone, to stderr."""
-    from launcher.cli.render.plan_text import plan_text
-
     requests = _requests(plan) if args.show_request else ""
     if args.format == "json":
         console.print(document + requests, end="")
     elif args.format == "markdown":
-        from launcher.cli.render.markdown import plan_markdown
-
         console.print(plan_markdown(plan, max_bytes=args.max_bytes) + requests, end="")
     elif args.format == "github":
-        from launcher.cli.render.github import shielded
-
         console.print(shielded((plan_text(plan) + "\n" + requests).rstrip("\n")))
     elif args.format == "sarif":
         console.note(plan_text(plan, color=console.err_color) + "\n" + requests)
@@ -126,9 +113,6 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
 
 
 def _exit_code(plan: Plan, args: Any, console: Console) -> int:
-    from launcher.cli.decisions import matched
-    from launcher.plan.verdict import plan_exit_code
-
     for phrase in matched(plan, args.fail_on):
         console.warn(phrase)
     return plan_exit_code(plan, detailed=args.detailed_exitcode, fail_on=args.fail_on)

@@ -13,6 +13,7 @@ from launcher.jobfile.discover import find_files
 from launcher.jobfile.formatting import Unformattable, format_text
 from launcher.jobfile.parse import parse
 from launcher.jobfile.source import Source, read_source
+from launcher.specs import canonical
 
 BOM = b"\xef\xbb\xbf"
 
@@ -113,7 +114,5 @@ def _digests(path: str) -> list[str]:
 
     No component of the checkout is called: to format a file is not to run it.
     """
-    from launcher.specs import canonical
-
     compiled = compile_files([path], environment=Environment(components=False), placeholders=True)
     return [canonical.digest(canonical.document(launch)) for launch in compiled.launches]

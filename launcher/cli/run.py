@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from collections.abc import Sequence
+from typing import Any
 
-    from launcher.cli.console import Console
-    from launcher.runner import Runner
-    from launcher.specs import Launch
+from launcher.cli import jobs
+from launcher.cli.component_words import made, refuse_options_of_files, scheduler_and_options, words_of
+from launcher.cli.console import Console
+from launcher.cli.image_news import ImageNews
+from launcher.cli.interrupts import Attached, Terminated, terminate_with_exception
+from launcher.cli.log_reader import Asked, display, note, show
+from launcher.cli.render.log_lines import prefixes
+from launcher.errors import UsageError
+from launcher.inventory.find import find
+from launcher.inventory.installed import scheduler_of
+from launcher.inventory.logs import replicas_of
+from launcher.inventory.status import cause, inspect
+from launcher.inventory.wait import wait_for
+from launcher.runner import Runner, config, get_runner
+from launcher.specs import Launch
+from launcher.text import did_you_mean
+from launcher.workspace import Workspace
 
 USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
@@ -37,8 +49,6 @@ _SHOWN = 8  # names in a message
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli import jobs
-
     parser.add_argument("file", metavar="FILE", help="a job file, or a component")
     jobs.add_variables(parser)
     parser.add_argument("--job", metavar="JOB", help="which one, where FILE has a matrix or is a directory")
@@ -65,20 +75,13 @@ def add_arguments(parser: Any) -> None:
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
     """The words of this command, and those of the component that it names; None when it is none."""
-    from launcher.cli.component_words import divide
-
-    return divide(words, declared)
+    return words_of(words, declared)
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli import jobs
-    from launcher.runner import get_runner
-
     if args.component_args is not None:
         return _run_component(args, console)
     if args.workspace:
-        from launcher.errors import UsageError
-
         raise UsageError("--workspace is for components", hint="a job file has its own `workspace:`")
     launch = _one(jobs.launches([args.file], args, console), args)
     scheduler = args.scheduler or launch.scheduler
@@ -89,9 +92,6 @@ def run(args: Any, console: Console) -> int:
 
 
 def _run_component(args: Any, console: Console) -> int:
-    from launcher.cli.component_words import made, refuse_options_of_files, scheduler_and_options
-    from launcher.runner import get_runner
-
     refuse_options_of_files(args)
     app = made(args.file, args.component_args, console)
     if app is None:
@@ -106,13 +106,9 @@ def _workspace_of_component(args: Any) -> object:
     """From the command line, else the configuration; "" is none."""
     if args.workspace is not None:
         return args.workspace
-    from launcher.runner import config
-
     given = config.get_config("cli", "run", "workspace")
     if not isinstance(given, dict):
         return given
-    from launcher.workspace import Workspace
-
     return Workspace(given)
 
 
@@ -120,8 +116,6 @@ def _attached(info: Any, name: str, args: Any, runner: Runner, console: Console)
     if args.dryrun:
         console.print(repr(info))
         return 0
-    from launcher.cli.interrupts import Terminated, terminate_with_exception
-
     terminate_with_exception()
     try:
         return _run(info, name, args, runner, console)
@@ -132,9 +126,6 @@ def _attached(info: Any, name: str, args: Any, runner: Runner, console: Console)
 
 def _one(launches: Sequence[Launch], args: Any) -> Launch:
     """The launch that is meant. Raises UsageError, with the nearest name or all of them."""
-    from launcher.errors import UsageError
-    from launcher.text import did_you_mean
-
     named = [launch for launch in launches if args.job in (None, launch.key.job)]
     if len(named) == 1:
         return named[0]
@@ -149,8 +140,6 @@ def _one(launches: Sequence[Launch], args: Any) -> Launch:
 
 
 def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
-    from launcher.cli.image_news import ImageNews
-
     with ImageNews(name, console) as news:
         runner.on_progress = news
         handle = runner.schedule(info)
@@ -162,15 +151,6 @@ def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> i
 
 def _follow(handle: str, console: Console) -> int:
     """Show the output of every replica until the app has ended."""
-    from launcher.cli.interrupts import Attached
-    from launcher.cli.log_reader import Asked, display, note, show
-    from launcher.cli.render.log_lines import prefixes
-    from launcher.inventory.find import find
-    from launcher.inventory.installed import scheduler_of
-    from launcher.inventory.logs import replicas_of
-    from launcher.inventory.status import cause, inspect
-    from launcher.inventory.wait import wait_for
-
     selected = find(handle)
     app = selected.app
     console.note(handle)

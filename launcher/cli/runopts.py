@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from json import dumps
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.errors import LauncherError
+from launcher.schedulers import get_scheduler, get_scheduler_factories
+from launcher.specs import get_type_name
+from launcher.text import paint
 
 USAGE = "runopts [SCHEDULER] [--json]"
 HELP = """\
@@ -21,9 +24,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.errors import LauncherError
-    from launcher.schedulers import get_scheduler, get_scheduler_factories
-
     found = {}
     for name in [args.scheduler] if args.scheduler else get_scheduler_factories():
         try:
@@ -33,8 +33,6 @@ def run(args: Any, console: Console) -> int:
                 raise
             console.warn(str(error))
     if args.json:
-        from json import dumps
-
         console.print(dumps(found, indent=2))
         return 0
     for number, (name, options) in enumerate(found.items()):
@@ -45,8 +43,6 @@ def run(args: Any, console: Console) -> int:
 
 
 def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
-    from launcher.specs import get_type_name
-
     return {
         name: {
             "type": get_type_name(option.opt_type),
@@ -60,10 +56,6 @@ def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
 
 def _text(options: dict[str, dict[str, Any]], color: bool) -> str:
     """Two lines an option: name, type and default; what it does."""
-    from json import dumps
-
-    from launcher.text import paint
-
     lines = []
     for name, option in options.items():
         default = "" if option["default"] is None else f", default {dumps(option['default'])}"

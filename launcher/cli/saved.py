@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from launcher.errors import LauncherError
+import json
+import time
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-TYPE_CHECKING = False
+from launcher.errors import JobFileError, LauncherError
+from launcher.files import read_regular, write_whole
+from launcher.git import commit_of
+from launcher.plan.codec import PlanFileError, SealError, dumps, loads, plan_schema
+from launcher.plan.model import Plan
+
 if TYPE_CHECKING:
-    from typing import Any
-
     from launcher.jobfile import Diagnostic
-    from launcher.plan.model import Plan
 
 
 def is_saved_plan(path: str) -> bool:
@@ -20,9 +25,6 @@ def is_saved_plan(path: str) -> bool:
 def findings(path: str) -> list[Diagnostic]:
     """What is wrong with a saved plan: that it is no JSON, its seal, or else every breach of the schema."""
     from jsonschema import Draft202012Validator
-
-    from launcher.errors import JobFileError
-    from launcher.plan.codec import PlanFileError, SealError, loads, plan_schema
 
     refusal = None
     try:
@@ -50,8 +52,6 @@ def _finding(path: str, message: str, hint: str | None = None) -> Diagnostic:
 
 
 def _bytes(path: str) -> bytes:
-    from launcher.files import read_regular
-
     try:
         return read_regular(path)
     except OSError as error:
@@ -59,8 +59,6 @@ def _bytes(path: str) -> bytes:
 
 
 def _json(path: str, raw: bytes) -> Any:
-    import json
-
     try:
         return json.loads(raw.decode())
     except RecursionError as error:
@@ -77,8 +75,6 @@ def _unreadable(path: str, error: OSError) -> LauncherError:
 
 
 def _not_json(path: str, error: ValueError) -> LauncherError:
-    import json
-
     from launcher.jobfile import Diagnostic, Span, job_file_error
 
     span, text = None, ""
@@ -95,8 +91,6 @@ def _not_json(path: str, error: ValueError) -> LauncherError:
 
 def write_text(path: str, text: str) -> None:
     """Write a file whole or not at all. Raises LauncherError."""
-    from launcher.files import write_whole
-
     try:
         write_whole(path, text)
     except OSError as error:
@@ -106,19 +100,11 @@ def write_text(path: str, text: str) -> None:
 def read_plan(path: str) -> Plan:
     """Raises SealError when it was edited, PlanFileError when it is no usable plan, JobFileError when it
     cannot be read."""
-    from launcher.plan.codec import loads
-
     return loads(_bytes(path), name=path)
 
 
 def document(plan: Plan) -> str:
     """The text of the plan as it is saved, with an id, its time and the commits of its job files."""
-    import time
-    from uuid import uuid4
-
-    from launcher.git import commit_of
-    from launcher.plan.codec import dumps
-
     launches = [step.launch for step in plan.steps if step.launch is not None]
     roots = {launch.origin: launch.root for launch in launches}
     commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from importlib import import_module
+from json import dumps
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.cli.console import Console
+from launcher.cli.render.tables import table
+from launcher.errors import LauncherError
+from launcher.schedulers import (
+    DEFAULT_SCHEDULERS,
+    StagedScheduler,
+    get_default_scheduler_name,
+    get_scheduler,
+    get_scheduler_factories,
+)
 
 USAGE = "schedulers [--json]"
 HELP = """\
@@ -20,17 +29,11 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.schedulers import get_default_scheduler_name, get_scheduler_factories
-
     default = get_default_scheduler_name()
     found = [{"name": name, "default": name == default, **_about(name)} for name in get_scheduler_factories()]
     if args.json:
-        from json import dumps
-
         console.print(dumps(found, indent=2))
         return 0
-    from launcher.cli.render.tables import table
-
     rows = [
         [
             (row["name"], "bold"),
@@ -46,9 +49,6 @@ def run(args: Any, console: Console) -> int:
 
 def _about(name: str) -> dict[str, Any]:
     """Whether it can be planned, and what it says of itself; why not, when it cannot be loaded."""
-    from launcher.errors import LauncherError
-    from launcher.schedulers import StagedScheduler, get_scheduler
-
     try:
         scheduler = get_scheduler(name, "launcher")
     except LauncherError as error:  # a plug-in whose package is broken must not hide the others
@@ -59,9 +59,5 @@ def _about(name: str) -> dict[str, Any]:
 
 def _factory_doc(name: str) -> str | None:
     """One class may serve several names; its factories tell them apart."""
-    from importlib import import_module
-
-    from launcher.schedulers import DEFAULT_SCHEDULERS
-
     module, _, function = DEFAULT_SCHEDULERS.get(name, "").partition(":")
     return getattr(import_module(module), function).__doc__ if module else None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from json import dumps
+from typing import Any
 
-    from launcher.cli.console import Console
+from launcher.apply.event_schema import event_schema
+from launcher.cli.console import Console
+from launcher.cli.kinds import one_of
+from launcher.cli.render.findings_schema import findings_schema
+from launcher.jobfile import job_schema
+from launcher.plan.codec import plan_schema
 
 USAGE = "schema job|plan|event|diagnostics"
 HELP = """\
@@ -22,33 +26,21 @@ KINDS = ("job", "plan", "event", "diagnostics")
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli.kinds import one_of
-
     parser.add_argument(
         "kind", metavar="KIND", type=one_of(*KINDS), choices=KINDS, help="job, plan, event or diagnostics"
     )
 
 
 def run(args: Any, console: Console) -> int:
-    from json import dumps
-
     console.print(dumps(schema(args.kind), indent=2))
     return 0
 
 
 def schema(kind: str) -> dict[str, Any]:
     if kind == "plan":
-        from launcher.plan.codec import plan_schema
-
         return plan_schema()
     if kind == "event":
-        from launcher.apply.event_schema import event_schema
-
         return event_schema()
     if kind == "diagnostics":
-        from launcher.cli.render.findings_schema import findings_schema
-
         return findings_schema()
-    from launcher.jobfile import job_schema
-
     return job_schema()

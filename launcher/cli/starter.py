@@ -6,8 +6,11 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 
 from launcher.files import PROJECT_FILE
+from launcher.git import repository
+from launcher.jobfile import job_schema
 
 SCHEMA = ".launcher/job-v1.schema.json"
 VSCODE = ".vscode/settings.json"
@@ -38,8 +41,6 @@ def files(wanted: Wanted, folder: str) -> dict[str, str]:
     config = os.path.join(folder, PROJECT_FILE)
     texts = {path: job.replace("NAME", wanted.name), config: _CONFIG.replace("PROJECT", wanted.project)}
     if wanted.editor:
-        from launcher.jobfile import job_schema
-
         schema = os.path.join(top, *SCHEMA.split("/"))
         where = os.path.relpath(schema, folder).replace(os.sep, "/")
         modeline = f"#:schema {where}" if wanted.is_toml else f"# yaml-language-server: $schema={where}"
@@ -55,8 +56,6 @@ def files(wanted: Wanted, folder: str) -> dict[str, str]:
 
 def top_of(folder: str) -> str:
     """The root of the work tree that holds a folder, which need not be there yet; else the folder itself."""
-    from launcher.git import repository
-
     there = folder
     while not os.path.isdir(there):
         there = os.path.dirname(there)
@@ -74,8 +73,6 @@ def requirement() -> str:
 
     "" where that is not known: an installation from a folder.
     """
-    from importlib.metadata import PackageNotFoundError, distribution
-
     try:
         origin = json.loads(distribution("launcher").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from launcher.cli.render.findings import FORMATS
+from collections.abc import Sequence
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from launcher.cli.console import Console
-    from launcher.jobfile import Diagnostic
+from launcher.cli.console import Console
+from launcher.cli.jobs import add_arguments as add_job_files
+from launcher.cli.jobs import compiled
+from launcher.cli.kinds import one_of
+from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
+from launcher.cli.saved import findings as plan_findings
+from launcher.cli.saved import is_saved_plan
+from launcher.jobfile import Diagnostic
+from launcher.text import plural
 
 USAGE = "validate [FILE…] [OPTIONS]"
 HELP = """\
@@ -32,9 +35,6 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli.jobs import add_arguments as add_job_files
-    from launcher.cli.kinds import one_of
-
     add_job_files(parser, what="job files, directories of them, saved plans")
     parser.add_argument(
         "--format",
@@ -47,10 +47,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.jobs import compiled
-    from launcher.cli.render.findings import exit_code
-    from launcher.cli.saved import findings, is_saved_plan
-
     plans = [path for path in args.files if is_saved_plan(path)]
     files = [path for path in args.files if path not in plans]
     found: list[Diagnostic] = []
@@ -58,16 +54,13 @@ def run(args: Any, console: Console) -> int:
     if files or not plans:
         result = compiled(files, args, placeholders=True)
         found, jobs = list(result.diagnostics), len(result.launches)
-    found += [diagnostic for path in plans for diagnostic in findings(path)]
+    found += [diagnostic for path in plans for diagnostic in plan_findings(path)]
     _show(found, args, console, good=[(jobs, "job"), (len(plans), "saved plan")])
     return exit_code(found, strict=args.strict)
 
 
 def _show(found: Sequence[Diagnostic], args: Any, console: Console, good: Sequence[tuple[int, str]]) -> None:
     """The diagnostics to stdout; how many of what to stderr."""
-    from launcher.cli.render.findings import counts, exit_code, findings
-    from launcher.text import plural
-
     text = findings(found, args.format, jobs=good[0][0], color=console.color)
     if text:
         console.print(text)

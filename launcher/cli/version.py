@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from json import dumps
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from launcher.cli.console import Console
+from launcher import __version__, paths
+from launcher.cli.console import Console
 
 USAGE = "version [--json]"
 HELP = "The version of launcher, of the Python it runs on, and where it keeps its state."
@@ -23,8 +22,6 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher import __version__, paths
-
     system = os.uname()
     facts = {
         "launcher": __version__,
@@ -34,8 +31,6 @@ def run(args: Any, console: Console) -> int:
         "home": paths.home(),
     }
     if args.json:
-        from json import dumps
-
         console.print(dumps(facts, indent=2))
     else:
         for name, value in facts.items():

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from _thread import RLock
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from launcher.apply.events import event, of_job
-from launcher.cli.console import OutputClosed, OutputError
+from launcher.apply.events import Outcome, Result, event, of_job
+from launcher.apply.follow import Watching
+from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.render.log_lines import Shaper, prefixes
 from launcher.cli.render.outcomes import (
     IMAGE_EVENTS,
@@ -15,21 +19,16 @@ from launcher.cli.render.outcomes import (
     outcomes_text,
     result_json,
 )
+from launcher.cli.render.plan_text import plan_text
+from launcher.inventory.find import called
+from launcher.plan.model import Plan
+from launcher.schedulers.responses import DescribeAppResponse
+from launcher.specs.launch import JobKey
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import TracebackType
-    from typing import Any
-
-    from launcher.apply.events import Outcome, Result
-    from launcher.apply.follow import Watching
-    from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.progress import Progress
-    from launcher.plan.model import Plan
-    from launcher.schedulers.responses import DescribeAppResponse
-    from launcher.specs.launch import JobKey
+
 
 _MOST_ROWS = 20  # of unchanged jobs in the result; more are a count
 _DETACHED = "detached: the jobs go on; `launcher list` shows them, `launcher logs JOB --follow` reads along"
@@ -71,8 +70,6 @@ class Watch:
             self._console.note(_DETACHED)
 
     def watching(self) -> Watching:
-        from launcher.apply.follow import Watching
-
         live = self._wait and not self._logs and self._format == "text" and self._console.err_is_terminal
         return Watching(
             on_event=self._event,
@@ -94,8 +91,6 @@ class Watch:
             counts = {kind: count for kind, count in plan.counts().items() if count}
             self._json(event("planned", counts=counts, plan_digest=plan.plan_digest))
         elif self._format == "text" and show:
-            from launcher.cli.render.plan_text import plan_text
-
             try:
                 self._console.print(plan_text(plan, color=self._console.color) + "\n", flush=True)
             except OutputClosed:
@@ -134,8 +129,6 @@ class Watch:
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""
-        from launcher.inventory.find import called
-
         if running and not self._wait:
             app = called(running[0].key.job, running[0].handle)
             return f"running by itself now; to read along: launcher logs {app} --follow"
@@ -241,8 +234,6 @@ class Watch:
 
 
 def _key(event: Mapping[str, Any]) -> JobKey:
-    from launcher.specs.launch import JobKey
-
     return JobKey(event["project"], event["target"], event["job"])
 
 

@@ -5,15 +5,12 @@ Programs write it, so nothing of it is believed: lines are cut, and what is not 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from launcher.cli.render.values import timestamp
+from launcher.specs.replica_error import ReplicaError
+from launcher.state.records import ReplicaRecord
 from launcher.text import paint, printable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from launcher.specs.replica_error import ReplicaError
-    from launcher.state.records import ReplicaRecord
 
 _LAST_LINES = 8
 _WIDTH = 160

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from io import StringIO
+from json import dump
+
+from launcher.jobfile import Diagnostic, render
 from launcher.text import plural
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from launcher.jobfile import Diagnostic
 
 FORMATS = ("text", "json", "sarif", "github")
 VERSION = "launcher.diagnostics/v1"
@@ -27,16 +26,11 @@ def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: 
         from launcher.cli.render.github import report
 
         return report(found)
-    from launcher.jobfile import render
-
     return render(found, color=color) + "\n" if found else ""
 
 
 def _json(value: object) -> str:
     """Written piece by piece: `dumps` would keep all the pieces, which of thousands of findings are many."""
-    from io import StringIO
-    from json import dump
-
     out = StringIO()
     dump(value, out, indent=2, ensure_ascii=False)
     return out.getvalue()

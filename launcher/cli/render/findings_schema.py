@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.cli.render.findings import VERSION
+from launcher.jobfile.diagnostics import CODES
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
@@ -13,8 +14,6 @@ _POSITION = {"type": "integer", "minimum": 1}
 
 def findings_schema() -> dict[str, Any]:
     """The schema; the published file is this one, byte for byte. Later versions may add fields."""
-    from launcher.jobfile.diagnostics import CODES
-
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:launcher:diagnostics-v1",

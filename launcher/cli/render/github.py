@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from secrets import token_hex
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from launcher.jobfile import Diagnostic
-    from launcher.plan.model import Plan
+from launcher.cli.console import visible
+from launcher.cli.render.markdown import fenced, plan_markdown
+from launcher.cli.render.tables import text_of
+from launcher.errors import LauncherError
+from launcher.jobfile import Diagnostic, render
+from launcher.plan.model import Plan
 
 MOST = 9  # GitHub keeps 10 annotations of a kind for each step, and drops the rest without a word
 _SUMMARY = 50  # diagnostics in a step's summary
@@ -19,8 +21,6 @@ def report(found: Sequence[Diagnostic]) -> str:
     """Annotations, and all diagnostics as text below them; "" for none."""
     if not found:
         return ""
-    from launcher.jobfile import render
-
     return "\n".join([*workflow_commands(found), shielded(render(found))])
 
 
@@ -38,8 +38,6 @@ def shielded(text: str, token: str | None = None) -> str:
 
     `token` ends the shield, so nobody may be able to guess it.
     """
-    from secrets import token_hex
-
     word = token or token_hex(16)
     return f"::stop-commands::{word}\n{text}\n::{word}::"
 
@@ -89,9 +87,6 @@ def publish(plan: Plan, *, max_bytes: int, environ: Mapping[str, str] | None = N
 
     Raises LauncherError when one of them cannot be written.
     """
-    from launcher.cli.render.markdown import plan_markdown
-    from launcher.cli.render.tables import text_of
-
     env = os.environ if environ is None else environ
     _append(env.get("GITHUB_STEP_SUMMARY"), plan_markdown(plan, max_bytes=max_bytes))
     _append(
@@ -104,9 +99,6 @@ def publish_refusal(
     found: Sequence[Diagnostic], in_short: str, *, environ: Mapping[str, str] | None = None
 ) -> None:
     """Append to the step's summary why there is no plan. Raises LauncherError."""
-    from launcher.cli.render.markdown import fenced
-    from launcher.jobfile import render
-
     env = os.environ if environ is None else environ
     more = f"\n\nand {len(found) - _SUMMARY} more" if len(found) > _SUMMARY else ""
     _append(
@@ -118,9 +110,6 @@ def publish_refusal(
 def _append(path: str | None, text: str) -> None:
     if not path:
         return
-    from launcher.cli.console import visible
-    from launcher.errors import LauncherError
-
     try:
         with open(path, "a", encoding="utf-8") as file:
             file.write(visible(text))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from launcher.jobfile.model import RoleSpec
+from launcher.jobfile.trace import Trace
+from launcher.specs import Launch, Resource, Role, WorkspaceRef
+from launcher.specs.secret import Secret
 from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from launcher.jobfile.trace import Trace
-    from launcher.specs import Launch, Resource, Role, WorkspaceRef
 
 _GAP = "   "
 _WIDEST = 60  # a longer value has its comment behind it, and pushes no other one away
@@ -22,8 +22,6 @@ def job_fields(launch: Launch) -> dict[str, Any]:
 
     Literals under sensitive-looking names are left out, as in a plan.
     """
-    from dataclasses import asdict
-
     lifecycle = {key: value for key, value in asdict(launch.lifecycle).items() if value is not None}
     lifecycle["rerun_on"] = [
         {"files": list(trigger.globs)} if trigger.globs else trigger.kind
@@ -85,8 +83,6 @@ def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 def role_fields(role: Role) -> dict[str, Any]:
     """A role in the words of job files."""
-    from launcher.jobfile.model import RoleSpec
-
     said = {name: getattr(role, name) for name in RoleSpec.model_fields}
     said |= {
         "env": {name: _env(value) for name, value in role.env.items()},
@@ -98,8 +94,6 @@ def role_fields(role: Role) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    from collections.abc import Mapping
-
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, list | tuple) else value
@@ -112,8 +106,6 @@ def _resource(resource: Resource) -> dict[str, Any]:
 
 
 def _env(value: str) -> Any:
-    from launcher.specs.secret import Secret
-
     return {"secret": str(value)} if isinstance(value, Secret) else value
 
 

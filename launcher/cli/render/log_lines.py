@@ -5,11 +5,13 @@ Works on chunks; looks at single lines only when something on the line is asked 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
 
-    from launcher.schedulers.logs import LogRecord
+from launcher.cli.console import visible
+from launcher.schedulers.logs import LogRecord, grep
+from launcher.text import paint
 
 _COLORS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 
@@ -77,8 +79,6 @@ class Shaper:
         if self._prefix and b"\r" in text:
             text = last_frames(text)
         if self._regex is not None:
-            from launcher.schedulers.logs import grep
-
             text = b"".join(grep((text,), self._regex))
         front = self._prefix + stamp(time_ns) if self._stamp else self._prefix
         if not front or not text:
@@ -103,8 +103,6 @@ def stamp(time_ns: int) -> bytes:
     global _last_stamp
     second, rest = divmod(time_ns, 1_000_000_000)
     if _last_stamp[0] != second:  # formatting a date is dearer than the line it stands before
-        import time
-
         local = time.localtime(second)
         text = f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.%06d{time.strftime('%z', local)} "
         _last_stamp = (second, text.encode())
@@ -126,8 +124,6 @@ def shaped(records: Iterable[LogRecord], shaper: Shaper) -> Iterator[tuple[int, 
 
 def last_lines(pieces: Iterable[tuple[int, bytes]], count: int) -> Iterator[tuple[int, bytes]]:
     """The last `count` lines of pieces of whole lines, each with the time of its piece."""
-    from collections import deque
-
     kept: deque[tuple[int, bytes]] = deque(maxlen=count)
     for time_ns, text in pieces:
         lines = text[:-1].split(b"\n")
@@ -137,9 +133,6 @@ def last_lines(pieces: Iterable[tuple[int, bytes]], count: int) -> Iterator[tupl
 
 def prefixes(names: Iterable[tuple[str, int]], color: bool) -> Iterator[bytes]:
     """`role/k | ` for each replica, equally wide, each replica in a colour of its own."""
-    from launcher.cli.console import visible
-    from launcher.text import paint
-
     labels = [
         visible(f"{role}/{k}").replace("\n", "\\x0a") for role, k in names
     ]  # an engine names roles, too

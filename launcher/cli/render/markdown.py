@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+
+from launcher.cli.render.document import flat
 from launcher.cli.render.plan_text import namer
 from launcher.cli.render.tables import text_of
+from launcher.plan.diff import Change
+from launcher.plan.model import Plan
+from launcher.plan.reasons import show
+from launcher.plan.step import Step
 from launcher.text import plural
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from launcher.plan.diff import Change
-    from launcher.plan.model import Plan
-    from launcher.plan.step import Step
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
@@ -64,8 +64,6 @@ def _body(step: Step) -> list[str]:
     """The lines of the diff: what differs; for a job that has no earlier attempt, all of it."""
     lines = [line for change in step.changes for line in _diff_lines(change)]
     if step.starts and not step.guard.attempt:
-        from launcher.cli.render.document import flat
-
         lines += [f"+ {line}" for line in flat(step.document)]
     return lines + [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops if step.has_effects]
 
@@ -78,8 +76,6 @@ def _details(step: Step, name: str) -> str:
 
 def fenced(text: str, language: str) -> str:
     """A block of code that the text cannot end early."""
-    import re
-
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
@@ -88,8 +84,6 @@ def _diff_lines(change: Change) -> Iterable[str]:
     """One change as lines of a diff: what is replaced is one line gone and one new."""
     if change.op != "~":
         return [str(change)]
-    from launcher.plan.reasons import show
-
     return [f"- {change.path} = {show(change.old)}", f"+ {change.path} = {show(change.new)}"]
 
 

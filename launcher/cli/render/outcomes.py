@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.apply.events import Outcome, Result
 from launcher.cli.render.tables import table
 from launcher.cli.render.values import state_cell
 from launcher.text import paint
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from launcher.apply.events import Outcome, Result
 
 _DONE = {
     "keep": "unchanged",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 from launcher.cli.render.values import listing
+from launcher.plan.model import Plan
+from launcher.plan.step import Step
 from launcher.text import paint, plural
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from launcher.plan.model import Plan
-    from launcher.plan.step import Step
 
 STYLES = {
     "keep": "dim",

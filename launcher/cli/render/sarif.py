@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from launcher.jobfile import Diagnostic, Related, Span
+from launcher import __version__
+from launcher.jobfile import Diagnostic, Related, Span
+from launcher.jobfile.diagnostics import CODES, WARNINGS
+from launcher.jobfile.explain import EXPLANATIONS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"  # what readers of SARIF take for the root of the checkout
@@ -23,8 +23,6 @@ def sarif_log(found: Sequence[Diagnostic], *, root: str | None = None) -> dict[s
         root: what URIs are relative to; the workspace of a GitHub job where there is one, else the current
             directory.
     """
-    from launcher import __version__
-
     base = os.path.abspath(root or os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
     codes = sorted({diagnostic.code for diagnostic in found})
     driver = {
@@ -42,9 +40,6 @@ def sarif_log(found: Sequence[Diagnostic], *, root: str | None = None) -> dict[s
 
 
 def _rule(code: str) -> dict[str, Any]:
-    from launcher.jobfile.diagnostics import CODES, WARNINGS
-    from launcher.jobfile.explain import EXPLANATIONS
-
     summary = CODES[code]
     rule: dict[str, Any] = {
         "id": code,

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Cell = str | tuple[str, str]  # text, or (text, style)
+Cell = str | tuple[str, str]  # text, or (text, style)
 
 GAP = "  "
 
