@@ -25,6 +25,9 @@ _FAST = {
     "launcher.cli.render": "apps document status_text tables values",
     "launcher.inventory": "ends find installed listing logs recorded status wait",
     "launcher.schedulers": "api appstore logs pids registry staged",
+    "launcher.schedulers.docker": "labels scheduler tombstones",
+    "launcher.schedulers.docker.client": "errors view wire",
+    "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
         "app appview attemptfile claim control errorfiles filewatch kernel logs "
         "logwriter loop observe outcome prepare process readback rebuild record records "
@@ -37,12 +40,6 @@ FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for nam
 """Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `--help`, `--version`, shell completion,
 or the supervisor of local apps, which lives as long as they do."""
 
-NOT_COUNTED = ("launcher.cli", "launcher.schedulers.docker")
-"""Packages of which only some modules are on a fast path, and that do not say yet which ones."""
-
-PLAIN_ALL_THE_SAME = ("launcher.schedulers.docker.images", "launcher.schedulers.docker.request")
-PLAIN_ALL_THE_SAME += ("launcher.schedulers.docker.submit", "launcher.schedulers.docker.gc")
-
 ON_USE = {
     "argparse": "help and wrong arguments",
     "concurrent": "workspaces with many files",
@@ -51,11 +48,16 @@ ON_USE = {
     "jsonschema": "`validate` of a saved plan",
     "ruamel": "YAML",
     "shlex": "commands in messages and dry runs",
+    "shtab": "completion scripts",
     "tomli": "TOML",
 }
 """Libraries that take long to load, and what needs them: any module may import them where it does."""
 
 ON_BRANCH = {
+    "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
+    "launcher.cli.render.findings": "formats for other programs, for those who read text",
+    "launcher.cli.saved": "the diagnostics of job files, for plans without any",
+    "launcher.cli.watch": "rich, for output that is no terminal",
     "launcher.apply.execute": "the message of an interrupt, for applies without one",
     "launcher.apply.follow": "errors of replicas, for replicas without one",
     "launcher.apply.inputs": "workspaces, for jobs without one",
@@ -70,6 +72,8 @@ ON_BRANCH = {
     "launcher.jobfile.parse": "TOML for YAML files, and YAML for TOML files",
     "launcher.runner.config": "the signatures of components, for files without defaults for them",
     "launcher.runner.runner": "workspaces, for apps without one",
+    "launcher.schedulers.docker.client.credentials": "warnings, for engines without TLS",
+    "launcher.schedulers.docker.client.transport": "subprocess and tempfile, for engines without SSH",
     "launcher.schedulers.local.devices": "launcher.command, for apps without devices",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
@@ -80,8 +84,7 @@ ON_BRANCH = {
 
 def _is_counted(module: str) -> bool:
     functions = {node.name for node in MODULES[module].body if isinstance(node, ast.FunctionDef)}
-    is_plain = module.startswith(PLAIN_ALL_THE_SAME) or not module.startswith(NOT_COUNTED)
-    return is_plain and "__getattr__" not in functions and module not in FAST
+    return "__getattr__" not in functions and module not in FAST
 
 
 def _hidden(module: str) -> list[str]:
@@ -163,6 +166,9 @@ def fast(scenario) -> set[str]:
         loaded |= _loaded_by(scenario, argv)
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
+    # With an engine, and without: what a list of its apps loads.
+    entries += ("schedulers.docker.scheduler", "schedulers.docker.state.apps", "schedulers.docker.client.wire")
+    entries += ("schedulers.docker.watching.client",)
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from launcher.schedulers.ids import normalise
 
 NETWORK = "launcher"
@@ -44,6 +46,4 @@ def _fit(name: str, whole: str, end: str) -> str:
 
 
 def _mark(text: str) -> str:
-    from hashlib import sha256
-
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]

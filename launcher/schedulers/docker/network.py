@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from threading import Lock
 
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.engine import Engine
 
 _TRIES = 3  # whoever removes it may do so again while we mend it
 _MENDING = Lock()  # the replicas of an app are started at once: one of them makes it

@@ -6,11 +6,8 @@ than the rest of reading a log does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from http.client import IncompleteRead
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+from typing import Any
 
 _EXIT_CODE = re.compile(r"(?:Exited|Restarting) \((-?\d+)\)")
 _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])(\d\d):(\d\d))$")

@@ -5,19 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, NamedTuple
-else:
-    from collections import namedtuple
-
-DEFAULT_HOST = "unix:///var/run/docker.sock"
-_SCHEMES = ("unix", "tcp", "http", "https", "ssh")
-_TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 
 if TYPE_CHECKING:
 
@@ -26,8 +17,11 @@ if TYPE_CHECKING:
 
         host: str
         tls: Mapping[str, Any]
-else:
-    Endpoint = namedtuple("Endpoint", "host tls")
+
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+_SCHEMES = ("unix", "tcp", "http", "https", "ssh")
+_TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
 def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from threading import Lock
+from typing import Any
 
 from launcher.schedulers.docker.client.errors import EngineError, package_missing
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _LOGIN = Lock()  # filters of warnings, and what the SDK remembers of credentials, belong to the whole process
 _ANY_SOCKET = "unix:///nothing/is/sent/there"

@@ -6,24 +6,22 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import overload
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.contexts import endpoint
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.progress import built, transfer
 from launcher.schedulers.docker.client.streams import OPTIONS, Stream
 from launcher.schedulers.docker.client.view import EngineView, quoted
+from launcher.schedulers.docker.client.wire import Reader, Writer
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import IO, Any, Literal
-
-    from launcher.schedulers.docker.client.wire import Writer
-
     Report = Callable[[str, Mapping[str, Any]], None]
+
 
 WORK_S = (
     300.0  # for what changes something: a busy engine takes its time, and giving up leaves us not knowing
@@ -264,10 +262,6 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
     Nothing is sent yet. Raises EngineUnreachable when what is named cannot be an engine, EngineError when
     the way to it needs a package that is not installed.
     """
-    from launcher.schedulers.docker.client.contexts import endpoint
-
     environ = os.environ if environ is None else environ
     where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
-    from launcher.schedulers.docker.client.wire import Reader, Writer
-
     return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))

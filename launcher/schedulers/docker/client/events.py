@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.schedulers.docker.client.errors import EngineGone, NonsenseAnswer
 from launcher.schedulers.docker.client.streams import Stream
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ with a terminal has no frames: all of its log is stdout.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import Any
 
 from launcher.schedulers.docker.client.streams import Stream
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
 
 _HEADER = Struct(">B3xL")
 _STREAMS = ("stdout", "stdout", "stderr", "stderr")  # 3: an error of the engine about the log itself

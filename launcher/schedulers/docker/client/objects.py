@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from launcher.schedulers.docker.client.container import epoch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _DIRECTORY, _SYMLINK = 1 << 31, 1 << 27  # of Go's FileMode
 

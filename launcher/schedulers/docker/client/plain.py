@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import json
 import select
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Iterable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
+from typing import Any
 from urllib.parse import urlencode
 
 from launcher.schedulers.docker.client.errors import EngineUnreachable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from http.client import HTTPMessage, HTTPResponse
-    from typing import Any
-
-    from launcher.schedulers.docker.client.transport import Dialer
+from launcher.schedulers.docker.client.transport import Dialer
 
 
 class Session:

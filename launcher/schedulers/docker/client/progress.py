@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, refusal
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
     Report = Callable[[str, Mapping[str, Any]], None]
+
 
 PAUSE_S = 0.1  # between two reports of how far a transfer is: an engine sends hundreds a second
 _MOVING = {"Downloading", "Pushing"}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.errors import EngineGone, broken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Any, TypeVar
-
     S = TypeVar("S", bound="Stream")
+
 
 _PIECE = 1 << 18
 # Without reuse a connection never goes to another request, where a late `close` would cut that one off.

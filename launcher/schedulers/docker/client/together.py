@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-    T = TypeVar("T")
-    R = TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 WORKERS = 4  # with more, the engine is the limit: measured for create and start
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import socket
 import time
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from typing import Protocol
 
-    class Dialer(Protocol):
-        """Opens connections to one engine."""
 
-        def dial(self, timeout: float | None) -> socket.socket: ...
-        def complaint(self) -> str: ...
-        def close(self) -> None: ...
+class Dialer(Protocol):
+    """Opens connections to one engine."""
+
+    def dial(self, timeout: float | None) -> socket.socket: ...
+    def complaint(self) -> str: ...
+    def close(self) -> None: ...
 
 
 _QUEUE_S = 0.02

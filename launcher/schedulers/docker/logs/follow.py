@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import Empty, Queue
 from threading import Condition, Lock, Thread
+from typing import TYPE_CHECKING, Protocol
 
 from launcher.schedulers.docker.client.errors import EngineError
+from launcher.schedulers.docker.client.events import Event, EventStream
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Protocol
-
-    from launcher.schedulers.docker.client.events import Event, EventStream
-    from launcher.schedulers.docker.client.view import EngineView
 
     class Closable(Protocol):
         def close(self) -> None: ...

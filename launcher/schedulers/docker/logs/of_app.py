@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs import read
 from launcher.schedulers.docker.logs.follow import Followed
+from launcher.schedulers.docker.logs.reader import Asked
 from launcher.schedulers.docker.state import apps, elsewhere
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.logs.reader import Asked
-    from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.logs import LogRecord
 
 
 def records(

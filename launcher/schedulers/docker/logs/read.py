@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
-from launcher.schedulers.docker.logs.follow import together
+from launcher.schedulers.docker.client.frames import LogStream
+from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.logs.follow import Followed, together
 from launcher.schedulers.docker.logs.reader import Asked, LogReader, gone
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from launcher.schedulers.docker.client.frames import LogStream
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.logs.follow import Followed
-    from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.logs import LogRecord
+from launcher.text import name_hint
 
 _CHUNK = 1 << 18
 
@@ -26,8 +22,6 @@ def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int
 
     Raises SchedulerError with what there is instead, LogsGone when the container was removed.
     """
-    from launcher.text import name_hint
-
     roles = dict.fromkeys(name for name, _ in replicas)
     if role not in roles:
         hint = name_hint(role, roles) or f"its roles: {', '.join(roles) or 'none'}"

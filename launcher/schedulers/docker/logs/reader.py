@@ -7,9 +7,14 @@ follower waits for what happens next, and goes on behind the last thing that it 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.client.frames import LogStream
+from launcher.schedulers.docker.client.streams import Stream as Connection
+from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.logs.follow import Followed
 from launcher.schedulers.docker.logs.stamps import stamped
 from launcher.schedulers.logs import (
     COMBINED,
@@ -21,16 +26,7 @@ from launcher.schedulers.logs import (
     stream_of,
     until_ns,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from launcher.schedulers.docker.client.frames import LogStream
-    from launcher.schedulers.docker.client.streams import Stream as Connection
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.logs.follow import Followed
-    from launcher.schedulers.responses import Stream
+from launcher.schedulers.responses import Stream
 
 # A process may print before the engine notes its start; none ends and is started again as fast as this.
 _EARLY_NS = 100_000_000

@@ -17,14 +17,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from launcher.specs.attempt import AttemptState
+from launcher.specs.attempt import AttemptState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

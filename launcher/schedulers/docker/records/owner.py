@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import time
 from dataclasses import asdict, dataclass
 
@@ -58,8 +59,6 @@ class Owner:
 
 
 def this_process() -> Owner:
-    import pwd
-
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -16,7 +16,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from launcher import paths
 from launcher.errors import SchedulerError
@@ -26,11 +28,6 @@ from launcher.schedulers.appfolder import GONE, is_at, lock, try_lock
 from launcher.schedulers.appfolder import is_locked as is_locked
 from launcher.schedulers.docker.records.journal import Journal, fold
 from launcher.schedulers.docker.records.owner import Owner, from_json, this_process
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 _PATIENCE_S = 0.2  # somebody may just be looking whether the lock is held
 _AGAIN_S = 0.01

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
 from launcher.schedulers.docker.records import kept, record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from launcher.schedulers.docker.state.status import AppView
-    from launcher.state.records import AppRecord
+from launcher.schedulers.docker.state.status import AppView
+from launcher.state.records import AppRecord
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:

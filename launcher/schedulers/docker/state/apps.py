@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.together import together
-from launcher.schedulers.docker.client.view import INSPECTIONS
+from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.journal import Journal
+from launcher.schedulers.docker.records.owner import Owner
 from launcher.schedulers.docker.state import status
 from launcher.schedulers.docker.state.look import own
 from launcher.schedulers.docker.state.members import members
 from launcher.schedulers.docker.state.replicas import is_reservation, roster
+from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.tombstones import Tombstone
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from typing import Any
-
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.records.owner import Owner
-    from launcher.schedulers.docker.state.status import AppView
-    from launcher.schedulers.docker.tombstones import Tombstone
-    from launcher.specs.attempt import Attempt
-    from launcher.specs.launch import JobKey
-
 
 INSPECT_S = 15.0
 """How long containers of one app go on being inspected at a slow engine; the others are as listed."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
+from launcher.schedulers.docker.state.apps import App
+from launcher.schedulers.docker.state.replicas import ReplicaView
 from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.state.apps import App
-    from launcher.schedulers.docker.state.replicas import ReplicaView
 
 _MOST_FILES = 64  # each is two questions to the engine
 

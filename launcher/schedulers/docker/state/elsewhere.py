@@ -5,19 +5,15 @@ This engine can say nothing of them, so they are as their record last told: neve
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.records import record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.specs.attempt import Attempt, AttemptState
-    from launcher.specs.launch import JobKey
+from launcher.specs.attempt import Attempt, AttemptState
+from launcher.specs.launch import JobKey
 
 
 def attempt(engine: EngineView, app_id: str) -> Attempt | None:

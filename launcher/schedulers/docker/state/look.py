@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state.members import members
-from launcher.schedulers.docker.state.status import view
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.state.status import AppView, view
 
 
 def own(engine: EngineView, app_id: str) -> list[Container]:

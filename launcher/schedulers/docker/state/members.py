@@ -6,15 +6,12 @@ bears them too. The engine gives a name to one container only, so the name of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.names import container_name
 from launcher.schedulers.docker.state.replicas import ALL_MARKS, is_reservation
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from launcher.schedulers.docker.client.container import Container
 
 
 def members(containers: Iterable[Container]) -> list[Container]:

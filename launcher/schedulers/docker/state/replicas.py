@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
 from launcher.schedulers.docker.records.journal import Exit, Journal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from launcher.schedulers.docker.client.container import Container
 
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"

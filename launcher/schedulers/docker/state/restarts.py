@@ -5,12 +5,10 @@ The engine restarts REPLICA policies by itself; ROLE and APPLICATION are ours, c
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.records.journal import Journal
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.records.journal import Journal
 
 
 def may_restart(role: str, retries: Mapping[str, tuple[int, str]], journal: Journal) -> bool:

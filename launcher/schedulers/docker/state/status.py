@@ -6,8 +6,10 @@ or is on another machine) the containers are enough: what exit codes do not tell
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.records.journal import Journal
@@ -19,13 +21,7 @@ from launcher.schedulers.docker.state.replicas import (
     replicas,
 )
 from launcher.schedulers.docker.state.restarts import may_restart, pending_restart
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.specs.attempt import AttemptState
+from launcher.specs.attempt import AttemptState
 
 _LOST = "its containers were removed"
 

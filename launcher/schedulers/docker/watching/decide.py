@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from launcher.schedulers.docker.state.replicas import where
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.records.journal import Journal
+from launcher.schedulers.docker.state.replicas import ReplicaView, where
 from launcher.schedulers.docker.state.restarts import may_restart, not_restarted, pending_restart
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.records.journal import Journal
-    from launcher.schedulers.docker.state.replicas import ReplicaView
-    from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.state.status import AppView
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.events import Event, EventStream
 from launcher.schedulers.docker.records import record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.events import Event, EventStream
 
 _LATE_S = 0.5  # by how much an engine may tell of an end later than show it
 _DEADLY = ("2", "3", "9", "15")

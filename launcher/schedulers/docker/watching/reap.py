@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.state.apps import App
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.state.apps import App
-    from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt
 
 
 def reap(engine: Engine) -> list[Attempt]:

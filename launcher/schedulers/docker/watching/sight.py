@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.journal import Exit, Journal
@@ -11,11 +13,6 @@ from launcher.schedulers.docker.state.replicas import is_reservation, roster, wh
 from launcher.schedulers.docker.state.restarts import not_restarted
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.news import News
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.engine import Engine
 
 
 class Sight:

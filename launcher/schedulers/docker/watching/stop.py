@@ -6,8 +6,12 @@ does nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from launcher.actor import actor
 from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
@@ -16,15 +20,9 @@ from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.state.look import look as look
 from launcher.schedulers.docker.state.look import own as own
 from launcher.schedulers.docker.state.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
+from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message, unended
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.state.status import AppView
 
 _ROUNDS = 20  # a watcher that restarts what we stop sees our intent at the latest after its next start
 _MARGIN_S = 30.0
@@ -38,8 +36,6 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
     Args:
         interrupt: whoever wants it was attached to it; it is recorded as interrupted.
     """
-    from launcher.schedulers.docker.watching.client import wait_for_exit
-
     app_dir = record.folder(app_id)
     intended = False
     for _ in range(_ROUNDS):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
+from threading import Timer
 
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import apps
+from launcher.schedulers.docker.state.apps import App
 from launcher.schedulers.docker.watching.client import wait_for_exit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.state.apps import App
 
 _EXIT_S = 30.0
 _NEWS = frozenset({"die", "destroy", "rename"})
@@ -49,8 +47,6 @@ def _wait_for_watchers(found: App, deadline: float | None) -> None:
 
 
 def _listen(engine: EngineView, app_id: str, deadline: float | None) -> App | None:
-    from threading import Timer
-
     """As it is when one look shows its end, or at `deadline`."""
     with engine.events(f"{APP_ID}={app_id}") as events:
         alarm = None if deadline is None else Timer(max(0.0, deadline - time.monotonic()), events.close)

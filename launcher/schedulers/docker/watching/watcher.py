@@ -12,9 +12,13 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Thread
+from typing import Any
 
 from launcher.schedulers.docker import network
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.together import together
 from launcher.schedulers.docker.labels import APP_ID, Labels
@@ -22,7 +26,7 @@ from launcher.schedulers.docker.records import journal, record
 from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.records.record import Lock
 from launcher.schedulers.docker.state.replicas import where
-from launcher.schedulers.docker.state.status import view
+from launcher.schedulers.docker.state.status import AppView, view
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
@@ -38,15 +42,6 @@ from launcher.schedulers.docker.watching.decide import (
 )
 from launcher.schedulers.docker.watching.news import News
 from launcher.schedulers.docker.watching.sight import Sight
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
-
-    from launcher.schedulers.docker.client.container import Container
-    from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.state.status import AppView
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0
@@ -264,7 +259,5 @@ def main() -> None:
         return
     orders = json.loads(first)
     sys.path[:] = orders["path"]
-    from launcher.schedulers.docker.client.engine import connect
-
     Watcher(connect(), lock, orders, (json.loads(line)["op"] for line in lines)).run()
     os._exit(0)  # somebody may wait for our end: tearing down what was imported would take its time
