@@ -14,7 +14,7 @@ from launcher.cli.decisions import matched
 from launcher.cli.interrupts import terminate_with_exception
 from launcher.cli.kinds import duration, one_of
 from launcher.cli.render.plan_text import plan_text
-from launcher.cli.saved import is_saved_plan, read_plan
+from launcher.cli.saved import read_plan
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError
 from launcher.plan.effects import is_superseded
@@ -83,13 +83,13 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     _check_arguments(args)
     terminate_with_exception()
-    if is_saved_plan(args.files[0]):
+    if jobs.is_saved_plan(args.files[0]):
         return _apply_saved(args, console)
     return _apply_files(args, console)
 
 
 def _check_arguments(args: Any) -> None:
-    if any(is_saved_plan(path) for path in args.files):
+    if any(jobs.is_saved_plan(path) for path in args.files):
         if len(args.files) > 1:
             raise UsageError(
                 "apply takes job files, or one saved plan", hint="apply the saved plan by itself"

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from launcher.jobfile import Compiled
 
 
+def is_saved_plan(path: str) -> bool:
+    """Whether `path` is a saved plan rather than a job file: a JSON file is, whatever is in it."""
+    return path.endswith(".json")
+
+
 def add_arguments(parser: Any, *, nargs: str = "*", what: str = "job files, or directories of them") -> None:
     parser.add_argument("files", metavar="FILE", nargs=nargs, help=what)
     add_variables(parser)

@@ -1,4 +1,4 @@
-"""Saved plans as files: tell them from job files, read them."""
+"""Saved plans as files: read, check and write them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ from launcher.plan.model import Plan
 
 if TYPE_CHECKING:
     from launcher.jobfile import Diagnostic
-
-
-def is_saved_plan(path: str) -> bool:
-    """Whether `path` is a saved plan rather than a job file: a JSON file is, whatever is in it."""
-    return path.endswith(".json")
 
 
 def findings(path: str) -> list[Diagnostic]:

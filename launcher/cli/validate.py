@@ -7,11 +7,9 @@ from typing import Any
 
 from launcher.cli.console import Console
 from launcher.cli.jobs import add_arguments as add_job_files
-from launcher.cli.jobs import compiled
+from launcher.cli.jobs import compiled, is_saved_plan
 from launcher.cli.kinds import one_of
 from launcher.cli.render.findings import FORMATS, counts, exit_code, findings
-from launcher.cli.saved import findings as plan_findings
-from launcher.cli.saved import is_saved_plan
 from launcher.jobfile import Diagnostic
 from launcher.text import plural
 
@@ -54,7 +52,10 @@ def run(args: Any, console: Console) -> int:
     if files or not plans:
         result = compiled(files, args, placeholders=True)
         found, jobs = list(result.diagnostics), len(result.launches)
-    found += [diagnostic for path in plans for diagnostic in plan_findings(path)]
+    if plans:
+        from launcher.cli import saved
+
+        found += [diagnostic for path in plans for diagnostic in saved.findings(path)]
     _show(found, args, console, good=[(jobs, "job"), (len(plans), "saved plan")])
     return exit_code(found, strict=args.strict)
 

@@ -310,7 +310,7 @@ class JobFile(Model):
         )
     )
     lifecycle: LifecycleSpec = Field(
-        LifecycleSpec(),
+        default_factory=LifecycleSpec,
         description="What happens to attempts of this job.",
         examples=[{"on_failed": "rerun"}],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter
@@ -84,4 +85,8 @@ Var = Annotated[
 ]
 Vars = dict[Annotated[str, Field(pattern=VAR_NAME)], Var]
 
-VARS: TypeAdapter[dict[str, IntVar | FloatVar | StrVar | BoolVar]] = TypeAdapter(Vars)
+
+@cache
+def vars_adapter() -> TypeAdapter[dict[str, IntVar | FloatVar | StrVar | BoolVar]]:
+    """Validates the variables of a file. Made for the first file that has any: it takes milliseconds."""
+    return TypeAdapter(Vars)

@@ -17,7 +17,7 @@ from launcher.jobfile.excerpts import masked
 from launcher.jobfile.matrix import Combination, check_names, combinations
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import VERSION
-from launcher.jobfile.model_vars import VARS
+from launcher.jobfile.model_vars import vars_adapter
 from launcher.jobfile.names import got, show
 from launcher.jobfile.one_job import Work, compile_job
 from launcher.jobfile.places import JOB_FIELDS
@@ -245,14 +245,16 @@ def _definitions(value: Any, problems: Collector) -> dict[str, AnyVar]:
     """The variables that the file declares; without those that are wrong."""
     checked = References(problems, {}).resolve(value, JOB_FIELDS["vars"], ("vars",))
     specs: dict[str, AnyVar] = {}
+    if checked == {}:
+        return specs
     parts = checked.items() if isinstance(checked, dict) else ()
     try:
-        return VARS.validate_python(checked)
+        return vars_adapter().validate_python(checked)
     except ValidationError as error:
         report(error.errors(include_url=False), checked, problems, ("vars",))
     for name, part in parts:
         try:
-            specs.update(VARS.validate_python({name: part}))
+            specs.update(vars_adapter().validate_python({name: part}))
         except ValidationError:
             continue
     return specs
