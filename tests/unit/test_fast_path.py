@@ -168,7 +168,11 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
     # With an engine, and without: what a list of its apps loads.
-    entries += ("schedulers.docker.scheduler", "schedulers.docker.state.apps", "schedulers.docker.client.wire")
+    entries += (
+        "schedulers.docker.scheduler",
+        "schedulers.docker.state.apps",
+        "schedulers.docker.client.wire",
+    )
     entries += ("schedulers.docker.watching.client",)
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
 
