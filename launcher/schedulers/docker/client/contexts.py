@@ -6,17 +6,16 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
 
-if TYPE_CHECKING:
 
-    class Endpoint(NamedTuple):
-        """Where an engine listens, and the arguments of `docker.tls.TLSConfig` to talk to it, {} for none."""
+class Endpoint(NamedTuple):
+    """Where an engine listens, and the arguments of `docker.tls.TLSConfig` to talk to it, {} for none."""
 
-        host: str
-        tls: Mapping[str, Any]
+    host: str
+    tls: Mapping[str, Any]
 
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
