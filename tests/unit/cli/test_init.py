@@ -116,7 +116,7 @@ def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(mon
             origin = {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
             return json.dumps(origin)
 
-    monkeypatch.setattr("importlib.metadata.distribution", lambda name: Installed())
+    monkeypatch.setattr(starter, "distribution", lambda name: Installed())
     assert starter.requirement() == "launcher @ git+https://example.org/l.git@abc"
 
 
