@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.jobfile.formatting import format_text
@@ -125,13 +125,11 @@ def shuffled(value: Any, chance: random.Random, path: tuple[str, ...] = ()) -> A
     return {key: shuffled(value[key], chance, (*path, key)) for key in keys}
 
 
-@settings(max_examples=100, deadline=None)
 @given(JOB)
 def test_yaml_and_toml_of_one_job_give_one_digest(job: dict[str, Any]) -> None:
     assert digests(as_yaml(job), "yaml") == digests(as_toml(job), "toml")
 
 
-@settings(max_examples=100, deadline=None)
 @given(JOB, st.integers())
 def test_the_order_of_keys_changes_nothing(job: dict[str, Any], seed: int) -> None:
     other = shuffled(job, random.Random(seed))
@@ -139,7 +137,6 @@ def test_the_order_of_keys_changes_nothing(job: dict[str, Any], seed: int) -> No
     assert digests(as_toml(other), "toml") == digests(as_toml(job), "toml")
 
 
-@settings(max_examples=60, deadline=None)
 @given(JOB, st.sampled_from(["yaml", "toml"]))
 def test_formatting_changes_no_digest_and_is_done_after_once(job: dict[str, Any], suffix: str) -> None:
     text = as_toml(job) if suffix == "toml" else as_yaml(job)

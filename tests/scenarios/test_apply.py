@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
 from launcher.specs import AppState
 
 FAILS = "echo trying; exit 3"
@@ -267,6 +269,7 @@ def test_twenty_applies_at_once_make_one_attempt(scenario):
     assert len(scenario.attempts()) == len(scenario.apps()) == 1
 
 
+@pytest.mark.slow
 def test_twenty_applies_of_one_saved_plan_make_one_attempt(scenario):
     log = scenario.folder / "runs"
     scenario.plan(scenario.job(f"echo run >>{log}"), "--out", "plan.json")

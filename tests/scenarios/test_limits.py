@@ -37,6 +37,7 @@ def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
     assert (shown.out + shown.err).count("| here") == REPLICAS
 
 
+@pytest.mark.slow
 def test_many_jobs_in_one_apply(scenario):
     files = [scenario.job("true", name=f"job{number}") for number in range(40)]
     scenario.run_to_end(*files)

@@ -28,6 +28,7 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_snippet_of_a_page_works_in_its_order(page, empty_folder):
     tell(blocks(page.read_text()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.snippets import blocks, shell, tell
 from tests.unit.test_readme import WHOLE, checkout
 
@@ -14,6 +16,7 @@ SECTION = re.search(r"^## Components$.*?(?=^## )", WHOLE, re.M | re.S)
 BLOCKS = blocks(SECTION[0] if SECTION else "")
 
 
+@pytest.mark.slow
 def test_every_snippet_works_in_its_order(checkout):
     assert [kind for kind, _ in BLOCKS].count("sh") > 2
     tell(BLOCKS)

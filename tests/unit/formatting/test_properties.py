@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from launcher.jobfile.document import Document
@@ -52,7 +52,6 @@ def check(source: Source, document: Document) -> None:
     assert all(line == line.rstrip() or "|" in result or ">" in result for line in result.splitlines())
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
 @given(yaml_files())
 def test_any_style_comes_through_with_every_comment(text: str) -> None:
     source = read(text, "job.launcher.yaml")
@@ -65,7 +64,6 @@ def test_any_style_comes_through_with_every_comment(text: str) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
 @given(damaged(), st.sampled_from(["f.launcher.yaml", "f.launcher.toml"]))
 def test_what_is_odd_is_refused_and_never_harmed(data: bytes, name: str) -> None:
     source = source_of(name, data)

@@ -50,7 +50,7 @@ def said(result: Compiled) -> list[str]:
             "app of more than 16 MiB",
         ),
         (
-            "for fd in range(3, 512):\n    try: os.write(fd, b'{}\\n')\n    except OSError: pass\nos._exit(0)",
+            "for fd in range(3, 512):\n    try: os.write(fd, b'{}\\n')\n    except OSError: 0\nos._exit(0)",
             "answered with something else than an app",
         ),
         (

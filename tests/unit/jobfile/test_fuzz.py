@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.jobfile import render
@@ -57,13 +57,11 @@ def check(data: bytes, name: str) -> None:
         assert found.span is None or 1 <= found.span.line <= lines
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=80) | damaged(), st.sampled_from(["j.launcher.yaml", "j.launcher.toml"]))
 def test_no_bytes_end_in_a_traceback(data: bytes, name: str) -> None:
     check(data, name)
 
 
-@settings(max_examples=150, deadline=None)
 @given(damaged())
 def test_the_fast_parser_never_disagrees_with_the_judge(data: bytes) -> None:
     source = source_of("f.yaml", data)
@@ -71,7 +69,6 @@ def test_the_fast_parser_never_disagrees_with_the_judge(data: bytes) -> None:
         assert repr(outcome(parse_yaml(source))) == repr(outcome(parse_pure(source)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(damaged())
 def test_toml_positions_never_fail_on_what_the_parser_took(data: bytes) -> None:
     source = source_of("f.toml", data)

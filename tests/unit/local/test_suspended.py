@@ -46,6 +46,7 @@ def test_a_suspended_supervisor_is_continued_and_cancels_the_app_itself(app: Dri
     assert app.left() == []
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driven) -> None:
     with processes.held(app.pid):
         said = cancel(app.app_dir)

@@ -109,6 +109,7 @@ def test_a_detached_app_outlives_the_runner(tmp_path: Path):
         assert state(later, handle) == AppState.CANCELLED
 
 
+@pytest.mark.slow
 def test_leaving_the_runner_cancels_what_is_attached_also_when_its_supervisor_is_suspended(
     tmp_path: Path, launcher_home: Path
 ):
