@@ -4,8 +4,6 @@ Strict types, closed mappings; what fields must agree on is checked elsewhere (`
 `null` never reaches these models, so `None` as a default means only "not given".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """What all models of the language share: strictness, names, counts, telling tagged mappings apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """The models of variables: one for each type."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Annotated, Literal
 

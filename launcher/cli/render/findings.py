@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
-from json import dump
 
 from launcher.jobfile import Diagnostic, render
 from launcher.text import plural
@@ -31,6 +30,8 @@ def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: 
 
 def _json(value: object) -> str:
     """Written piece by piece: `dumps` would keep all the pieces, which of thousands of findings are many."""
+    from json import dump
+
     out = StringIO()
     dump(value, out, indent=2, ensure_ascii=False)
     return out.getvalue()
