@@ -14,35 +14,68 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.apply import apply_plan, make_plan
+    from launcher.apply.look import Choices
     from launcher.components.image import IMAGE
-    from launcher.jobfile import load_job
+    from launcher.errors import (
+        BlockedError,
+        CommandError,
+        JobFileError,
+        LauncherError,
+        LockTimeoutError,
+        SchedulerError,
+        SecretError,
+        StaleError,
+        StartError,
+        StateError,
+        UsageError,
+    )
+    from launcher.jobfile import load_job, load_jobs
+    from launcher.plan.model import Plan
     from launcher.runner import Runner, get_runner
-    from launcher.specs import AppDef, Resource, Role
+    from launcher.specs import AppDef, AppState, Resource, Role
 
 __all__ = [
     "IMAGE",
     "AppDef",
+    "AppState",
+    "BlockedError",
+    "Choices",
+    "CommandError",
+    "JobFileError",
+    "LauncherError",
+    "LockTimeoutError",
+    "Plan",
     "Resource",
     "Role",
     "Runner",
+    "SchedulerError",
+    "SecretError",
+    "StaleError",
+    "StartError",
+    "StateError",
+    "UsageError",
     "__version__",
     "apply_plan",
     "get_runner",
     "load_job",
+    "load_jobs",
     "make_plan",
 ]
 
-_HOMES = {
-    "IMAGE": "launcher.components.image",
-    "AppDef": "launcher.specs",
-    "Role": "launcher.specs",
-    "Resource": "launcher.specs",
-    "Runner": "launcher.runner",
-    "get_runner": "launcher.runner",
-    "load_job": "launcher.jobfile",
-    "make_plan": "launcher.apply",
-    "apply_plan": "launcher.apply",
+_NAMES = {
+    "launcher.apply": "apply_plan make_plan",
+    "launcher.apply.look": "Choices",
+    "launcher.components.image": "IMAGE",
+    "launcher.errors": (
+        "BlockedError CommandError JobFileError LauncherError LockTimeoutError SchedulerError SecretError "
+        "StaleError StartError StateError UsageError"
+    ),
+    "launcher.jobfile": "load_job load_jobs",
+    "launcher.plan.model": "Plan",
+    "launcher.runner": "Runner get_runner",
+    "launcher.specs": "AppDef AppState Resource Role",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

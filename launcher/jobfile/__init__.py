@@ -12,7 +12,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.jobfile.compile import Compiled, Environment, compile_files, load_job
+    from launcher.jobfile.compile import Compiled, Environment, compile_files, load_job, load_jobs
     from launcher.jobfile.diagnostics import Diagnostic, Related, Span, job_file_error, render
     from launcher.jobfile.schema import job_schema
 
@@ -26,6 +26,7 @@ __all__ = [
     "job_file_error",
     "job_schema",
     "load_job",
+    "load_jobs",
     "render",
 ]
 
@@ -34,6 +35,7 @@ _HOMES = {
     "Environment": "compile",
     "compile_files": "compile",
     "load_job": "compile",
+    "load_jobs": "compile",
     "Diagnostic": "diagnostics",
     "Related": "diagnostics",
     "Span": "diagnostics",

@@ -140,18 +140,35 @@ def load_job(
 
     Raises JobFileError, with `.diagnostics`, when the file is wrong or makes more than one job.
     """
-    compiled = compile_files(
-        [os.fspath(path)], variables=vars, target=target, environment=Environment(schedulers=schedulers)
-    )
-    compiled.raise_for_errors()
-    if len(compiled.launches) != 1:
-        hint = "compile_files gives all of them"
+    launches = load_jobs(path, vars=vars, target=target, schedulers=schedulers)
+    if len(launches) != 1:
         holds = "directory holds" if os.path.isdir(path) else "file makes"
-        message = f"the {holds} {len(compiled.launches)} jobs, want one"
+        message = f"the {holds} {len(launches)} jobs, want one"
+        hint = "load_jobs gives all of them"
         raise job_file_error(
             [Diagnostic(file=os.fspath(path), span=None, code="invalid-value", message=message, hint=hint)]
         )
-    return compiled.launches[0]
+    return launches[0]
+
+
+def load_jobs(
+    *paths: str | os.PathLike[str],
+    vars: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    schedulers: Schedulers | None = None,
+) -> list[Launch]:
+    """Compile every job of job files, and of all job files below the directories among `paths`.
+
+    Args:
+        vars, target, schedulers: as `load_job` takes them.
+
+    Raises JobFileError, with `.diagnostics`, when a file is wrong, or when there is none.
+    """
+    files = [os.fspath(path) for path in paths]
+    environment = Environment(schedulers=schedulers)
+    compiled = compile_files(files, variables=vars, target=target, environment=environment)
+    compiled.raise_for_errors()
+    return list(compiled.launches)
 
 
 def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> Compiled:
