@@ -117,7 +117,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def _translate(options: dict[str, Any]) -> None:
-    """argparse shows the text of its own exception class only."""
+    """argparse shows the text of its own exception class only, and hides what has its own SUPPRESS as help."""
+    if options.get("help") == argparse.SUPPRESS:
+        options["help"] = argparse.SUPPRESS  # compared by identity
     kind = options.get("type")
     if kind is None:
         return
