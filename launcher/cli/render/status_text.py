@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from launcher.cli.render.tables import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
+_GOOD = ("running", "succeeded")  # what is said of such a replica is a note, such as where its ports are
 _MOST_REPLICAS = 100  # shown one by one; of more, those that need a look
 
 
@@ -73,7 +74,7 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
     told = app.replicas
     quiet = 0
     if len(told) > _MOST_REPLICAS:
-        told = [replica for replica in told if replica.state not in ("running", "succeeded")][:_MOST_REPLICAS]
+        told = [replica for replica in told if replica.state not in _GOOD][:_MOST_REPLICAS]
         quiet = len(app.replicas) - len(told)
     rows: list[list[Cell]] = [
         [
@@ -84,10 +85,11 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
             ago(replica.started_at, now),
             took(replica.started_at, replica.ended_at, now if replica.state == "running" else None),
             _why(replica),
+            replica.message if replica.state in _GOOD else "",
         ]
         for replica in told
     ]
-    headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "WHY"]
+    headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "WHY", "NOTE"]
     text = table(headings, rows, color=color) if rows else ""
     counts = [
         f"{[r.state for r in app.replicas].count(s)} {s}" for s in sorted({r.state for r in app.replicas})
@@ -97,10 +99,10 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
 
 
 def _why(replica: ReplicaRecord) -> str:
-    """The first line of its error, and what its scheduler says."""
-    error = replica.error
+    """The first line of its error, and what its scheduler says of one that is in trouble."""
+    error, said = replica.error, "" if replica.state in _GOOD else replica.message
     if error is None:
-        return replica.message
+        return said
     from launcher.cli.render.error_text import short
 
-    return f"{short(error)} ({replica.message})" if replica.message else short(error)
+    return f"{short(error)} ({said})" if said else short(error)
