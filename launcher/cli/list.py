@@ -10,19 +10,23 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
 
+_MOST = 50
+_LEAST = 10
+_AROUND = 4  # lines of a terminal: the headings, the note below, the prompts
+
 USAGE = "list [OPTIONS]"
 HELP = """\
 List the newest apps of this user, whatever folder they were applied from: the
 attempts of jobs, and what `launcher run` and the Python Runner have started."""
 EXAMPLES = """\
-  launcher list                 the newest 50
+  launcher list                 the newest
   launcher list --all --json | jq '.[] | select(.state == "FAILED")'
   launcher list -s local_cwd    of one scheduler; an engine is asked itself"""
 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
-    parser.add_argument("-n", "--limit", metavar="N", type=count, default=50, help="how many (default: 50)")
+    parser.add_argument("-n", "--limit", metavar="N", type=count, help="how many (default: 50, at a terminal what it shows)")
     parser.add_argument("-a", "--all", action="store_true", help="all of them")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
@@ -31,7 +35,7 @@ def run(args: Any, console: Console) -> int:
     from launcher.cli.render.apps import app_json, apps_table
     from launcher.inventory.listing import newest
 
-    limit = None if args.all else args.limit
+    limit = None if args.all else _default(args, console) if args.limit is None else args.limit
     apps = newest(limit, args.scheduler, warn=console.warn)
     if args.json:
         from json import dumps
@@ -46,6 +50,19 @@ def run(args: Any, console: Console) -> int:
     if limit is not None and len(apps) == limit:
         console.note(f"the newest {limit}; --all shows all of them")
     return 0
+
+
+def _default(args: Any, console: Console) -> int:
+    """How many apps to list: at a terminal as many as it shows, so that the newest stay in sight."""
+    if args.json or not console.is_terminal:
+        return _MOST
+    from os import get_terminal_size
+
+    try:
+        rows = get_terminal_size(1).lines
+    except OSError:
+        rows = 0
+    return max(_LEAST, min(_MOST, rows - _AROUND)) if rows else _MOST
 
 
 def _others() -> str:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from launcher.state.records import AppRecord, ReplicaRecord
 
 _HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")
-_LEFT_OUT = (1, 4, 3, 0)  # what goes first on a narrow terminal: much of it is in the handle, or in `status`
+_APP = 5
+_LEFT_OUT = (1, 0, 4, 3)  # what goes first on a narrow terminal: an app id holds the name and the attempt
 _APP_STATES = {"reserved": "SUBMITTED", "created": "PENDING", "lost": "FAILED", "unknown": "UNKNOWN"}
+_REASON = 24  # columns that a reason gets before others do
 _LEAST = 12  # columns in which a reason still says something
 
 
@@ -25,7 +27,8 @@ def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = 
     """One line per app.
 
     Args:
-        columns: what a line must fit in, if it can: handles are never cut, since they are copied.
+        columns: what a line must fit in, if it can. Handles and app ids are copied: where handles leave no
+            room, app ids stand for them, and neither is ever cut.
     """
     now = time.time()
     rows: list[list[Cell]] = [
@@ -41,7 +44,7 @@ def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = 
         for app in apps
     ]
     if columns is not None:
-        _fit(rows, columns)
+        _fit(rows, [app.app_id for app in apps], columns)
     return table(_HEADINGS, rows, color=color)
 
 
@@ -113,13 +116,16 @@ def _error_json(replica: ReplicaRecord) -> dict[str, Any] | None:
     return {**error._asdict(), "time": iso(error.time), "host": replica.host or None}
 
 
-def _fit(rows: list[list[Cell]], columns: int) -> None:
-    """Cut the reasons, then leave columns out: one that is empty in every row is not shown."""
-    for dropped in (None, *_LEFT_OUT):
-        for row in rows if dropped is not None else ():
-            row[dropped or 0] = ""
-        if _width(rows) <= columns:
+def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
+    """Show app ids for handles, leave columns out (one that is empty in every row is not shown), cut reasons."""
+    reason = max((width(text_of(row[-1])) for row in rows), default=0)
+    least = columns - (min(reason, _REASON) + len(GAP) if reason else 0)
+    steps = [(_APP, app_ids), *((column, [""] * len(rows)) for column in _LEFT_OUT)]
+    for column, cells in steps:
+        if _width(rows) <= least:
             break
+        for row, cell in zip(rows, cells, strict=True):
+            row[column] = cell
     left = columns - _width(rows) - len(GAP)
     for row in rows:
         row[-1] = shortened(str(row[-1]), left) if left >= _LEAST else ""

@@ -28,16 +28,28 @@ def app(job="train-resnet", message="main/0 exited with 7, and left a long reaso
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
-def test_an_app_is_one_line_with_its_whole_handle(columns):
-    shown = apps_table([app()], color=False, columns=columns).splitlines()
-    assert max(map(len, shown)) <= columns
-    assert [app().handle in line for line in shown] == [False, True]
-    assert "FAILED" in shown[1]
+def test_an_app_is_one_line_with_its_whole_id_its_state_and_its_reason(columns):
+    heading, line = apps_table([app()], color=False, columns=columns).splitlines()
+    assert len(line) <= columns
+    assert app().app_id in line.split()
+    assert "FAILED" in line
+    assert line[heading.index("WHY") :].startswith("main/0 e")
 
 
-def test_a_handle_is_never_cut_and_a_pipe_gets_everything():
+def test_times_are_shown_in_80_columns_and_handles_where_there_is_room():
+    heading, line = apps_table([app()], color=False, columns=80).splitlines()
+    assert heading.split() == ["STATE", "CREATED", "TOOK", "APP", "WHY"]
+    heading, line = apps_table([app()], color=False, columns=130).splitlines()
+    assert heading.split() == ["NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY"]
+    assert app().handle in line
+    heading, line = apps_table([app(message="")], color=False, columns=100).splitlines()
+    assert app().handle in line
+
+
+def test_an_app_id_is_never_cut_and_a_pipe_gets_everything():
     long = app(job="x" * 70)
-    assert long.handle in apps_table([long], color=False, columns=60)
+    assert long.app_id in apps_table([long], color=False, columns=60)
+    assert long.handle in apps_table([long], color=False)
     assert long.message in apps_table([long], color=False)
 
 

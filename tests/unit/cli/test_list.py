@@ -1,0 +1,52 @@
+"""`launcher list`: which apps, how many of them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import termios
+
+import pytest
+
+from launcher.state.store import Store
+from tests.scenarios.test_terminal import read
+from tests.unit.cli.worlds import attempt, launch
+
+
+@pytest.fixture
+def recorded():
+    """Puts attempts into the ledger."""
+
+    def put(*attempts):
+        with Store.open() as store:
+            for one in attempts:
+                store.record(one)
+
+    return put
+
+
+def on_a_screen(scenario, *argv, rows, columns):
+    """What `launcher ARGV` shows on a terminal of that size."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = scenario.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while chunk := read(ours):
+        shown += chunk
+    os.close(ours)
+    assert process.wait() == 0, shown
+    return shown.decode().splitlines()
+
+
+def test_the_newest_apps_stay_in_sight_on_a_small_screen(scenario, recorded, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    recorded(*(attempt(launch(f"job-{number:02}"), "succeeded") for number in range(30)))
+    shown = on_a_screen(scenario, "list", rows=16, columns=80)
+    assert len(shown) == 14
+    assert shown[1].startswith("job-29")
+    assert "the newest 12" in shown[-1]
+    assert len(on_a_screen(scenario, "list", "-n", "20", rows=16, columns=80)) == 22
+    assert len(scenario.launcher("list").out.splitlines()) == 31
