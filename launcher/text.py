@@ -98,6 +98,32 @@ def duration_meant(text: str) -> str:
     return "".join(f"{amounts[unit]}{unit}" for unit in _UNITS_S if unit in amounts)
 
 
+def natural(name: str) -> tuple[tuple[int, float, str], ...]:
+    """A key to sort names by in which numbers count as numbers: `lr-2` comes before `lr-10`.
+
+    Numbers as the names of a matrix' jobs spell them: 0p1 is 0.1, m3 is -3, 1em05 is 1e-05.
+    """
+    key: list[tuple[int, float, str]] = []
+    for part in name.split("-"):
+        sign = "-" if part[:1] == "m" and part[1:2].isdigit() else ""
+        spelt = sign + part[len(sign) :].replace("em", "e-").replace("p", ".")
+        if part[len(sign) :][:1].isdigit() and (number := _number(spelt)) is not None:
+            key.append((0, number, ""))
+            continue
+        letters = part.rstrip("0123456789")
+        key.append((1, 0.0, letters))
+        if len(letters) < len(part):
+            key.append((0, float(part[len(letters) :]), ""))
+    return tuple(key)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint with the nearest of the known names, None when none is near."""
     near = nearest(name, known)

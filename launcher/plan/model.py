@@ -59,7 +59,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that an apply would do, and why. Steps are sorted by job key.
+    """Everything that an apply would do, and why. Steps are sorted by job key, numbers by their values.
 
     Attributes:
         engines: scheduler → fingerprint of the engine, for the schedulers that the steps touch.

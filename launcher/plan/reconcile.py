@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from launcher.errors import UsageError
 from launcher.plan.decide import Wish, decide, past_of
@@ -12,7 +13,7 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
-from launcher.text import nearest
+from launcher.text import natural, nearest
 
 
 def reconcile(
@@ -49,7 +50,7 @@ def reconcile(
     if prune:
         steps += [destroy(orphan) for orphan in orphans]
     return Plan(
-        steps=tuple(sorted(steps, key=lambda step: (step.key, step.guard.attempt))),
+        steps=tuple(sorted(steps, key=_place)),
         orphans=() if prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
         selection=Selection(
@@ -74,6 +75,12 @@ def _by_key(attempts: Iterable[Attempt]) -> dict[JobKey, list[Attempt]]:
     for attempt in attempts:
         grouped.setdefault(attempt.key, []).append(attempt)
     return grouped
+
+
+def _place(step: Step) -> tuple[Any, ...]:
+    """By job key, the numbers in names in numeric order; of one job, the older attempt first."""
+    project, target, job = step.key
+    return project, target, natural(job), job, step.guard.attempt
 
 
 def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.text import DURATION_PATTERN, distance, name_hint, nearest, paint, plural, printable, seconds_in
+from launcher.jobfile.slugs import job_name
+from launcher.text import (
+    DURATION_PATTERN,
+    distance,
+    name_hint,
+    natural,
+    nearest,
+    paint,
+    plural,
+    printable,
+    seconds_in,
+)
 
 NAMES = ["msg", "image", "num_replicas", "utils.echo", "utils.sh", "scheduler", "max_retries"]
 
@@ -91,3 +102,22 @@ def test_the_pattern_of_durations_matches_what_is_read(text):
 def test_seconds_of_a_duration_have_no_rounding_error():
     assert seconds_in("1.1h") == 3960
     assert seconds_in("1h30m") == 5400
+
+
+def test_names_of_a_matrix_are_sorted_by_the_values_in_them():
+    values = [-20, -3, -0.5, 0, 1e-05, 0.01, 0.1, 1, 2.5, 10, 1e20]
+    names = [job_name("lr", [value]) for value in values]
+    assert sorted(set(names), key=natural) == names
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["a", "a-1", "a-1-b", "a-2", "a-10", "a-b", "b"], ["layer2", "layer10"], ["m", "m-m1", "m-1p5", "m-mx"]],
+)
+def test_names_are_sorted_with_numbers_before_words(names):
+    assert sorted(set(names), key=natural) == names
+
+
+@given(st.lists(st.text("amp0123e-.²x", max_size=12)))
+def test_any_names_can_be_sorted(names):
+    assert len({natural(name) for name in sorted(names, key=natural)}) <= len(names)

@@ -210,3 +210,9 @@ def test_steps_are_sorted_by_key_whatever_the_order_of_the_files() -> None:
     jobs = [job("b"), job("a"), job("c")]
     assert str(plan(jobs)) == str(plan(jobs[::-1]))
     assert [step.key.job for step in plan(jobs).steps] == ["a", "b", "c"]
+
+
+def test_jobs_stand_in_order_with_numbers_by_their_values() -> None:
+    names = ["eval", "train-0p5", "train-2", "train-10", "train-fp32"]
+    made = plan([job(name) for name in reversed(names)])
+    assert [step.key.job for step in made.steps] == names
