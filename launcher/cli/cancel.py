@@ -2,55 +2,131 @@
 
 from __future__ import annotations
 
+from launcher.cli.kinds import add_target, duration
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.state.records import AppRecord
 
-USAGE = "cancel APP… [--grace TIME]"
+USAGE = "cancel APP… [-t TARGET] [--grace TIME] [--yes]"
 HELP = """\
 Stop apps: every replica gets SIGTERM, after its grace period SIGKILL, and so
 does whatever it has started. Returns when nothing of them is left. A local
 supervisor that does not answer is killed with its replicas.
 
+A matrix's name means all of its jobs, a quoted pattern the jobs and app ids
+that it matches. Where that is more than one live app, they are shown, and you
+are asked; without a terminal it stops with exit code 3 unless --yes is given.
+
 An app that has ended stays as it ended. A cancelled job is held by the next
-apply until you ask for it (--rerun)."""
+apply until you ask for it (--rerun). Of several apps, one that cannot be
+stopped does not keep the others running; the exit code is then 1."""
 EXAMPLES = """\
   launcher cancel train
   launcher cancel train --grace 1m     it may take a minute to clean up
+  launcher cancel 'sweep-*' --yes
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
+
+_AT_ONCE = 16  # apps that are stopped at the same time: each may take its grace period
 
 
 def add_arguments(parser: Any) -> None:
-    from launcher.cli.kinds import duration
-
     parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id or a handle"
+        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id, a handle or a pattern"
     )
+    add_target(parser)
     parser.add_argument(
         "--grace",
         metavar="TIME",
         type=duration,
         help="from SIGTERM to SIGKILL: 0, 30s, 2m (default: what the app says, else 10s)",
     )
+    parser.add_argument("-y", "--yes", action="store_true", help="stop the apps of a group without asking")
 
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import whole
-    from launcher.inventory.installed import scheduler_of
+    from launcher.inventory.find import wholes
     from launcher.inventory.status import inspect
 
     terminate_with_exception()
-    for app in [whole(text) for text in args.apps]:
-        before = inspect(app)
-        if before.is_live:
-            scheduler = scheduler_of(app)
-            scheduler.on_wait = lambda app_id, what: console.note(f"waiting for {app_id} to stop: {what}")
-            scheduler.cancel(app.app_id, *([] if args.grace is None else [args.grace]))
-            after = inspect(app)
-            console.note(f"{app.handle} {after.state.upper()}")
-        else:
-            console.note(f"{app.handle} has ended before: {before.state.upper()}")
-    return 0
+    found = [wholes(text, args.target) for text in args.apps]
+    of_groups = {app.handle for each in found if each.is_group for app in each.apps}
+    seen = [inspect(app) for app in {app.handle: app for each in found for app in each.apps}.values()]
+    live = [app for app in seen if app.is_live]
+    ended = [app for app in seen if not app.is_live]
+    for app in ended:
+        if app.handle not in of_groups:
+            console.note(f"{app.handle} has ended before: {app.state.upper()}")
+    left = [app for app in ended if app.handle in of_groups]
+    if left:
+        from launcher.cli.render.apps import in_short
+
+        console.note(in_short(left, "has ended before" if len(left) == 1 else "have ended before"))
+    if len(live) > 1 and not args.yes and not of_groups.isdisjoint(app.handle for app in live):
+        _ask(live, console)
+    return _cancel_all(live, args.grace, console)
+
+
+def _ask(apps: Sequence[AppRecord], console: Console) -> None:
+    """Raises BlockedError unless the user agrees."""
+    from launcher.errors import BlockedError
+    from launcher.text import plural
+
+    for app in apps:
+        console.note(f"{app.handle} {app.state.upper()}")
+    if not console.can_ask:
+        raise BlockedError(
+            f"this would stop {plural(len(apps), 'app')}, and there is no terminal to ask at",
+            hint="pass --yes to stop them without a question",
+        )
+    if not console.ask(f"\nStop these {len(apps)} apps?"):
+        raise BlockedError("not approved, nothing was stopped")
+
+
+def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Console) -> int:
+    if len(apps) < 2:
+        for app in apps:
+            _cancel(app, grace_s, console)
+        return 0
+    import threading
+
+    from launcher.errors import LauncherError
+
+    left = list(reversed(apps))
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while left:
+            try:
+                _cancel(left.pop(), grace_s, console)
+            except IndexError:  # another thread took the last one
+                return
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(apps)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        if not isinstance(error, LauncherError):
+            raise error
+        console.error(error)
+    return 1 if errors else 0
+
+
+def _cancel(app: AppRecord, grace_s: float | None, console: Console) -> None:
+    from launcher.inventory.installed import scheduler_of
+    from launcher.inventory.status import inspect
+
+    scheduler = scheduler_of(app)
+    scheduler.on_wait = lambda app_id, what: console.note(f"waiting for {app_id} to stop: {what}")
+    scheduler.cancel(app.app_id, *([] if grace_s is None else [grace_s]))
+    after = inspect(app)
+    console.note(f"{app.handle} {after.state.upper()}")

@@ -27,7 +27,7 @@ def names(kind: str) -> list[str]:
 def _apps() -> list[str]:
     """The jobs of this directory's project that have an attempt on record."""
     from launcher.inventory import recorded
-    from launcher.inventory.find import project_here
+    from launcher.inventory.project import project_here
 
     project = project_here()
     return [app.name for app in recorded.newest(_MOST) if app.project == project]
@@ -36,7 +36,7 @@ def _apps() -> list[str]:
 def _live() -> list[str]:
     """What can be cancelled: live jobs of this directory's project."""
     from launcher.inventory import recorded
-    from launcher.inventory.find import project_here
+    from launcher.inventory.project import project_here
 
     project = project_here()
     return [app.name for app in recorded.live() if app.project == project]

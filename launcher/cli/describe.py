@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from launcher.cli.kinds import add_target
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
 
-USAGE = "describe APP [--json]"
+USAGE = "describe APP [-t TARGET] [--json]"
 HELP = """\
 Show everything that is known of an app: its state, where it came from, and the
 document that it runs, in the normal form that its digest is made of."""
@@ -19,6 +21,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", help="a job's name, JOB@ATTEMPT, an app id or a handle")
+    add_target(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -26,7 +29,7 @@ def run(args: Any, console: Console) -> int:
     from launcher.inventory.find import whole
     from launcher.inventory.status import about, inspect
 
-    app = whole(args.app)
+    app = whole(args.app, args.target)
     found = inspect(app)
     more = dict(about(app))
     if args.json:

@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _translate(options: dict[str, Any]) -> None:
-    """argparse shows the text of its own exception class only, and hides what has its own SUPPRESS as help."""
+    """argparse shows the text of its own exception class only, and hides what its own SUPPRESS marks."""
     if options.get("help") == argparse.SUPPRESS:
         options["help"] = argparse.SUPPRESS  # compared by identity
     kind = options.get("type")

@@ -10,6 +10,7 @@ from launcher.text import DURATION_EXAMPLES, did_you_mean, duration_meant, is_nu
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
@@ -91,3 +92,13 @@ def moment(text: str) -> float:
         raise ArgumentTypeError(
             f"want a time such as 10m (ago), 12:30, 2025-03-01T12:30 or @1740832200, got `{text}`"
         ) from None
+
+
+def add_target(parser: Any, *names: str) -> None:
+    """The option that says which target of a job is meant, for commands that take apps."""
+    parser.add_argument(
+        *names or ("-t", "--target"),
+        metavar="TARGET",
+        default="",
+        help="of a job that runs in several targets, this one's app",
+    )

@@ -1,19 +1,21 @@
-"""Read the logs of an app as they were asked for, in the largest pieces that this allows."""
+"""Read the logs of apps as they were asked for, in the largest pieces that this allows."""
 
 from __future__ import annotations
 
 from launcher.errors import LauncherError
-from launcher.inventory import logs
 from launcher.inventory.installed import scheduler_of
+from launcher.inventory.logs import records
 from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.state.records import AppRecord
+
+    Logs = list[tuple[AppRecord, "Asked"]]
 
 _FILES = 2  # that the reader of one replica's log holds open
 
@@ -56,12 +58,15 @@ class Asked:
         return self.prefixes[number] if self.prefixes else b""
 
 
-def display(asked: Asked, console: Console) -> None:
+def display(logs: Logs, console: Console) -> None:
     """Choose the display: several replicas that are followed at a terminal show their progress bars there."""
-    if asked.follow and asked.prefixes and not asked.timestamps and console.is_terminal:
+    first = logs[0][1]
+    if first.follow and first.prefixes and not first.timestamps and console.is_terminal:
         from launcher.cli.render.live_frames import on_terminal
 
-        asked.live = on_terminal(console)
+        live = on_terminal(console)
+        for _, asked in logs:
+            asked.live = live
 
 
 def note(asked: Asked, console: Console, text: str) -> None:
@@ -73,15 +78,23 @@ def note(asked: Asked, console: Console, text: str) -> None:
             console.note(text)
 
 
-def show(app: AppRecord, asked: Asked, console: Console) -> None:
-    """Read to the end, and write what there is to stdout."""
+def show(logs: Logs, console: Console) -> None:
+    """Read to the end, and write what there is to stdout. All apps are asked for in the same way."""
+    first = logs[0][1]
     try:
-        for data in read(app, asked):
-            console.copy(data, flush=asked.follow)
+        for data in read(*logs[0]) if len(logs) == 1 else _of_apps(logs):
+            console.copy(data, flush=first.follow)
     finally:
-        if asked.live is not None:
-            asked.live.close()
+        if first.live is not None:
+            first.live.close()
     console.flush()
+
+
+def _of_apps(logs: Logs) -> Iterator[bytes]:
+    """In order of time, or as they come."""
+    if logs[0][1].follow:
+        return _as_they_come([read(app, asked) for app, asked in logs])
+    return _with_times(logs)
 
 
 def read(app: AppRecord, asked: Asked) -> Iterator[bytes]:
@@ -89,7 +102,7 @@ def read(app: AppRecord, asked: Asked) -> Iterator[bytes]:
     merged = len(asked.replicas) > 1 and asked.tail is None and not asked.follow
     by_time = asked.timestamps or (merged and allow_open_files(_FILES * len(asked.replicas)))
     if by_time:
-        return _with_times(app, asked)
+        return _with_times([(app, asked)])
     chunks = scheduler_of(app).log_chunks(
         app.app_id,
         asked.replicas,
@@ -101,7 +114,7 @@ def read(app: AppRecord, asked: Asked) -> Iterator[bytes]:
     )
     if len(asked.replicas) == 1 and not asked.prefixes:
         return _single((data for _, _, data in chunks), asked)
-    return _several(chunks, asked)
+    return _several(app.app_id, chunks, asked)
 
 
 def _single(chunks: Iterable[bytes], asked: Asked) -> Iterator[bytes]:
@@ -115,7 +128,7 @@ def _single(chunks: Iterable[bytes], asked: Asked) -> Iterator[bytes]:
     yield from found if asked.tail is None or asked.follow else tail(found, asked.tail)
 
 
-def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator[bytes]:
+def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator[bytes]:
     """Several replicas in the order in which their chunks come."""
     from launcher.cli.render.log_lines import Shaper, last_lines
 
@@ -131,7 +144,7 @@ def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator
 
     if asked.live is not None:
         for where, text in pieces():
-            asked.live.show(where, text, shapers[where].frame())
+            asked.live.show((app_id, *where), text, shapers[where].frame())
         return
 
     if asked.regex is None or asked.tail is None or asked.follow:
@@ -145,18 +158,20 @@ def _several(chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator
         yield from (line for _, line in lines)
 
 
-def _with_times(app: AppRecord, asked: Asked) -> Iterator[bytes]:
+def _with_times(logs: Logs) -> Iterator[bytes]:
     """By record: in order of time, or with the times in front of the lines."""
     from launcher.cli.render.log_lines import Shaper, last_lines, shaped
 
-    sources = []
-    for number, where in enumerate(asked.replicas):
-        records = logs.records(app, where, asked.stream, asked.since, asked.until, follow=asked.follow)
-        shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
-        pieces = shaped(records, shaper)
-        sources.append(pieces if asked.tail is None or asked.follow else last_lines(pieces, asked.tail))
+    sources: list[Iterator[tuple[int, bytes]]] = []
+    follow = logs[0][1].follow
+    for app, asked in logs:
+        for number, where in enumerate(asked.replicas):
+            found = records(app, where, asked.stream, asked.since, asked.until, follow=follow)
+            shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
+            pieces = shaped(found, shaper)
+            sources.append(pieces if asked.tail is None or follow else last_lines(pieces, asked.tail))
     if not allow_open_files(_FILES * len(sources)):
-        if asked.follow:
+        if follow:
             raise LauncherError(
                 f"cannot follow {len(sources)} replicas with times: too many open files",
                 hint="raise `ulimit -Hn`, leave --timestamps out, or name fewer replicas",
@@ -164,26 +179,26 @@ def _with_times(app: AppRecord, asked: Asked) -> Iterator[bytes]:
         yield from (text for source in sources for _, text in source)
     elif len(sources) == 1:
         yield from (text for _, text in sources[0])
-    elif asked.follow:
-        yield from _as_they_come(sources)
+    elif follow:
+        yield from _as_they_come([(text for _, text in source) for source in sources])
     else:
         from heapq import merge
 
         yield from (text for _, text in merge(*sources, key=lambda piece: piece[0]))
 
 
-def _as_they_come(sources: list[Iterator[tuple[int, bytes]]]) -> Iterator[bytes]:
-    """One thread per replica, each asleep in the kernel until its replica writes."""
+def _as_they_come(sources: Sequence[Iterable[bytes]]) -> Iterator[bytes]:
+    """One thread for each source, asleep in the kernel until a replica writes."""
     import threading
     from queue import SimpleQueue
 
     lines: SimpleQueue[bytes | BaseException | None] = SimpleQueue()
 
-    def drain(source: Iterator[tuple[int, bytes]]) -> None:
+    def drain(source: Iterable[bytes]) -> None:
         try:
-            for _, text in source:
+            for text in source:
                 lines.put(text)
-        except (LauncherError, OSError) as error:
+        except BaseException as error:
             lines.put(error)
         lines.put(None)
 

@@ -158,9 +158,9 @@ def _follow(handle: str, console: Console) -> int:
     asked.follow = True
     if len(asked.replicas) > 1:
         asked.prefixes = list(prefixes(asked.replicas, console.color))
-    display(asked, console)
+    display([(app, asked)], console)
     with Attached(app, lambda text: note(asked, console, text)) as attached:
-        show(app, asked, console)
+        show([(app, asked)], console)
         state = wait_for(app, None)
     found = inspect(app)
     why = cause(found) or found.message

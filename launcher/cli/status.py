@@ -1,61 +1,107 @@
-"""`launcher status`: one app with its replicas; without an app, all that run."""
+"""`launcher status`: one app with its replicas, or several in a table; without an app, all that run."""
 
 from __future__ import annotations
 
+from launcher.cli.kinds import add_target
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.state.records import AppRecord
 
-USAGE = "status [APP] [--json]"
+USAGE = "status [APP] [OPTIONS]"
 HELP = """\
 Show an app: its state, its replicas with their exit codes and restarts.
 Without APP, every app that is running.
 
-APP is a job's name (its latest attempt), JOB@ATTEMPT, an app id or a handle."""
+APP is a job's name (its latest attempt), JOB@ATTEMPT, an app id or a handle. A
+matrix's name means all of its jobs, a quoted pattern the jobs and app ids that
+it matches: these are shown in a table."""
 EXAMPLES = """\
   launcher status train
   launcher status train@3
+  launcher status train -t docker      its app in target `docker`
+  launcher status 'sweep-*'
   launcher status local_cwd://vision/train-3-k3fwx --json"""
 
 
+_NOTHING = "nothing is running; `launcher list` shows what has ended"
+
+
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", nargs="?", help="the app; all that run without it")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("app", metavar="APP", nargs="?", help="the app or apps; all that run without it")
+    add_target(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, an array for several apps")
 
 
 def run(args: Any, console: Console) -> int:
     if args.app is None:
         return _live(args, console)
-    from launcher.inventory.find import whole
+    from launcher.inventory.find import wholes
     from launcher.inventory.status import inspect
 
-    found = inspect(whole(args.app))
+    found = wholes(args.app, args.target)
+    if found.is_group:
+        return _group(args, console, found.apps)
+    app = inspect(found.apps[0])
     if args.json:
         from json import dumps
 
         from launcher.cli.render.apps import status_json
 
-        console.print(dumps(status_json(found), indent=2))
+        console.print(dumps(status_json(app), indent=2))
         return 0
     from launcher.cli.render.status_text import status_text
 
-    console.print(status_text(found, color=console.color))
+    console.print(status_text(app, color=console.color))
+    return 0
+
+
+def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
+    if args.json:
+        from json import dumps
+
+        from launcher.cli.render.apps import status_json
+        from launcher.inventory.status import inspect
+
+        console.print(dumps([status_json(inspect(app)) for app in apps], indent=2))
+        return 0
+    from launcher.cli.render.apps import in_short
+    from launcher.inventory.find import wholes
+    from launcher.inventory.listing import present
+
+    given = iter([apps])
+    shown = present(lambda: next(given, None) or wholes(args.app, args.target).apps, warn=console.warn)
+    _table(console, shown)
+    console.print(in_short(shown))
     return 0
 
 
 def _live(args: Any, console: Console) -> int:
-    from launcher.cli.render.apps import app_json, apps_table
-    from launcher.inventory.listing import live
-
-    apps = live(warn=console.warn)
+    apps = _that_run(args, console)
     if args.json:
         from json import dumps
 
+        from launcher.cli.render.apps import app_json
+
         console.print(dumps(list(map(app_json, apps)), indent=2))
     elif apps:
-        console.print(apps_table(apps, color=console.color, columns=console.columns))
+        _table(console, apps)
     else:
-        console.note("nothing is running; `launcher list` shows what has ended")
+        console.note(_NOTHING)
     return 0
+
+
+def _that_run(args: Any, console: Console) -> list[AppRecord]:
+    from launcher.inventory.listing import live
+
+    return [app for app in live(warn=console.warn) if args.target in ("", app.target)]
+
+
+def _table(console: Console, apps: Sequence[AppRecord]) -> None:
+    from launcher.cli.render.apps import apps_table
+
+    console.print(apps_table(apps, color=console.color, columns=console.columns))

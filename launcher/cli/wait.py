@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from launcher.cli.kinds import duration
+from launcher.cli.kinds import add_target, duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.state.records import AppRecord
 
-USAGE = "wait APP… [--timeout TIME]"
+USAGE = "wait APP… [-t TARGET] [--timeout TIME]"
 HELP = """\
 Wait until apps have ended, and print how each of them did, with the error that
 came first where a replica left one. The kernel wakes it: nothing is polled.
 
-Exit code 0 when all have succeeded, 5 when one has not, or not in time."""
+A matrix's name means all of its jobs, a quoted pattern the jobs and app ids
+that it matches, as they are now: jobs that are applied later are not waited for.
+
+Exit code 0 when all have succeeded, 5 when one has not, or not in time, 1 when
+one could not be waited for: of several apps, the worst."""
 EXAMPLES = """\
   launcher wait train && launcher logs train --tail 1
+  launcher wait 'sweep-*'
   launcher wait train eval --timeout 1h30m"""
 
 NOT_SUCCEEDED = 5
@@ -25,8 +31,9 @@ NOT_SUCCEEDED = 5
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id or a handle"
+        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id, a handle or a pattern"
     )
+    add_target(parser)
     parser.add_argument(
         "--timeout", metavar="TIME", type=duration, help="give up after that long: 90, 10s, 1h30m"
     )
@@ -36,24 +43,36 @@ def run(args: Any, console: Console) -> int:
     import time
 
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import whole
+    from launcher.errors import LauncherError
+    from launcher.inventory.find import wholes
+
+    terminate_with_exception()
+    apps = {app.handle: app for text in args.apps for app in wholes(text, args.target).apps}
+    deadline = None if args.timeout is None else time.monotonic() + args.timeout
+    codes = set()
+    for app in apps.values():
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            codes.add(_wait(app, left, console))
+        except LauncherError as error:
+            if len(apps) == 1:
+                raise
+            console.error(error)
+            codes.add(1)
+    return min(codes - {0}, default=0)  # 1 is worse than 5
+
+
+def _wait(app: AppRecord, timeout_s: float | None, console: Console) -> int:
     from launcher.inventory.installed import scheduler_of
     from launcher.inventory.status import cause, inspect
     from launcher.inventory.wait import wait_for
 
-    terminate_with_exception()
-    apps = [whole(text) for text in args.apps]
-    deadline = None if args.timeout is None else time.monotonic() + args.timeout
-    code = 0
-    for app in apps:
-        state = wait_for(app, None if deadline is None else max(0.0, deadline - time.monotonic()))
-        why = ""
-        if state in ("failed", "lost"):
-            found = inspect(app)
-            why = "; ".join(part for part in (found.message, cause(found)) if part)
-        console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
-        for warning in scheduler_of(app).warnings(app.app_id):
-            console.warn(f"{app.app_id}: {warning}")
-        if state != "succeeded":
-            code = NOT_SUCCEEDED
-    return code
+    state = wait_for(app, timeout_s)
+    why = ""
+    if state in ("failed", "lost"):
+        found = inspect(app)
+        why = "; ".join(part for part in (found.message, cause(found)) if part)
+    console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
+    for warning in scheduler_of(app).warnings(app.app_id):
+        console.warn(f"{app.app_id}: {warning}")
+    return 0 if state == "succeeded" else NOT_SUCCEEDED

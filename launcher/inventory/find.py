@@ -1,24 +1,29 @@
-"""Which app a word means: a handle, an app id, a job's name, `job@3`; `/role/replica` may stand behind it."""
+"""Which app a word means: a handle, an app id, a job's name, `job@3`; `/role/replica` may stand behind it.
+
+A word may mean several: a pattern, or the name of a matrix. See `launcher.inventory.groups`.
+"""
 
 from __future__ import annotations
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
+from launcher.inventory.held import held_by_engines, with_newer
+from launcher.inventory.project import project_here
+from launcher.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from launcher.schedulers.api import Scheduler
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
-    Key = tuple[str, str, str]
-
 _MOST = 1000  # apps that a misspelt name is compared with
 
 SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
+_WILD = "*?["  # no name of a job and no app id holds one of them
 
 
 class Selected:
@@ -36,14 +41,38 @@ class Selected:
         self.replicas = replicas
 
 
+class Found:
+    """What a word means: one app, or the apps of a group, in natural order of their names.
+
+    Attributes:
+        is_group: whether it was a pattern or the name of a matrix, however many apps that means.
+    """
+
+    __slots__ = ("is_group", "selected")
+
+    def __init__(self, selected: list[Selected], *, is_group: bool) -> None:
+        self.selected = selected
+        self.is_group = is_group
+
+    @property
+    def apps(self) -> list[AppRecord]:
+        return [each.app for each in self.selected]
+
+
 class Word:
-    """What was typed, taken apart."""
+    """What was typed, taken apart.
 
-    __slots__ = ("name", "number", "replicas", "role", "scheduler", "session")
+    Attributes:
+        target: whose jobs a name means; "" for any.
+        is_pattern: whether it may match several names.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("is_pattern", "name", "number", "replicas", "role", "scheduler", "session", "target")
+
+    def __init__(self, text: str, target: str = "") -> None:
         """Raises UsageError."""
         self.scheduler = self.session = ""
+        self.target = target
         rest = text
         if "://" in text:
             self.scheduler, _, rest = text.partition("://")
@@ -53,8 +82,10 @@ class Word:
         name, *parts = rest.split("/")
         if not name or len(parts) > 2 or not all(parts):
             raise malformed(text)
+        self.is_pattern = any(char in self.scheduler + self.session + name for char in _WILD)
         self.name, at, number = name.partition("@")
-        if at and not (number.isascii() and number.isdigit() and self.name and not self.scheduler):
+        is_number = number.isascii() and number.isdigit() and self.name and not self.is_pattern
+        if at and not (is_number and not self.scheduler):
             raise UsageError(f"`{text}`: want JOB@ATTEMPT with a number, such as train@3")
         self.number = int(number) if at else None
         self.role = parts[0] if parts else ""
@@ -72,23 +103,59 @@ def malformed(text: str) -> UsageError:
     return UsageError(f"`{text}` does not name an app", hint=SYNTAX)
 
 
-def whole(text: str) -> AppRecord:
-    """`find`, for commands that act on whole apps. Raises UsageError where a role stands behind."""
-    found = find(text)
+def whole(text: str, target: str = "") -> AppRecord:
+    """`find`, for commands that act on a whole app. Raises UsageError where a role stands behind."""
+    found = find(text, target)
     if found.role:
-        raise UsageError(f"`{text}`: this command takes whole apps, without /{found.role}", hint=SYNTAX)
+        raise _part(text, found.role)
     return found.app
 
 
-def find(text: str) -> Selected:
-    """The app that `text` means.
+def wholes(text: str, target: str = "") -> Found:
+    """`find_all`, for commands that act on whole apps. Raises UsageError where a role stands behind."""
+    found = find_all(text, target)
+    if found.selected[0].role:
+        raise _part(text, found.selected[0].role)
+    return found
+
+
+def _part(text: str, role: str) -> UsageError:
+    return UsageError(f"`{text}`: this command takes whole apps, without /{role}", hint=SYNTAX)
+
+
+def find(text: str, target: str = "") -> Selected:
+    """The one app that `text` means; see `find_all`. Raises LauncherError for a group."""
+    found = find_all(text, target)
+    if found.is_group:
+        what = f"`{text}` means {plural(len(found.apps), 'app')}, and this takes one"
+        raise LauncherError(what, hint=f"say which: {_listed(found.apps)}")
+    return found.selected[0]
+
+
+def find_all(text: str, target: str = "") -> Found:
+    """The app that `text` means, or the apps of a pattern or a matrix: at least one.
 
     A job's name means its latest attempt in the project of the current directory, as store and engines
     know it: an engine may be shared with others, and remembers what was removed here.
+
+    Args:
+        target: the only target whose jobs are meant; "" for any.
+
     Raises UsageError for what names nothing by its form, LauncherError for what is unknown or ambiguous.
     """
-    word = Word(text)
-    return Selected(_by_handle(word) if word.scheduler else _by_name(word), word.role, word.replicas)
+    word = Word(text, target)
+    is_group = word.is_pattern
+    if is_group:
+        from launcher.inventory.groups import matching
+
+        apps, unasked = matching(word.name, word.scheduler, word.session, word.target)
+        if not apps:
+            raise _unknown(word, unasked)
+    elif word.scheduler:
+        apps = [_by_handle(word)]
+    else:
+        apps, is_group = _by_name(word)
+    return Found([Selected(app, word.role, word.replicas) for app in apps], is_group=is_group)
 
 
 def called(job: str, handle: str) -> str:
@@ -103,20 +170,32 @@ def _by_handle(word: Word) -> AppRecord:
     from launcher.state.records import AppRecord
 
     app = AppRecord(word.scheduler, word.session, word.name)
-    return recorded.app(word.name, app.handle) or app
+    app = recorded.app(word.name, app.handle) or app
+    if word.target and app.target not in (None, word.target):
+        raise LauncherError(f"{app.handle} is of target `{app.target}`, not of `{word.target}`")
+    return app
 
 
-def _by_name(word: Word) -> AppRecord:
-    latest = recorded.find(word.name)
-    named = latest if word.number is None else recorded.find(word.name, number=word.number)
+def _by_name(word: Word) -> tuple[list[AppRecord], bool]:
+    """The app of that name or, where no job has it, the apps of the matrix; and whether it is a matrix."""
+    latest = recorded.find(word.name, target=word.target)
+    named = (
+        latest if word.number is None else recorded.find(word.name, target=word.target, number=word.number)
+    )
     by_id = recorded.app(word.name) if word.number is None else None
     apps = [by_id] if by_id else []
+    if not latest and not apps and word.number is None:
+        from launcher.inventory.groups import matrix
+
+        if family := matrix(word.name, word.target):
+            return family, True
     project = project_here()
     jobs = {each.key: each for each in named}
     unasked = ""
     if not apps and not (word.number is not None and any(key[0] == project for key in jobs)):
-        held, unasked = _held_by_engines(word, project, latest)
-        jobs = _with_newer(jobs, held)
+        known = [each.scheduler for each in latest if each.project == project]
+        held, unasked = held_by_engines(known, lambda scheduler: _held(scheduler, word, project, latest))
+        jobs = with_newer(jobs, held)
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
         raise LauncherError(
@@ -124,65 +203,33 @@ def _by_name(word: Word) -> AppRecord:
             hint=f"elsewhere there is {_listed(list(jobs.values()))}",
         )
     if len(apps) > 1:
-        raise LauncherError(f"`{word.name}` can mean several apps", hint=f"say which: {_listed(apps)}")
+        by_target = " or, with --target, of which target" if len({app.target for app in apps}) > 1 else ""
+        raise LauncherError(
+            f"`{word.name}` can mean several apps", hint=f"say which{by_target}: {_listed(apps)}"
+        )
     if not apps and word.number is None and _looks_like_an_app_id(word.name):
         apps = _known_to_engines(word.name)
     if not apps:
         raise _unknown(word, unasked)
-    return apps[0]
-
-
-def _held_by_engines(word: Word, project: str, latest: Sequence[AppRecord]) -> tuple[list[Attempt], str]:
-    """What engines hold of a job: its latest attempts, or the one that is asked for; and which engines
-    could not be asked, in words.
-
-    Only those engines are asked that the job is known to have run on; all of them for an unknown job. Of
-    targets that are not on record, only what has not settled is found.
-    """
-    from launcher.inventory.installed import schedulers
-
-    known = [each.scheduler for each in latest if each.project == project]
-    held: list[Attempt] = []
-    unasked = ""
-    for scheduler in schedulers(dict.fromkeys(known) or None, detach=True, readonly=True):
-        if not scheduler.shared_engine:
-            continue
-        try:
-            held += _held(scheduler, word, project, latest)
-        except LauncherError as error:  # the record is all there is then
-            if scheduler.is_in_use():
-                unasked += f"; {scheduler.shared_engine} could not be asked: {error}"
-        finally:
-            scheduler.close()
-    return held, unasked
+    return apps, False
 
 
 def _held(
     scheduler: Scheduler[Any], word: Word, project: str, latest: Sequence[AppRecord]
 ) -> Iterable[Attempt]:
-    from launcher.specs.jobkey import JobKey, attempt_id
+    """The latest attempts of a job, or the one that is asked for."""
+    from launcher.specs.jobkey import DEFAULT_TARGET, JobKey, attempt_id
 
-    keys = {JobKey(project, "default", word.name), *(JobKey(*each.key) for each in latest)}
+    keys = {
+        JobKey(project, word.target or DEFAULT_TARGET, word.name),
+        *(JobKey(*each.key) for each in latest),
+    }
     if word.number is None:
-        return [each for each in scheduler.observe(keys) if each.key.job == word.name]
-    found = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
-    return [each for each in found if each is not None]
-
-
-def _with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
-    """The latest attempt of each job. A submission that is not done counts where there is nothing else."""
-    from launcher.state.records import of_attempt
-
-    out = dict(jobs)
-    for attempt in sorted(held, key=_standing):
-        known = jobs.get(attempt.key)
-        if known is None or _standing(attempt) > (True, known.number or 0):
-            out[attempt.key] = of_attempt(attempt)
-    return out
-
-
-def _standing(attempt: Attempt) -> tuple[bool, int]:
-    return attempt.state not in ("reserved", "created"), attempt.number
+        found = [each for each in scheduler.observe(keys) if each.key.job == word.name]
+    else:
+        asked = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
+        found = [each for each in asked if each is not None]
+    return [each for each in found if word.target in ("", each.key.target)]
 
 
 def _listed(apps: Sequence[AppRecord]) -> str:
@@ -212,42 +259,49 @@ def _known_to_engines(app_id: str) -> list[AppRecord]:
     return found
 
 
-def project_here() -> str:
-    """The project of the current directory: of the nearest launcher.toml up to the top of the work tree."""
+def _unknown(word: Word, unasked: str = "") -> LauncherError:
+    """What to say of a word that means no app, with the nearest name.
+
+    Args:
+        unasked: engines that could not be asked, as `held_by_engines` names them.
+    """
     import os
 
-    from launcher.files import project_file
-
-    config = project_file(os.getcwd())
-    return _project_in(config) if config else "default"
-
-
-def _project_in(config: str) -> str:
-    """`project = "name"` of a launcher.toml. A name is a DNS label: nothing in it needs a TOML parser."""
-    try:
-        with open(config, encoding="utf-8") as file:
-            for line in file:
-                name, equals, value = line.partition("=")
-                if name.strip().startswith("["):
-                    break
-                if equals and name.strip().strip("\"'") == "project":
-                    return value.partition("#")[0].strip().strip("\"'") or "default"
-    except (OSError, UnicodeDecodeError) as error:
-        raise LauncherError(f"cannot read {config}: {error}") from error
-    return "default"
-
-
-def _unknown(word: Word, unasked: str) -> LauncherError:
     from launcher.text import nearest
 
-    latest = recorded.find(word.name) if word.number is not None else []
+    everywhere = recorded.find(word.name)
+    if everywhere and word.target and word.target not in {each.target for each in everywhere}:
+        return LauncherError(
+            f"job `{word.name}` has no attempt in target `{word.target}`",
+            hint=f"it has some in {', '.join(sorted({each.target or '' for each in everywhere}))}",
+        )
+    latest = recorded.find(word.name, target=word.target) if word.number is not None else []
     if latest:
         return LauncherError(
             f"job `{word.name}` has no attempt {word.number}",
             hint=f"its latest on record here is attempt {latest[0].number}",
         )
-    jobs = [each for each in recorded.newest(_MOST) if each.job]
-    near = nearest(word.name, {each.name for each in jobs} | {each.app_id for each in jobs})
-    hint = f"did you mean `{near}`?" if near else f"`launcher list` shows what there is{unasked}"
+    known = _known_names()
+    near = nearest(word.name.strip(_WILD), known)
+    hint = f"did you mean `{known[near]}`?" if near else f"`launcher list` shows what there is{unasked}"
+    if not word.is_pattern and os.path.exists(word.name):
+        hint = "it is a file here; quote a pattern, such as 'train*', so that the shell leaves it alone"
     number = "" if word.number is None else f"@{word.number}"
-    return LauncherError(f"there is no job or app `{word.name}{number}`", hint=hint)
+    what = "matches no job and no app" if word.is_pattern else ""
+    return LauncherError(
+        f"`{word.name}` {what}" if what else f"there is no job or app `{word.name}{number}`", hint=hint
+    )
+
+
+def _known_names() -> dict[str, str]:
+    """What a misspelt name is compared with → what to type for it: for what names begin with, a pattern."""
+    here, jobs = project_here(), [each for each in recorded.newest(_MOST) if each.job]
+    begun: dict[str, set[str]] = {}
+    for each in jobs:
+        parts = each.name.split("-")
+        for end in range(1, len(parts) if each.project == here else 0):
+            begun.setdefault("-".join(parts[:end]), set()).add(each.name)
+    known = {name: f"{name}-*" for name, names in begun.items() if len(names) > 1}
+    for each in jobs:
+        known[each.name], known[each.app_id] = each.name, each.app_id
+    return known

@@ -7,7 +7,7 @@ from launcher.inventory.ends import EndRecorder, settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any
 
     from launcher.schedulers.api import Scheduler
@@ -16,12 +16,21 @@ if TYPE_CHECKING:
     Warn = Callable[[str], None]
 
 
-def newest(limit: int | None, scheduler: str | None = None, *, warn: Warn | None = None) -> list[AppRecord]:
+def newest(
+    limit: int | None,
+    scheduler: str | None = None,
+    *,
+    project: str | None = None,
+    states: Collection[str] = (),
+    warn: Warn | None = None,
+) -> list[AppRecord]:
     """The newest apps, the newest first.
 
     Args:
         limit: how many; None for all.
         scheduler: only its apps, with those that only its engine knows.
+        project: only apps of its jobs.
+        states: only apps in one of these states; all when empty.
         warn: called when an engine would have to be asked, and cannot be.
     """
     if scheduler is not None:
@@ -29,17 +38,29 @@ def newest(limit: int | None, scheduler: str | None = None, *, warn: Warn | None
 
         asked = get_scheduler(scheduler, "")
         if asked.shared_engine:
-            return _with_others(asked)[:limit]
-    return _present(lambda: recorded.newest(limit, scheduler), warn)
+            found = [app for app in _with_others(asked) if project in (None, app.project)]
+            return [app for app in found if not states or app.state in states][:limit]
+    if not states:
+        return present(lambda: recorded.newest(limit, scheduler, project=project), warn=warn)
+    from launcher.state.records import ENDED, LIVE
+
+    asks_live, wanted = not set(LIVE).isdisjoint(states), {*states}
+    if not set(ENDED).isdisjoint(states):  # the ends that are not on record yet
+        present(recorded.live, warn=None if asks_live else warn)
+    if asks_live:  # on record they may be in another of these states than they are in now
+        wanted.update(LIVE)
+    most = None if asks_live else limit
+    apps = present(lambda: recorded.newest(most, scheduler, project=project, states=wanted), warn=warn)
+    return [app for app in apps if app.state in states][:limit]
 
 
-def live(*, warn: Warn | None = None) -> list[AppRecord]:
-    """The apps that run or are about to. `warn`: see `newest`."""
-    return [each for each in _present(recorded.live, warn) if each.is_live]
+def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) -> list[AppRecord]:
+    """The apps that `read` gives, without replicas, as they are now.
 
-
-def _present(read: Callable[[], list[AppRecord]], warn: Warn | None) -> list[AppRecord]:
-    """What `read` gives, with the live apps as their schedulers see them now."""
+    Args:
+        read: called again where ends were put on record meanwhile.
+        warn: see `newest`.
+    """
     apps = read()
     live: dict[str, list[str]] = {}
     for app in apps:
@@ -53,6 +74,11 @@ def _present(read: Callable[[], list[AppRecord]], warn: Warn | None) -> list[App
         if app.is_live and app.app_id in seen:
             app.update(seen[app.app_id])
     return apps
+
+
+def live(*, warn: Warn | None = None) -> list[AppRecord]:
+    """The apps that run or are about to. `warn`: see `newest`."""
+    return [each for each in present(recorded.live, warn=warn) if each.is_live]
 
 
 def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Warn | None) -> bool:

@@ -9,19 +9,29 @@ from launcher.schedulers.appstore import open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
 
-def newest(limit: int | None, scheduler: str | None = None) -> list[AppRecord]:
+def newest(
+    limit: int | None,
+    scheduler: str | None = None,
+    *,
+    project: str | None = None,
+    states: Collection[str] = (),
+) -> list[AppRecord]:
     """The newest apps, the newest first.
 
     Args:
         limit: how many; None for all.
         scheduler: only its apps.
+        project: only apps of its jobs.
+        states: only apps in one of these states; all when empty.
     """
     with open_store(readonly=True) as store:
-        return store.newest(limit, scheduler)
+        return store.newest(limit, scheduler, project=project, states=states)
 
 
 def live() -> list[AppRecord]:
@@ -37,10 +47,36 @@ def app(app_id: str, handle: str = "") -> AppRecord | None:
     return found if found is not None and handle in ("", found.handle) else None
 
 
-def find(job: str, *, number: int | None = None) -> list[AppRecord]:
-    """The latest attempt (or attempt `number`) of every job of that name in any project, newest first."""
+def find(job: str, *, target: str = "", number: int | None = None) -> list[AppRecord]:
+    """The latest attempt (or attempt `number`) of every job of that name in any project, newest first.
+
+    Args:
+        target: only of this target; "" for any.
+    """
     with open_store(readonly=True) as store:
-        return store.find(job, number=number)
+        return store.find(job, target=target or None, number=number)
+
+
+def matching(pattern: str, project: str | None, target: str) -> list[AppRecord]:
+    """The latest attempt of every job whose name or app id a glob pattern matches, and apps without a job.
+
+    Args:
+        project, target: of these jobs; None and "" for any.
+    """
+    with open_store(readonly=True) as store:
+        return store.matching(pattern, project=project, target=target or None)
+
+
+def matching_ids(pattern: str) -> list[AppRecord]:
+    """Every app, also an older attempt of a job, whose id a glob pattern matches."""
+    with open_store(readonly=True) as store:
+        return store.matching_ids(pattern)
+
+
+def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """App id → origin and path of the job file; see `Attempt`. Apps without a job are left out."""
+    with open_store(readonly=True) as store:
+        return store.files(app_ids)
 
 
 def attempt(app_id: str) -> Attempt | None:

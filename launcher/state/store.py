@@ -165,6 +165,26 @@ SELECT {RECORD}, max(number) FROM (
 ) GROUP BY job, project, target ORDER BY created_at DESC
 """
 
+_MATCHING = f"""
+SELECT {RECORD} FROM (
+    SELECT {RECORD}, max(number) FROM (
+        SELECT {ATTEMPT_RECORD} FROM attempts
+        UNION ALL
+        SELECT {APP_RECORD} FROM apps
+        WHERE job IS NOT NULL AND state <> 'reserved' AND NOT {_HAS_ATTEMPT.format(app="apps")}
+    )
+    WHERE (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
+    GROUP BY job, project, target
+) WHERE job GLOB :pattern OR app_id GLOB :pattern
+UNION ALL
+SELECT {APP_RECORD} FROM apps WHERE job IS NULL AND app_id GLOB :pattern AND :target IS NULL
+"""
+_MATCHING_IDS = f"""
+SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id GLOB :pattern
+UNION ALL
+SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {_HAS_ATTEMPT.format(app="apps")}
+"""
+
 
 class Store:
     """An open store. A context manager; may be shared by threads.
@@ -383,13 +403,32 @@ class Store:
 
     # Records, for lists and look-ups
 
-    def newest(self, limit: int | None = 50, scheduler: str | None = None) -> list[AppRecord]:
-        """The last `limit` apps (all when None), newest first: of one scheduler, or of all.
+    def newest(
+        self,
+        limit: int | None = 50,
+        scheduler: str | None = None,
+        *,
+        project: str | None = None,
+        states: Collection[str] = (),
+    ) -> list[AppRecord]:
+        """The last `limit` apps (all when None), newest first.
 
-        As fast with many recorded as with few.
+        As fast with many recorded as with few, unless they are narrowed by project or state.
+
+        Args:
+            scheduler, project: only its apps; None for all.
+            states: only apps in one of these states; all when empty.
         """
-        sql = _NEWEST.format(where="" if scheduler is None else "WHERE scheduler = :scheduler")
-        values = {"limit": -1 if limit is None else limit, "scheduler": scheduler}
+        values: dict[str, Any] = {"limit": -1 if limit is None else limit}
+        clauses = []
+        for column, value in (("scheduler", scheduler), ("project", project)):
+            if value is not None:
+                clauses.append(f"{column} = :{column}")
+                values[column] = value
+        if states:
+            values.update((f"state{n}", state) for n, state in enumerate(states))
+            clauses.append(f"state IN ({', '.join(f':state{n}' for n in range(len(states)))})")
+        sql = _NEWEST.format(where=f"WHERE {' AND '.join(clauses)}" if clauses else "")
         return [to_record(row) for row in self._rows(sql, values)]
 
     def apps(self, scheduler: str, limit: int | None = None) -> list[AppRecord]:
@@ -415,6 +454,27 @@ class Store:
         """
         wanted = {"job": job, "project": project, "target": target, "number": number}
         return [to_record(row[:-1]) for row in self._rows(_FIND, wanted)]
+
+    def matching(
+        self, pattern: str, *, project: str | None = None, target: str | None = None
+    ) -> list[AppRecord]:
+        """The latest attempt of every job whose name or app id `pattern` matches, and apps without a job.
+
+        Args:
+            pattern: `*`, `?` and `[…]` as in file names.
+        """
+        wanted = {"pattern": _glob(pattern), "project": project, "target": target}
+        return _newest_first(self._rows(_MATCHING, wanted))
+
+    def matching_ids(self, pattern: str) -> list[AppRecord]:
+        """Every app whose id `pattern` matches, newest first."""
+        return _newest_first(self._rows(_MATCHING_IDS, {"pattern": _glob(pattern)}))
+
+    def files(self, app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
+        """App id → origin and path of its job file; see `Attempt`. Apps without a job are left out."""
+        wanted = "json_each(?) CROSS JOIN attempts ON app_id = json_extract(value, '$[0]')"
+        sql = f"SELECT app_id, origin, attempts.path FROM {wanted}"
+        return {row[0]: row[1:] for row in self._rows(sql, (_json([app_id] for app_id in app_ids),))}
 
     def live(self) -> list[AppRecord]:
         """The apps that have no recorded end, newest first."""
@@ -539,6 +599,11 @@ def _end(
     if known:
         db.execute(_COPY_END, (app_id,))
     return changed
+
+
+def _glob(pattern: str) -> str:
+    """A pattern as SQLite reads it: there, `^` excludes characters."""
+    return pattern.replace("[!", "[^")
 
 
 def _newest_first(rows: Iterable[tuple[Any, ...]]) -> list[AppRecord]:

@@ -23,7 +23,7 @@ _FAST = {
         "kinds list log_reader logs main status wait"
     ),
     "launcher.cli.render": "apps document status_text tables values",
-    "launcher.inventory": "ends find installed listing logs recorded status wait",
+    "launcher.inventory": "ends find held installed listing logs project recorded status wait",
     "launcher.schedulers": "api appstore logs pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",

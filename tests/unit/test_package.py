@@ -22,7 +22,9 @@ def test_the_names_are_those_that_have_a_home() -> None:
 
 def test_all_jobs_of_a_file_are_loaded_and_planned_without_further_imports(tmp_path: Path) -> None:
     (tmp_path / "grid.launcher.yaml").write_text(JOB)
-    (tmp_path / "one.launcher.yaml").write_text(JOB.replace("matrix: {lr: [1, 2]}\n", "").replace("grid", "x"))
+    (tmp_path / "one.launcher.yaml").write_text(
+        JOB.replace("matrix: {lr: [1, 2]}\n", "").replace("grid", "x")
+    )
     launches = launcher.load_jobs(tmp_path)
     assert [each.key.job for each in launches] == ["grid-1", "grid-2", "x"]
     plan = launcher.make_plan(launches, choices=launcher.Choices(retry_failed=True))

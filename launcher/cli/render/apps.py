@@ -6,6 +6,8 @@ import time
 
 from launcher.cli.render.tables import GAP, table, text_of, width
 from launcher.cli.render.values import ago, iso, shortened, state_cell, took
+from launcher.state.records import ENDED, LIVE
+from launcher.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +48,13 @@ def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = 
     if columns is not None:
         _fit(rows, [app.app_id for app in apps], columns)
     return table(_HEADINGS, rows, color=color)
+
+
+def in_short(apps: Sequence[AppRecord], verb: str = "") -> str:
+    """`4 apps: 1 running, 2 succeeded, 1 failed`, with a verb behind `apps` where one is given."""
+    states = [app.state for app in apps]
+    counts = [f"{states.count(state)} {state}" for state in (*LIVE, *ENDED, "unknown") if state in states]
+    return f"{plural(len(apps), 'app')}{verb and ' ' + verb}: {', '.join(counts)}"
 
 
 def ran_for(app: AppRecord, now: float) -> str:
@@ -117,7 +126,7 @@ def _error_json(replica: ReplicaRecord) -> dict[str, Any] | None:
 
 
 def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
-    """Show app ids for handles, leave columns out (one that is empty in every row is not shown), cut reasons."""
+    """Show app ids for handles, leave columns out (one that is empty in every row, too), cut reasons."""
     reason = max((width(text_of(row[-1])) for row in rows), default=0)
     least = columns - (min(reason, _REASON) + len(GAP) if reason else 0)
     steps = [(_APP, app_ids), *((column, [""] * len(rows)) for column in _LEFT_OUT)]

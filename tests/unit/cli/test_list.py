@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import struct
@@ -50,3 +51,30 @@ def test_the_newest_apps_stay_in_sight_on_a_small_screen(scenario, recorded, mon
     assert "the newest 12" in shown[-1]
     assert len(on_a_screen(scenario, "list", "-n", "20", rows=16, columns=80)) == 22
     assert len(scenario.launcher("list").out.splitlines()) == 31
+
+
+def jobs(scenario, *argv):
+    return [app["job"] for app in json.loads(scenario.launcher("list", "--json", *argv).out)]
+
+
+def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
+    recorded(
+        attempt(launch("good", project="vision"), "succeeded"),
+        attempt(launch("bad", project="vision"), "failed"),
+        attempt(launch("other"), "failed"),
+        attempt(launch("stopped"), "cancelled"),
+    )
+    assert set(jobs(scenario, "--state", "failed")) == {"bad", "other"}
+    assert set(jobs(scenario, "--state", "failed,cancelled")) == {"bad", "other", "stopped"}
+    assert jobs(scenario, "--state", "failed", "--project", "vision") == ["bad"]
+    assert len(jobs(scenario, "--state", "failed", "-n", "1")) == 1
+    assert jobs(scenario, "--project", "vision", "--state", "running") == []
+
+
+def test_what_no_app_matches_is_said_with_the_nearest_project(scenario, recorded):
+    recorded(attempt(launch("good", project="vision"), "succeeded"))
+    assert "project `visoin`; did you mean `vision`?" in scenario.launcher("list", "--project", "visoin").err
+    assert "no app is failed or lost" in scenario.launcher("list", "--state", "failed,lost").err
+    shown = scenario.launcher("list", "--project", "vision", "--state", "lost").err
+    assert shown == "no app of project `vision` is lost\n"
+    assert "did you mean `failed`?" in scenario.launcher("list", "--state", "faild", code=64).err

@@ -1,0 +1,103 @@
+"""Commands that take several apps by one word: the name of a matrix, or a pattern."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.scenarios.test_terminal import at_a_terminal
+
+
+@pytest.fixture
+def family(scenario):
+    """Three live jobs of a matrix, each behind a gate of its own, and one of another file."""
+
+    def start(ending="exit $<matrix.n>", top="matrix: {n: [0, 2, 10]}"):
+        gates = {n: scenario.gate(f"gate{n}") for n in (0, 2, 10)}
+        script = f"echo begun $<matrix.n>; read x <gate$<matrix.n>.leave; {ending}"
+        scenario.apply(scenario.job(script, name="sweep", top=top))
+        scenario.apply(scenario.job("exec sleep 60", name="other"))
+        return gates
+
+    yield start
+    scenario.launcher("cancel", "*", "--yes", code=None)
+
+
+def test_a_matrix_is_shown_waited_for_and_read_as_one(scenario, family):
+    gates = family()
+    lines = scenario.launcher("status", "sweep").out.splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == ["sweep-0", "sweep-2", "sweep-10"]
+    assert lines[-1] == "3 apps: 3 running"
+    assert [app["job"] for app in json.loads(scenario.launcher("status", "sweep", "--json").out)] == [
+        *("sweep-0", "sweep-2", "sweep-10")
+    ]
+    for gate in gates.values():
+        gate.open()
+    waited = scenario.launcher("wait", "sweep", code=5)
+    assert [line.split()[1].rstrip(":") for line in waited.out.splitlines()] == [
+        *("SUCCEEDED", "FAILED", "FAILED")
+    ]
+    assert sorted(scenario.logs("sweep").splitlines()) == [
+        "sweep-0/main/0  | begun 0",
+        "sweep-10/main/0 | begun 10",
+        "sweep-2/main/0  | begun 2",
+    ]
+    assert scenario.logs("sweep-2").splitlines() == ["begun 2"]
+    states = {
+        state: {app["job"] for app in json.loads(scenario.launcher("list", "--state", state, "--json").out)}
+        for state in ("failed", "running", "succeeded,running")
+    }
+    assert states == {
+        "failed": {"sweep-2", "sweep-10"},
+        "running": {"other"},
+        "succeeded,running": {"sweep-0", "other"},
+    }
+
+
+def test_to_cancel_several_by_one_word_wants_approval(scenario, family):
+    family()
+    refused = scenario.cancel("sweep-*", code=3)
+    assert refused.err.count(" RUNNING") == 3
+    assert "--yes" in refused.err
+    code, shown = at_a_terminal(scenario, "cancel", "sweep", answer=b"n\n")
+    assert (code, "Stop these 3 apps?" in shown) == (3, True)
+    assert len(scenario.supervisors()) == 4
+    code, shown = at_a_terminal(scenario, "cancel", "sweep", answer=b"y\n")
+    assert (code, shown.count("CANCELLED")) == (0, 3)
+    assert {scenario.status(f"sweep-{n}")["state"] for n in (0, 2, 10)} == {"CANCELLED"}
+    assert scenario.status("other")["state"] == "RUNNING"
+    again = scenario.cancel("sweep")
+    assert "3 apps have ended before: 3 cancelled" in again.err
+    assert scenario.cancel("oth*").err.endswith("CANCELLED\n")  # one app: no question
+
+
+def test_several_are_stopped_at_the_same_time(scenario, family):
+    family(ending="true")
+    done = scenario.cancel("sweep", "--yes", "--grace", "1s")
+    assert done.err.count("CANCELLED") == 3
+
+
+def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
+    gates = family(ending="echo ended $<matrix.n>")
+    reader = scenario.start("logs", "sweep-*/main", "--follow")
+    for gate in gates.values():
+        gate.open()
+    out, _ = reader.communicate(timeout=30)
+    assert reader.returncode == 0
+    assert sorted(out.split("\n")[:-1]) == sorted(
+        f"{f'sweep-{n}/main/0'.ljust(15)} | {word} {n}" for n in (0, 2, 10) for word in ("begun", "ended")
+    )
+
+
+def test_a_target_says_which_app_of_a_job_is_meant(scenario):
+    file = scenario.job("exit 3", top="targets: {good: {roles: {main: {args: [-c, 'true']}}}}")
+    scenario.run_to_end(file, code=5)
+    scenario.run_to_end(file, "--target", "good")
+    assert scenario.launcher("wait", "job", "-t", "good").out.split()[1] == "SUCCEEDED"
+    assert scenario.launcher("wait", "job", "-t", "default", code=5).out.split()[1] == "FAILED:"
+    assert "target good" in scenario.launcher("status", "job", "-t", "good").out
+    assert scenario.launcher("logs", "job", "--target", "good").out == ""
+    assert "has ended before" in scenario.launcher("cancel", "job", "-t", "good").err
+    assert "--target" in scenario.launcher("describe", "job", code=1).err
+    assert "attempt 1" in scenario.launcher("describe", "job", "-t", "good").out

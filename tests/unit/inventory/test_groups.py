@@ -1,0 +1,152 @@
+"""Words that mean several apps: patterns, and the name of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.errors import LauncherError, UsageError
+from launcher.inventory.find import find, find_all, whole, wholes
+from launcher.specs import JobKey
+from launcher.state.records import AppRecord
+from launcher.state.store import Store
+from tests.unit.cli.worlds import attempt, launch
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Puts attempts into the ledger; the current directory is of project `default`."""
+    monkeypatch.chdir(tmp_path)
+
+    def put(*attempts):
+        with Store.open() as store:
+            for one in attempts:
+                store.record(one)
+
+    return put
+
+
+def of_matrix(name, *slugs, file="sweep.launcher.yaml", target="default", origin="example.org/repo"):
+    """The succeeded attempts of a matrix' jobs."""
+    made = [launch(f"{name}-{slug}") for slug in slugs]
+    keys = [JobKey("default", target, each.key.job) for each in made]
+    return [
+        attempt(replace(each, key=key, file=file, origin=origin), "succeeded")
+        for each, key in zip(made, keys, strict=True)
+    ]
+
+
+def names(text, target=""):
+    return [app.name for app in find_all(text, target).apps]
+
+
+def test_a_pattern_means_the_latest_attempt_of_each_job_that_it_matches(record):
+    train = launch("train")
+    record(attempt(train, "failed"), attempt(train, "succeeded", number=2), attempt(launch("eval"), "failed"))
+    found = find_all("tr*")
+    assert found.is_group
+    assert [(app.name, app.number) for app in found.apps] == [("train", 2)]
+    assert names("*") == ["eval", "train"]
+    assert names("[!t]*") == ["eval"]
+
+
+def test_a_pattern_of_app_ids_finds_older_attempts_and_apps_without_a_job(record):
+    train = launch("train")
+    record(attempt(train, "failed"), attempt(train, "succeeded", number=2))
+    with Store.open() as store:
+        store.add(AppRecord("local_cwd", "s", "echo-qwert12345", name="echo", state="succeeded"))
+    assert [app.number for app in find_all("train-1-*").apps] == [1]
+    assert [app.app_id for app in find_all("ech?-*").apps] == ["echo-qwert12345"]
+
+
+def test_a_bare_pattern_means_this_project_and_a_handle_any(record):
+    record(attempt(launch("train", project="vision"), "succeeded"), attempt(launch("train"), "failed"))
+    assert [app.project for app in find_all("train*").apps] == ["default"]
+    assert [app.project for app in find_all("*://vision/tr*").apps] == ["vision"]
+    assert len(find_all("local_*://*/train").apps) == 2
+
+
+def test_what_matches_nothing_is_refused_with_the_nearest_name(record):
+    record(attempt(launch("train"), "succeeded"))
+    with pytest.raises(LauncherError, match=r"`trian\*` matches no job and no app") as caught:
+        find_all("trian*")
+    assert "`train`" in caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["swep", "swep*", "swep-*"])
+def test_a_misspelt_matrix_gets_a_pattern_that_works(record, word):
+    record(*of_matrix("sweep", "1", "2", "10"))
+    with pytest.raises(LauncherError) as caught:
+        find_all(word)
+    assert caught.value.hint == "did you mean `sweep-*`?"
+    assert len(find_all("sweep-*").apps) == 3
+
+
+def test_a_name_of_a_file_is_taken_for_a_pattern_that_the_shell_has_filled_in(record, tmp_path):
+    (tmp_path / "train.launcher.yaml").touch()
+    with pytest.raises(LauncherError) as caught:
+        find("train.launcher.yaml")
+    assert "'train*'" in caught.value.hint
+
+
+def test_the_name_of_a_matrix_means_its_jobs_in_the_order_of_their_numbers(record):
+    record(*of_matrix("sweep", "10-b", "2-b", "2-a", "0p5-a", "m1-a", "1em05-a"))
+    slugs = ["m1-a", "1em05-a", "0p5-a", "2-a", "2-b", "10-b"]
+    assert find_all("sweep").is_group
+    assert names("sweep") == [f"sweep-{slug}" for slug in slugs]
+
+
+def test_jobs_of_a_file_with_another_name_are_not_of_the_matrix(record, tmp_path):
+    (tmp_path / "sweep.launcher.yaml").write_text("version: 1\nname: sweep  # ours\n")
+    (tmp_path / "eval.launcher.toml").write_text('version = 1\nname = "sweep-eval"\n')
+    here = str(tmp_path)
+    record(
+        *of_matrix("sweep", "1", "2", origin=here),
+        *of_matrix("sweep-eval", "1", "2", file="eval.launcher.toml", origin=here),
+    )
+    assert names("sweep") == ["sweep-1", "sweep-2"]
+    assert names("sweep-eval") == ["sweep-eval-1", "sweep-eval-2"]
+
+
+def test_a_job_is_no_matrix_because_its_name_begins_like_another(record):
+    record(*of_matrix("train", "large"))
+    with pytest.raises(LauncherError, match="no job or app `train`"):
+        find_all("train")
+
+
+def test_a_job_comes_before_a_matrix_of_its_name(record):
+    record(attempt(launch("sweep"), "succeeded"), *of_matrix("sweep", "1", "2"))
+    assert names("sweep") == ["sweep"]
+
+
+def test_a_target_says_whose_jobs_are_meant(record):
+    dev, prod = of_matrix("train", "1", target="dev"), of_matrix("train", "1", target="prod")
+    record(*dev, *prod)
+    with pytest.raises(LauncherError, match="several apps") as caught:
+        find("train-1")
+    assert "--target" in caught.value.hint
+    assert find("train-1", "dev").app.target == find_all("train*", "dev").apps[0].target == "dev"
+    assert len(find_all("train*").apps) == 2
+    with pytest.raises(LauncherError, match="no attempt in target `pord`") as caught:
+        find("train-1", "pord")
+    assert "dev, prod" in caught.value.hint
+    with pytest.raises(LauncherError, match="target `dev`, not of `prod`"):
+        find(dev[0].handle, "prod")
+
+
+def test_roles_and_replicas_stand_behind_a_group(record):
+    record(*of_matrix("sweep", "1", "2"))
+    for word in ("sweep/main/0", "sweep-*/main/0"):
+        assert [(each.role, each.replicas) for each in find_all(word).selected] == [("main", (0,))] * 2
+        with pytest.raises(UsageError, match="/main"):
+            wholes(word)
+
+
+def test_a_command_for_one_app_takes_no_group(record):
+    record(*of_matrix("sweep", "1", "2"))
+    with pytest.raises(LauncherError, match="2 apps, and this takes one") as caught:
+        whole("sweep")
+    assert "sweep-1-1-" in caught.value.hint
+    with pytest.raises(UsageError):
+        find_all("sweep*@2")
