@@ -19,12 +19,16 @@ Without APP, every app that is running.
 
 APP is a job's name (its latest attempt), JOB@ATTEMPT, an app id or a handle. A
 matrix's name means all of its jobs, a quoted pattern the jobs and app ids that
-it matches: these are shown in a table."""
+it matches: these are shown in a table.
+
+With --watch, a live table until they have ended (without APP, until nothing
+runs); the exit code is then that of `launcher wait`: 0 when all have succeeded,
+5 when one has not. Ctrl-C stops watching, and nothing else."""
 EXAMPLES = """\
   launcher status train
   launcher status train@3
   launcher status train -t docker      its app in target `docker`
-  launcher status 'sweep-*'
+  launcher status 'sweep-*' --watch
   launcher status local_cwd://vision/train-3-k3fwx --json"""
 
 
@@ -34,10 +38,13 @@ _NOTHING = "nothing is running; `launcher list` shows what has ended"
 def add_arguments(parser: Any) -> None:
     parser.add_argument("app", metavar="APP", nargs="?", help="the app or apps; all that run without it")
     add_target(parser)
+    parser.add_argument("-w", "--watch", action="store_true", help="show a live table until they have ended")
     parser.add_argument("--json", action="store_true", help="print JSON, an array for several apps")
 
 
 def run(args: Any, console: Console) -> int:
+    if args.watch:
+        return _watch(args, console)
     if args.app is None:
         return _live(args, console)
     from launcher.inventory.find import wholes
@@ -99,6 +106,23 @@ def _that_run(args: Any, console: Console) -> list[AppRecord]:
     from launcher.inventory.listing import live
 
     return [app for app in live(warn=console.warn) if args.target in ("", app.target)]
+
+
+def _watch(args: Any, console: Console) -> int:
+    from launcher.errors import UsageError
+    from launcher.inventory.find import wholes
+
+    if args.json:
+        raise UsageError("--watch shows a table, and --json prints once", hint="leave one of them out")
+    from launcher.cli.live_table import watch
+
+    if args.app is not None:
+        return watch(wholes(args.app, args.target).apps, list, console)
+    apps = _that_run(args, console)
+    if not apps:
+        console.note(_NOTHING)
+        return 0
+    return watch(apps, lambda: _that_run(args, console), console)
 
 
 def _table(console: Console, apps: Sequence[AppRecord]) -> None:

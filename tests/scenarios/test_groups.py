@@ -90,6 +90,29 @@ def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
     )
 
 
+def test_a_watched_status_follows_to_the_ends_and_says_the_worst(scenario, family):
+    gates = family()
+    watching = scenario.start("status", "sweep", "--watch")
+    assert {watching.stdout.readline().split()[1] for _ in gates} == {"RUNNING"}
+    for gate in gates.values():
+        gate.open()
+    rest = watching.communicate(timeout=30)[0].splitlines()
+    assert watching.returncode == 5
+    assert sorted(line.split()[1].rstrip(":") for line in rest) == ["FAILED", "FAILED", "SUCCEEDED"]
+    assert scenario.launcher("status", "sweep-0", "--watch").out.endswith(" SUCCEEDED\n")
+
+
+def test_at_a_terminal_a_watched_status_is_a_table_and_then_the_app(scenario, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    scenario.apply(scenario.job("sleep 0.6"))
+    code, shown = at_a_terminal(scenario, "status", "--watch", answer=b"")
+    assert code == 0
+    assert "job SUCCEEDED after " in shown
+    assert "in project default, attempt 1" in shown
+    assert "nothing is running" in scenario.launcher("status", "--watch").err
+    assert "leave one of them out" in scenario.launcher("status", "--watch", "--json", code=64).err
+
+
 def test_a_target_says_which_app_of_a_job_is_meant(scenario):
     file = scenario.job("exit 3", top="targets: {good: {roles: {main: {args: [-c, 'true']}}}}")
     scenario.run_to_end(file, code=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,7 @@ class Progress:
 
     def _rows(self) -> list[tuple[str, list[Text]]]:
         """Name and cells of each row; jobs that have ended come last, since their ends are told above."""
+        twins = Counter(key.job for key in self._seen)
         rows = [
             (key.job, [Text(visible(doing), "dim", no_wrap=True, overflow="ellipsis")])
             for (key, _), doing in self._images.items()
@@ -97,7 +99,8 @@ class Progress:
         for key, seen in sorted(self._seen.items(), key=lambda item: item[0] in self._ended):
             took = self._ended.get(key, time.time()) - self._began[key]
             clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
-            rows.append((key.job, [_state(str(seen.state)), _roles(seen), Text(clock, "dim")]))
+            name = key.job if twins[key.job] == 1 else str(key)
+            rows.append((name, [_state(str(seen.state)), _roles(seen), Text(clock, "dim")]))
         return rows
 
 
