@@ -23,8 +23,8 @@ STYLES = {
 
 RESET = "\x1b[0m"
 
-DURATION_EXAMPLES = "90, 10s, 5m or 1h30m"
-DURATION_UNITS = "w d h m s ms, largest first"
+DURATION_EXAMPLES = "90 (seconds), 10s, 5m, 1.5h or 1h30m"
+DURATION_UNITS = "w d h m s ms, largest first, as in 1h30m or 1.5h"
 _UNITS_S = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
 """What `seconds_in` reads, as a regular expression for JSON schemas."""
@@ -84,14 +84,20 @@ def is_number(text: str) -> bool:
 
 
 def duration_meant(text: str) -> str:
-    """How a duration in words is written: "2 hours" → "2h", "30 min, 1 hr" → "1h30m"; "" for other text."""
+    """How a duration in words or as a clock is written; "" for other text.
+
+    "2 hours" → "2h", "30 min, 1 hr" → "1h30m", "1.5 Hours" → "1.5h", "02:00:00" → "2h".
+    """
     import re
 
     if len(text) > _LONGEST_DURATION:
         return ""
     text = text.strip().lower()
+    if clock := re.fullmatch(r"(\d{1,4}):([0-5]\d):([0-5]\d)", text, re.ASCII):
+        parts = zip(map(int, clock.groups()), "hms", strict=True)
+        return "".join(f"{amount}{unit}" for amount, unit in parts if amount)
     units = r"w|weeks?|d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?"
-    part = rf"(\d{{1,9}})\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
+    part = rf"(\d{{1,9}}(?:\.\d{{1,6}})?)\s*({units})(?![a-z])\s*(?:,|and\b)?\s*"
     if not re.fullmatch(f"(?:{part})+", text, re.ASCII):
         return ""
     amounts = {unit[0]: amount for amount, unit in re.findall(part, text, re.ASCII)}

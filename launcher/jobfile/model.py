@@ -45,7 +45,7 @@ class Resources(Model):
     gpu: Annotated[Count | None, Traits(foreign=("gpus",))] = Field(None, description="GPUs.", examples=[1])
     memory: Annotated[Annotated[int, BeforeValidator(memory_mib)] | None, Traits(foreign=("mem",))] = Field(
         None,
-        description="Memory with its unit.",
+        description="Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
         examples=["4GiB"],
         json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
     )
@@ -302,7 +302,7 @@ class JobFile(Model):
     timeout: Annotated[Annotated[int, BeforeValidator(seconds)] | None, Traits(foreign=("walltime",))] = (
         Field(
             None,
-            description="The whole app fails past it.",
+            description="The whole app fails past it: 90s, 1h30m, 1.5h; a bare number is seconds.",
             examples=["2h"],
             json_schema_extra={"type": ["string", "integer"], "minimum": 1, "pattern": DURATION_PATTERN},
         )

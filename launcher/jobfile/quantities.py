@@ -11,29 +11,25 @@ from pydantic_core import PydanticCustomError
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.mounts import InvalidMountException, Mount
 from launcher.specs.secret import MalformedSecretException
-from launcher.text import DURATION_UNITS, duration_meant, seconds_in
+from launcher.text import DURATION_UNITS, duration_meant, is_number, seconds_in
 
 MIB = 2**20
-_UNITS = {
+_UNITS: dict[str, int] = {
     "B": 1,
     "kB": 10**3,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "TiB": 2**40,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
+    **{f"{letter}B": 1000**n for n, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": 1024**n for n, letter in enumerate("KMGT", 1)},
+    **{f"{letter}i": 1024**n for n, letter in enumerate("KMGT", 1)},  # as Kubernetes writes them
+    **{letter: 1024**n for n, letter in enumerate("bkmgt")},  # as Docker writes them
 }
+_UNITS_HINT = "units: KiB MiB GiB TiB, Ki Mi Gi Ti, kB MB GB TB, B, and Docker's b k m g t, as in 4g"
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]+)\Z")
-MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|B)$"
+MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
 
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
+_LONGEST_NUMBER = 15
+"""Digits: advice repeats what was written, and a longer number is no amount of anything."""
+
 MAX_SECONDS = 10 * 365 * 86400
 
 
@@ -45,23 +41,19 @@ def problem(code: str, message: str, label: str = "", hint: str = "") -> Pydanti
 
 def memory_mib(text: Any) -> int:
     """ "4GiB" → 4096, "2GB" → 1908: mebibytes, rounded up to whole ones."""
-    if isinstance(text, bool) or not isinstance(text, str | int):
-        raise problem("wrong-type", "memory is text with a unit", 'such as "4GiB" or "512MiB"')
-    if isinstance(text, int):
+    if is_number(str(text)) and not isinstance(text, str):
         raise problem(
             "wrong-type",
             "memory needs a unit",
             f'write "{text}MiB" or "{text}GiB"',
             "or `memMB`, a number of MiB",
         )
+    if not isinstance(text, str):
+        raise problem("wrong-type", "memory is text with a unit", 'such as "4GiB" or "512MiB"')
     match = _MEMORY.match(text.strip())
     if not match or match[2] not in _UNITS:
-        unit = match[2] if match else ""
-        meant = next((known for known in ("KiB", "MiB", "GiB", "TiB") if unit[:1].upper() == known[0]), "GiB")
-        number = match[1] if match else "4"
-        message = f"`{text}` is no amount of memory"
         raise problem(
-            "invalid-value", message, f'such as "{number}{meant}"', "units: KiB MiB GiB TiB, kB MB GB TB"
+            "invalid-value", f"`{text}` is no amount of memory", _memory_meant(text.strip()), _UNITS_HINT
         )
     amount = math.ceil(float(match[1]) * _UNITS[match[2]] / MIB)
     if amount < 1:
@@ -69,8 +61,27 @@ def memory_mib(text: Any) -> int:
     return amount
 
 
+def _memory_meant(text: str) -> str:
+    """How an amount is written that has an unknown unit, or none."""
+    if len(text) <= _LONGEST_NUMBER and is_number(text):
+        return f'write "{text}MiB" or "{text}GiB"'
+    match = _MEMORY.match(text)
+    number, unit = match.groups() if match else ("4", "GiB")
+    if unit in ("K", "M", "G", "T"):
+        return f'write "{number}{unit}iB", as Docker counts, or "{number}{unit}B", as Kubernetes does'
+    letter = unit[0].upper()
+    return f'such as "{number}{letter if letter in "KMGT" else "G"}iB"'
+
+
 def seconds(value: Any) -> int:
-    """ "1h30m" → 5400; a number is seconds."""
+    """ "1h30m" → 5400; a whole number is seconds."""
+    if isinstance(value, float) and is_number(str(value)):
+        raise problem(
+            "wrong-type",
+            f"a duration of {value} needs a unit",
+            f'write "{value}m" or "{value}h"',
+            f"units: {DURATION_UNITS}; a whole number is seconds",
+        )
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise problem(
             "wrong-type", "a duration is text or a whole number of seconds", 'such as "2h" or "90s"'
@@ -86,14 +97,31 @@ def seconds(value: Any) -> int:
 def _whole_seconds(text: str) -> int:
     found = seconds_in(text.strip())
     if found is None:
-        meant = duration_meant(text)
-        number = re.match(r"\d+", text.strip())
-        label = f'write "{meant}"' if meant else f'such as "{number[0] if number else 90}s" or "1h30m"'
-        raise problem("invalid-value", f"`{text}` is no duration", label, f"units: {DURATION_UNITS}")
+        raise _no_duration(text)
     if found > 1 and found != int(found):
         message = f"`{text}` is not a whole number of seconds"
         raise problem("invalid-value", message, f'write "{math.ceil(found)}s"')
     return int(found)
+
+
+def _no_duration(text: str) -> PydanticCustomError:
+    number, hint = text.strip(), f"units: {DURATION_UNITS}"
+    if len(number) <= _LONGEST_NUMBER and is_number(number):
+        least = f'"{number}s"' if number.isdigit() else f'"{number}m"'
+        return problem(
+            "invalid-value",
+            f"a duration of `{number}` needs a unit",
+            f'write {least} or "{number}h"',
+            f"{hint}; a whole number without quotes is seconds",
+        )
+    if clock := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9])", number):
+        label = f'write "{clock[1]}h{clock[2]}m" or "{clock[1]}m{clock[2]}s"'
+    elif meant := duration_meant(text):
+        label = f'write "{meant}"'
+    else:
+        first = re.match(r"[0-9]+", number)
+        label = f'such as "{first[0] if first else 90}s" or "1h30m"'
+    return problem("invalid-value", f"`{text}` is no duration", label, hint)
 
 
 def mount_of(text: str) -> Mount:

@@ -226,6 +226,9 @@ def test_without_schedulers_options_are_left_for_the_plan(tmp_path: Path) -> Non
         ("1 TiB", 2**20),
         ("1B", 1),
         ("2Gi", 2048),
+        ("4g", 4096),  # as Docker writes it
+        ("512m", 512),
+        ("1.5t", 1.5 * 2**20),
     ],
 )
 def test_memory_is_in_mebibytes_rounded_up(tmp_path: Path, memory: str, mebibytes: int) -> None:
