@@ -18,7 +18,8 @@ HELP = """\
 Check job files and show every problem in them, with its place and remedy.
 
 A directory means every *.launcher.yaml, .launcher.yml and .launcher.toml
-below it; without FILE, the current directory. A saved plan (plan.json) is
+below it, less what `exclude = ["PATTERN"]` in launcher.toml takes; without
+FILE, the current directory. A saved plan (plan.json) is
 checked against its seal and its schema. Nothing is written. A job file with
 `component:` runs that component, in a process with a time limit; no other code of the
 checkout runs, and with --no-components none does: use it for pull requests.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from json import dumps
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
+from launcher.jobfile.exclude import wrong_pattern
 from launcher.jobfile.model import LifecycleSpec
 from launcher.jobfile.model_base import LABEL
 from launcher.jobfile.names import got, listing, suggest
@@ -60,6 +62,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
     problems = Collector(document, document.problems)
     value = document.value or {}
     _check_fields(value, schedulers, problems, components)
+    _check_exclude(value.get("exclude", []), problems)
     return Config(
         project=_label("project", value, problems),
         target=_label("target", value, problems),
@@ -83,6 +86,21 @@ def _check_fields(
         label = fault.remedy or suggest(fault.path[-1], fault.known)
         hint = listing("there are", fault.known)
         problems.add(fault.path, fault.code, fault.message, at="key", label=label, hint=hint)
+
+
+def _check_exclude(value: Any, problems: Collector) -> None:
+    """What is found by it is `discover`'s to say."""
+    if not isinstance(value, list):
+        label = f"write [{dumps(value)}]" if isinstance(value, str) else 'such as ["tests/bad"]'
+        problems.add(("exclude",), "wrong-type", f"`exclude` must be a list, not {got(value)}", label=label)
+        return
+    for place, pattern in enumerate(value):
+        if not isinstance(pattern, str):
+            message = f"a pattern of `exclude` must be text, not {got(pattern)}"
+            problems.add(("exclude", place), "wrong-type", message)
+        elif wrong := wrong_pattern([pattern]):
+            hint = "patterns are those of .dockerignore, relative to this file"
+            problems.add(("exclude", place), "invalid-value", f"`{pattern[:80]}`: {wrong}", hint=hint)
 
 
 def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | None:

@@ -10,7 +10,7 @@ from launcher.files import PROJECT_FILE
 TABLES = ("schedulers", "components", "cli")
 """What `launcher run` takes its defaults from; of these, job files take `schedulers`."""
 
-FIELDS = ("project", "target", "lifecycle", *TABLES)
+FIELDS = ("project", "target", "lifecycle", "exclude", *TABLES)
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
 """Command → what its table `[cli.COMMAND]` may hold."""
 

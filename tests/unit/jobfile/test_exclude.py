@@ -1,0 +1,98 @@
+"""`exclude` in launcher.toml: what a directory does not stand for, although it looks like a job file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.jobfile import Environment, compile_files
+from launcher.jobfile.discover import find_files
+
+GOOD = "version: 1\nname: NAME\nroles: {main: {entrypoint: env}}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    top = tmp_path / "top"
+    for path in ("train", "bad/one", "bad/deep/two", "sub/bad/three", "sub/four"):
+        file = top / f"{path}.launcher.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(GOOD.replace("NAME", file.name.split(".")[0]))
+    return top
+
+
+def found(top: Path, *paths: str) -> list[str]:
+    files, problems = find_files(paths or ["."], str(top))
+    return sorted(each.path.split("/")[-1].split(".")[0] for each in files) + [str(p.hint) for p in problems]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ([], ["four", "one", "three", "train", "two"]),
+        (["bad"], ["four", "three", "train"]),
+        (["/bad/", "sub/four.launcher.yaml"], ["three", "train"]),
+        (["**/bad"], ["four", "train"]),
+        (["bad", "!bad/one.launcher.yaml"], ["four", "one", "three", "train"]),
+        (["bad/*", "!bad/one.launcher.yaml"], ["four", "one", "three", "train"]),
+        (["*.launcher.yaml"], ["four", "one", "three", "two"]),
+    ],
+)
+def test_a_directory_stands_for_what_no_pattern_takes(folder, patterns, names):
+    (folder / "launcher.toml").write_text(f"exclude = {patterns}\n")
+    assert found(folder) == names
+
+
+def test_what_is_given_itself_is_taken(folder):
+    (folder / "launcher.toml").write_text('exclude = ["bad"]\n')
+    assert found(folder, "bad/one.launcher.yaml") == ["one"]
+    assert found(folder, "bad") == ["one", "two"]
+    assert found(folder, "bad/deep") == ["two"]
+    assert found(folder, "sub") == ["four", "three"]
+
+
+def test_the_patterns_of_inner_folders_are_added_and_those_of_excluded_ones_not_read(folder):
+    (folder / "launcher.toml").write_text('exclude = ["bad"]\n')
+    (folder / "sub" / "launcher.toml").write_text('exclude = ["bad"]\n')
+    (folder / "bad" / "launcher.toml").write_text("exclude = [\n")
+    assert found(folder) == ["four", "train"]
+    assert found(folder, "sub") == ["four"]
+
+
+def test_patterns_above_the_work_tree_do_not_hold(folder):
+    (folder / "launcher.toml").write_text('exclude = ["sub"]\n')
+    (folder / "sub" / ".git").mkdir()
+    assert found(folder, "sub/bad") == ["three"]
+    assert found(folder / "sub") == ["four", "three"]
+
+
+def test_a_directory_with_nothing_else_says_what_has_left_it_out(folder):
+    (folder / "launcher.toml").write_text('exclude = ["**/*.launcher.yaml"]\n')
+    [hint] = found(folder)
+    assert hint.startswith("`exclude` in launcher.toml leaves out")
+
+
+@pytest.mark.parametrize(
+    ("exclude", "told"),
+    [
+        ('"bad"', '1:11 wrong-type `exclude` must be a list, not the text "bad"'),
+        ("3", "1:11 wrong-type `exclude` must be a list, not the number 3"),
+        ("[3]", "1:12 wrong-type a pattern of `exclude` must be text, not the number 3"),
+        ('["["]', "1:12 invalid-value `[`: "),
+    ],
+)
+def test_wrong_patterns_are_told_with_their_place_and_leave_nothing_out(folder, exclude, told):
+    (folder / "launcher.toml").write_text(f"exclude = {exclude}\n")
+    compiled = compile_files(["."], environment=Environment(cwd=str(folder), environ={}))
+    [error] = compiled.errors
+    assert error.span is not None
+    assert f"{error.span.line}:{error.span.column} {error.code} {error.message}".startswith(told)
+    assert len(compiled.launches) == 0 or len(found(folder)) == 5
+
+
+def test_advice_for_a_text_is_a_list_that_is_taken(folder):
+    (folder / "launcher.toml").write_text('exclude = "bad"\n')
+    [error] = compile_files(["."], environment=Environment(cwd=str(folder), environ={})).errors
+    (folder / "launcher.toml").write_text(f"exclude = {error.label.removeprefix('write ')}\n")
+    assert found(folder) == ["four", "three", "train"]
