@@ -1,4 +1,4 @@
-"""`launcher explain`: what a code in a message or in a plan means, with a wrong and a right example."""
+"""`launcher explain`: what a code in a message or in a plan means, with examples and the remedy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from launcher.cli.console import Console
 from launcher.cli.render.tables import table
 from launcher.errors import UsageError
 from launcher.jobfile.diagnostics import CODES, WARNINGS
-from launcher.jobfile.explain import EXPLANATIONS
+from launcher.jobfile.explain import EXPLANATIONS, REASON_EXPLANATIONS
 from launcher.plan.reasons import REASONS
 from launcher.text import did_you_mean, paint
 
 USAGE = "explain [CODE] [OPTIONS]"
 HELP = """\
 Explain a code: why it is a problem, a job file that has it and one that has
-not. Codes stand in brackets in front of messages, `error[unknown-field]`,
-and in the JSON of plans, `spec_changed`. Without CODE, all of them."""
+not; for a reason in a plan its cause, an example and what to do. Codes stand
+in brackets in front of messages, `error[unknown-field]`, and in the JSON of
+plans, `spec_changed`. Without CODE, all of them."""
 EXAMPLES = """\
   launcher explain unknown-field
   launcher explain                 every code in one line"""
@@ -62,10 +63,14 @@ def _kind(code: str) -> str:
 
 
 def _document(code: str, summary: str) -> dict[str, Any]:
-    document = {"code": code, "kind": _kind(code), "summary": summary}
+    document: dict[str, Any] = {"code": code, "kind": _kind(code), "summary": summary}
     if code in EXPLANATIONS:
         found = EXPLANATIONS[code]
         document |= {"why": found.why, "wrong": str(found.wrong), "right": str(found.right)}
+    else:
+        reason = REASON_EXPLANATIONS[code]
+        document |= {"why": reason.why, "example": str(reason.example), "remedy": reason.remedy}
+        document["typed"] = list(reason.typed)
     return document
 
 
@@ -83,10 +88,16 @@ def _text(code: str, summary: str, console: Console) -> str:
     styles = {"error": "bold red", "warning": "bold yellow", "reason": "bold cyan"}
     head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)
     text = f"{head}: {summary}\n"
-    if code not in EXPLANATIONS:
-        return text
-    found = EXPLANATIONS[code]
-    text += f"\n{fill(found.why, min(console.width(), 80))}\n"
-    for title, style, example in (("Wrong", "red", found.wrong), ("Right", "green", found.right)):
-        text += f"\n{paint(title + ':', style, console.color)}\n\n{indent(str(example), '    ')}"
+    width = min(console.width(), 80)
+    if code in EXPLANATIONS:
+        found = EXPLANATIONS[code]
+        parts = [("Wrong", "red", str(found.wrong)), ("Right", "green", str(found.right))]
+        text += f"\n{fill(found.why, width)}\n"
+    else:
+        reason = REASON_EXPLANATIONS[code]
+        typed = fill(reason.remedy, width - 4) + "\n\n" + "".join(f"$ {line}\n" for line in reason.typed)
+        parts = [("Example", "cyan", str(reason.example)), ("What to do", "green", typed)]
+        text += f"\n{fill(reason.why, width)}\n"
+    for title, style, part in parts:
+        text += f"\n{paint(title + ':', style, console.color)}\n\n{indent(part, '    ')}"
     return text

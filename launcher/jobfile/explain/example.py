@@ -20,7 +20,7 @@ class Example:
 
     Attributes:
         files: name → text; bytes where it is none, a Link for a symbolic link.
-        command: without `launcher` in front.
+        command: without `launcher` in front; "" for none.
         before: what is typed in a shell before it.
     """
 
@@ -31,7 +31,8 @@ class Example:
     def __str__(self) -> str:
         """Every file under its name, and the command."""
         blocks = [f"{_comment(name)}\n{_shown(content)}" for name, content in self.files.items()]
-        typed = "".join(f"$ {line}\n" for line in (*self.before, f"launcher {self.command}"))
+        last = (f"launcher {self.command}",) if self.command else ()
+        typed = "".join(f"$ {line}\n" for line in (*self.before, *last))
         return "\n".join([*blocks, typed])
 
 
@@ -43,6 +44,24 @@ class Explanation:
     why: str
     wrong: Example
     right: Example
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonExplanation:
+    """A reason in a plan explained.
+
+    Attributes:
+        why: what causes it.
+        example: files and commands, the last of which shows the reason.
+        remedy: what to do when it is not what was wanted.
+        typed: that, as commands; after them the reason is gone.
+    """
+
+    code: str
+    why: str
+    example: Example
+    remedy: str
+    typed: tuple[str, ...]
 
 
 def in_yaml(code: str, why: str, wrong: str, right: str, command: str = f"validate {JOB}") -> Explanation:

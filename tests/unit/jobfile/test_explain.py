@@ -90,13 +90,6 @@ def test_explain_without_a_code_lists_all_of_them(capsys: pytest.CaptureFixture[
     assert [entry["code"] for entry in json.loads(capsys.readouterr().out)] == listed
 
 
-def test_a_reason_of_a_plan_is_explained_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "spec_changed"]) == 0
-    assert capsys.readouterr().out == (
-        "reason[spec_changed]: the document is not the one of the latest attempt\n"
-    )
-
-
 def test_an_unknown_code_gets_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "unknown-feild"]) == 64
     assert "did you mean `unknown-field`?" in capsys.readouterr().err
