@@ -5,53 +5,129 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
+from textwrap import indent
+from typing import Any
 
+from launcher.cli.merge_hooks import HOOKS, with_hooks
+from launcher.cli.merge_json import merged
+from launcher.cli.starter_texts import (
+    CONFIG,
+    IGNORE,
+    SCHEMA,
+    TOML_JOB,
+    VSCODE_EXTENSIONS,
+    VSCODE_SETTINGS,
+    WORKFLOW_TEXT,
+    YAML_JOB,
+)
 from launcher.files import PROJECT_FILE
 from launcher.git import repository
 from launcher.jobfile import job_schema
 
-SCHEMA = ".launcher/job-v1.schema.json"
+IGNORE_FILE = ".launcherignore"
 VSCODE = ".vscode/settings.json"
+EXTENSIONS = ".vscode/extensions.json"
 PRE_COMMIT = ".pre-commit-config.yaml"
 WORKFLOW = ".github/workflows/launcher.yml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to begin with: the job's name and project, and which extras."""
+    """What to begin with: the job's name and project, and which extras.
+
+    Attributes:
+        name: "" for no job: only what goes with those that are there.
+    """
 
     name: str
     project: str
     is_toml: bool = False
+    ignore: bool = True
     editor: bool = False
     pre_commit: bool = False
     ci: bool = False
 
 
-def files(wanted: Wanted, folder: str) -> dict[str, str]:
-    """Absolute path → text, the job file first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """One file to begin with.
 
-    Job file and launcher.toml stand in `folder`; what tools look for at the top of a repository stands there.
+    Attributes:
+        path: absolute.
+        text: where there is no such file.
+        merge: a file that is there → the same with what it lacks; None where it cannot take that. Of a file
+            that is ours alone, None.
+        addition: what belongs into a file that is there, to be put in by hand.
+        is_optional: whether a file of another content is left alone without a word of refusal.
     """
+
+    path: str
+    text: str
+    merge: Callable[[str], str | None] | None = None
+    addition: str = ""
+    is_optional: bool = False
+
+
+def files(wanted: Wanted, folder: str) -> list[Starter]:
+    """The job file and what belongs to it stand in `folder`, and come first; what tools look for at the top
+    of a repository stands there."""
     top = top_of(folder)
-    suffix, job = ("toml", _TOML) if wanted.is_toml else ("yaml", _YAML)
-    path = os.path.join(folder, f"{wanted.name}.launcher.{suffix}")
-    config = os.path.join(folder, PROJECT_FILE)
-    texts = {path: job.replace("NAME", wanted.name), config: _CONFIG.replace("PROJECT", wanted.project)}
+    found = list(_of_job(wanted, folder, top)) if wanted.name else []
     if wanted.editor:
-        schema = os.path.join(top, *SCHEMA.split("/"))
-        where = os.path.relpath(schema, folder).replace(os.sep, "/")
-        modeline = f"#:schema {where}" if wanted.is_toml else f"# yaml-language-server: $schema={where}"
-        texts[path] = f"{modeline}\n{texts[path]}"
-        texts[schema] = json.dumps(job_schema(), indent=2) + "\n"
-        texts[os.path.join(top, *VSCODE.split("/"))] = json.dumps(_VSCODE, indent=2) + "\n"
+        found += _of_editor(top)
     if wanted.pre_commit:
-        texts[os.path.join(top, PRE_COMMIT)] = _PRE_COMMIT
+        repos = "repos:\n" + indent(HOOKS, "  ")
+        found.append(Starter(path=_in(top, PRE_COMMIT), text=repos, merge=with_hooks, addition=HOOKS))
     if wanted.ci:
-        texts[os.path.join(top, *WORKFLOW.split("/"))] = _WORKFLOW.replace("REQUIREMENT", requirement())
-    return texts
+        text = WORKFLOW_TEXT.replace("REQUIREMENT", requirement())
+        found.append(Starter(path=_in(top, WORKFLOW), text=text, is_optional=True))
+    return found
+
+
+def _of_job(wanted: Wanted, folder: str, top: str) -> Iterator[Starter]:
+    suffix, job = ("toml", TOML_JOB) if wanted.is_toml else ("yaml", YAML_JOB)
+    text = job.replace("NAME", wanted.name)
+    if wanted.editor:
+        where = os.path.relpath(_in(top, SCHEMA), folder).replace(os.sep, "/")
+        text = f"{modeline(where, is_toml=wanted.is_toml)}\n{text}"
+    yield Starter(path=os.path.join(folder, f"{wanted.name}.launcher.{suffix}"), text=text)
+    config = CONFIG.replace("PROJECT", wanted.project)
+    yield Starter(path=os.path.join(folder, PROJECT_FILE), text=config)
+    if wanted.ignore:
+        yield Starter(path=os.path.join(folder, IGNORE_FILE), text=IGNORE, is_optional=True)
+
+
+def modeline(schema: str, *, is_toml: bool) -> str:
+    """The first line of a job file, which tells editors where its schema is."""
+    return f"#:schema {schema}" if is_toml else f"# yaml-language-server: $schema={schema}"
+
+
+def _of_editor(top: str) -> Iterator[Starter]:
+    schema = json.dumps(job_schema(), indent=2) + "\n"
+    yield Starter(path=_in(top, SCHEMA), text=schema, merge=partial(_newer_schema, schema), is_optional=True)
+    for name, value in ((VSCODE, VSCODE_SETTINGS), (EXTENSIONS, VSCODE_EXTENSIONS)):
+        text = json.dumps(value, indent=2) + "\n"
+        yield Starter(path=_in(top, name), text=text, merge=partial(_with_members, value), addition=text)
+
+
+def _newer_schema(schema: str, there: str) -> str | None:
+    """The schema in the place of one of an older version; None in the place of anything else."""
+    try:
+        return schema if json.loads(there).get("$id") == json.loads(schema)["$id"] else None
+    except (ValueError, AttributeError):
+        return None
+
+
+def _with_members(wanted: Mapping[str, Any], there: str) -> str | None:
+    return merged(there, wanted)
+
+
+def _in(top: str, name: str) -> str:
+    return os.path.join(top, *name.split("/"))
 
 
 def top_of(folder: str) -> str:
@@ -79,105 +155,3 @@ def requirement() -> str:
         return ""
     vcs = origin.get("vcs_info")
     return f"launcher @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else ""
-
-
-_YAML = """\
-version: 1
-name: NAME  # with the project, this job's identity: renamed, it is another job
-description: Says hello. Needs nothing but a shell.
-
-# Inputs, given with --var whom=moon; $<var.whom> is the value.
-vars:
-  whom: {type: str, default: world, help: whom to greet}
-
-# What runs: each role is one kind of process, `num_replicas` of them.
-roles:
-  main:
-    entrypoint: sh
-    args: [-c, 'echo "hello $<var.whom>, this is replica $<replica_id> of $<num_replicas>"']
-    num_replicas: 2
-    # env:
-    #   OMP_NUM_THREADS: 4
-    # max_retries: 2
-    # retry_policy: replica
-
-timeout: 10m
-"""
-
-_TOML = """\
-version = 1
-name = "NAME"  # with the project, this job's identity: renamed, it is another job
-description = "Says hello. Needs nothing but a shell."
-timeout = "10m"
-
-# Inputs, given with --var whom=moon; $<var.whom> is the value.
-[vars]
-whom = { type = "str", default = "world", help = "whom to greet" }
-
-# What runs: each role is one kind of process, `num_replicas` of them.
-[roles.main]
-entrypoint = "sh"
-args = ["-c", 'echo "hello $<var.whom>, this is replica $<replica_id> of $<num_replicas>"']
-num_replicas = 2
-# env.OMP_NUM_THREADS = 4
-# max_retries = 2
-# retry_policy = "replica"
-"""
-
-_CONFIG = """\
-# What the job files in this folder and below have in common.
-project = "PROJECT"
-"""
-
-_VSCODE = {
-    "yaml.schemas": {SCHEMA: ["*.launcher.yaml", "*.launcher.yml"]},
-    "evenBetterToml.schema.associations": {r".*\.launcher\.toml$": f"./{SCHEMA}"},
-}
-
-_PRE_COMMIT = r"""
-repos:
-  - repo: local
-    hooks:
-      - id: launcher-fmt
-        name: launcher fmt
-        entry: launcher fmt
-        language: system
-        files: \.launcher\.(ya?ml|toml)$
-        require_serial: true
-      - id: launcher-validate
-        name: launcher validate
-        # Runs no code of the checkout. Leave --no-components out where every commit is by people you trust.
-        entry: launcher validate --no-components
-        language: system
-        files: \.launcher\.(ya?ml|toml)$
-        require_serial: true
-""".lstrip("\n")
-
-_WORKFLOW = """\
-# Checks the job files of every pull request.
-name: launcher
-on:
-  pull_request:
-  push:
-    branches: [main]
-permissions:
-  contents: read
-env:
-  # What pip installs as launcher, such as: launcher @ git+https://HOST/PATH@COMMIT
-  LAUNCHER: "REQUIREMENT"
-jobs:
-  check:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-      - run: pip install "${LAUNCHER:?say in this workflow what to install}"
-      # A pull request is the code of another author: none of it runs, and it reads no environment variable.
-      - if: github.event_name == 'pull_request'
-        run: launcher validate --format github --no-components --no-env-vars
-      - if: github.event_name != 'pull_request'
-        run: launcher validate --format github
-      - run: launcher fmt --check
-"""

@@ -11,15 +11,23 @@ from ruamel.yaml import YAML
 
 import launcher
 from launcher.cli import starter
+from launcher.jobfile import job_schema
 from launcher.specs import canonical
 
 KINDS = ("yaml", "toml")
 EXTRAS = ["--editor", "--pre-commit", "--ci"]
+FILES_OF_EXTRAS = [
+    ".launcher/job-v1.schema.json",
+    ".vscode/settings.json",
+    ".vscode/extensions.json",
+    ".pre-commit-config.yaml",
+    ".github/workflows/launcher.yml",
+]
 
 
 def test_the_first_job_file_is_valid_planned_run_and_kept(scenario):
     done = scenario.launcher("init")
-    assert done.out == "wrote hello.launcher.yaml\nwrote launcher.toml\n"
+    assert done.out == "wrote hello.launcher.yaml\nwrote launcher.toml\nwrote .launcherignore\n"
     assert "launcher plan hello.launcher.yaml" in done.err
     assert scenario.launcher("validate", "--strict").err == "valid: 1 job\n"
     scenario.launcher("fmt", "--check")
@@ -41,10 +49,14 @@ def test_the_same_job_in_toml_is_the_same_job(scenario):
 
 def test_the_project_is_named_after_the_folder_or_its_work_tree(scenario):
     scenario.launcher("init", "My Jobs_2/")
-    assert (scenario.folder / "My Jobs_2" / "launcher.toml").read_text().endswith('project = "my-jobs-2"\n')
+    assert (scenario.folder / "My Jobs_2" / "launcher.toml").read_text().splitlines()[
+        1
+    ] == 'project = "my-jobs-2"'
     subprocess.run(["git", "init", "-q", "Repo"], cwd=scenario.folder, check=True)
     scenario.launcher("init", "Repo/jobs")
-    assert (scenario.folder / "Repo" / "jobs" / "launcher.toml").read_text().endswith('project = "repo"\n')
+    assert (scenario.folder / "Repo" / "jobs" / "launcher.toml").read_text().splitlines()[
+        1
+    ] == 'project = "repo"'
 
 
 def test_a_launcher_toml_that_applies_already_is_kept(scenario):
@@ -58,17 +70,101 @@ def test_a_launcher_toml_that_applies_already_is_kept(scenario):
 
 def test_nothing_is_overwritten_and_then_nothing_written_at_all(scenario):
     mine = scenario.write("hello.launcher.yaml", "mine\n")
-    assert "hello.launcher.yaml is there already" in scenario.launcher("init", *EXTRAS, code=1).err
+    assert "hello.launcher.yaml is there already" in scenario.launcher("init", code=1).err
+    named = scenario.launcher("init", "--name", "hello", *EXTRAS, code=1)
+    assert "hello.launcher.yaml is there already" in named.err
     assert [path.name for path in scenario.folder.iterdir()] == ["hello.launcher.yaml"]
     scenario.launcher("init", "--force")
     assert mine.read_text() != "mine\n"
 
 
-def test_hooks_of_others_are_not_touched_and_ours_are_shown_to_be_added(scenario):
-    scenario.write(".pre-commit-config.yaml", "repos: []\n")
-    done = scenario.launcher("init", "--pre-commit", code=1)
-    assert "id: launcher-validate" in done.err
-    assert not (scenario.folder / "hello.launcher.yaml").exists()
+def digest_of(scenario, job):
+    return json.loads(scenario.launcher("compile", job, "--json").out)["jobs"][0]["digest"]
+
+
+def test_a_workspace_does_without_what_no_job_reads(scenario):
+    job = scenario.job("ls -A", name="list", top="workspace: .")
+    job.unlink()
+    scenario.launcher("init")
+    job = scenario.job("ls -A", name="list", top="workspace: .")
+    digest = digest_of(scenario, job)
+    for name in (
+        ".venv/lib/x.py",
+        "sub/.venv/x",
+        ".vscode/settings.json",
+        ".github/x",
+        ".launcher/s",
+        "a/.cache/x",
+    ):
+        scenario.write(name, "x")
+    assert digest_of(scenario, job) == digest
+    scenario.write("train.py", "x")
+    assert digest_of(scenario, job) != digest
+
+
+def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
+    job = scenario.job("true", name="there", top="workspace: .")
+    scenario.write(".venv/x", "x")
+    digest = digest_of(scenario, job)
+    scenario.launcher("init", "--name", "second")
+    assert not (scenario.folder / ".launcherignore").exists()
+    assert digest_of(scenario, job) == digest
+
+
+def test_in_a_repository_in_use_extras_come_alone_and_twice_is_as_once(scenario):
+    job = scenario.job("true", top="workspace: .")
+    before = job.read_text()
+    done = scenario.launcher("init", *EXTRAS)
+    assert [line.removeprefix("wrote ") for line in done.out.splitlines()] == FILES_OF_EXTRAS
+    assert job.read_text() == before
+    assert not (scenario.folder / "launcher.toml").exists()  # a project would make other jobs of them
+    assert "name those it does not need in .launcherignore" in done.err
+    again = scenario.launcher("init", *EXTRAS)
+    assert again.out == ""
+    assert [
+        line.removeprefix("kept ") for line in again.err.splitlines()[: len(FILES_OF_EXTRAS)]
+    ] == FILES_OF_EXTRAS
+
+
+def test_what_is_there_is_merged_with_its_comments(scenario):
+    scenario.job("true")
+    settings = scenario.write(".vscode/settings.json", '{\n  // mine\n  "editor.rulers": [110]\n}\n')
+    extensions = scenario.write(".vscode/extensions.json", '{"recommendations": ["a.b"]}\n')
+    hooks = scenario.write(
+        ".pre-commit-config.yaml", "repos:\n- repo: meta  # mine\n  hooks: [{id: identity}]\n"
+    )
+    schema = scenario.write(".launcher/job-v1.schema.json", json.dumps({"$id": job_schema()["$id"]}))
+    done = scenario.launcher("init", *EXTRAS)
+    assert done.out.splitlines() == [
+        *(f"added to {name}" for name in FILES_OF_EXTRAS[:-1]),
+        f"wrote {FILES_OF_EXTRAS[-1]}",
+    ]
+    assert settings.read_text().startswith('{\n  // mine\n  "editor.rulers": [110],\n')
+    assert json.loads(extensions.read_text())["recommendations"][0] == "a.b"
+    assert hooks.read_text().startswith(
+        "repos:\n- repo: meta  # mine\n  hooks: [{id: identity}]\n- repo: local\n"
+    )
+    assert json.loads(schema.read_text()) == job_schema()
+
+
+def test_what_cannot_be_merged_is_kept_and_what_to_add_is_shown(scenario):
+    scenario.job("true")
+    texts = {
+        ".vscode/settings.json": '{"yaml.schemas": 3}\n',
+        ".pre-commit-config.yaml": "repos: [{repo: meta, hooks: [{id: identity}]}]\n",
+        ".github/workflows/launcher.yml": "name: mine\n",
+        ".launcher/job-v1.schema.json": "mine\n",
+    }
+    for name, text in texts.items():
+        scenario.write(name, text)
+    told = scenario.launcher("init", *EXTRAS).err
+    assert {name: (scenario.folder / name).read_text() for name in texts} == texts
+    assert "kept .vscode/settings.json: add to it" in told
+    assert '"yaml.schemas": {' in told
+    assert "id: launcher-validate" in told
+    assert "kept .github/workflows/launcher.yml: it is not what init writes; --force writes that" in told
+    scenario.launcher("init", "--ci", "--force")
+    assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
 
 
 def test_a_name_that_no_job_can_have_is_refused_with_the_nearest(scenario):

@@ -1,0 +1,144 @@
+"""Add to a JSON file of an editor what is missing in it: comments, order and everything else in it stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[\]}])')
+
+Edit = tuple[int, str]
+"""Where to insert a text, and the text."""
+
+
+class ConflictError(ValueError):
+    """Another value stands where one of ours belongs."""
+
+
+def merged(text: str, wanted: Mapping[str, Any]) -> str | None:
+    """`text` with the members of `wanted` that it has not; None where it cannot take them.
+
+    That is a text that is no JSON object, comments and trailing commas aside, or that has another value under
+    one of the names. Members of objects and elements of arrays are added to those that are there.
+    """
+    plain = _plain(text)
+    try:
+        before = json.loads(plain)
+        start = len(plain) - len(plain.lstrip())
+        edits = list(_of_object(plain, start, wanted, 1, _indent(plain)))
+        line_end = "\r\n" if "\r\n" in text else "\n"
+        out = text
+        for place, added in sorted(edits, key=lambda edit: edit[0], reverse=True):
+            out = out[:place] + added.replace("\n", line_end) + out[place:]
+        # The judge of the edits: a comment in an odd place may have swallowed one.
+        return out if json.loads(_plain(out)) == _union(before, wanted) else None
+    except (ValueError, RecursionError, IndexError, AttributeError):
+        return None
+
+
+def _plain(text: str) -> str:
+    """As long as `text`, with blanks in the place of comments and trailing commas."""
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[1] else re.sub(r"[^\n]", " ", match[0])
+
+    return _TRAILING_COMMA.sub(blank, _COMMENT.sub(blank, text.replace("\ufeff", " ")))
+
+
+def _indent(plain: str) -> str:
+    found = re.search(r"^([ \t]+)\S", plain, re.MULTILINE)
+    return found[1] if found else "  "
+
+
+def _union(before: Any, wanted: Mapping[str, Any]) -> Any:
+    out = dict(before)
+    for name, value in wanted.items():
+        there = out.get(name, value)
+        if isinstance(value, dict):
+            out[name] = _union(out.get(name, {}), value)
+        elif isinstance(value, list):
+            out[name] = [*there, *(each for each in value if each not in there)]
+        else:
+            out[name] = there
+    return out
+
+
+def _of_object(plain: str, start: int, wanted: Mapping[str, Any], depth: int, indent: str) -> Iterator[Edit]:
+    """The edits of the object that begins at `start`, `depth` levels deep."""
+    members, last = _members(plain, start)
+    missing = []
+    for name, value in wanted.items():
+        if name not in members:
+            missing.append(f"{json.dumps(name)}: {_shown(value, depth, indent)}")
+            continue
+        place = members[name]
+        there = json.JSONDecoder().raw_decode(plain, place)[0]
+        if isinstance(value, dict) and isinstance(there, dict):
+            yield from _of_object(plain, place, value, depth + 1, indent)
+        elif isinstance(value, list) and isinstance(there, list):
+            yield from _of_array(plain, place, there, value, depth + 1, indent)
+        elif value != there:
+            raise ConflictError(name)
+    yield from _insert(plain, last, bool(members), missing, indent * depth, indent * (depth - 1))
+
+
+def _of_array(
+    plain: str, start: int, there: Sequence[Any], wanted: Sequence[Any], depth: int, indent: str
+) -> Iterator[Edit]:
+    end = json.JSONDecoder().raw_decode(plain, start)[1] - 1
+    last = len(plain[:end].rstrip())
+    missing = [_shown(value, depth, indent) for value in wanted if value not in there]
+    if missing and "\n" not in plain[start:end] and there:
+        yield last, "".join(f", {value}" for value in missing)
+    else:
+        yield from _insert(plain, last, bool(there), missing, indent * depth, indent * (depth - 1))
+
+
+def _members(plain: str, start: int) -> tuple[dict[str, int], int]:
+    """Where the value of each member of an object begins, and where the last one ends."""
+    if plain[start] != "{":
+        raise ValueError("no object")
+    members: dict[str, int] = {}
+    last = start + 1
+    while plain[place := _after_blanks(plain, last)] != "}":
+        place = _after_blanks(plain, place + 1) if plain[place] == "," else place
+        name, place = json.JSONDecoder().raw_decode(plain, place)
+        members[name] = _after_blanks(plain, _after_blanks(plain, place) + 1)
+        last = json.JSONDecoder().raw_decode(plain, members[name])[1]
+    return members, last
+
+
+def _after_blanks(plain: str, place: int) -> int:
+    while plain[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def _insert(
+    plain: str, last: int, has_others: bool, missing: Sequence[str], indent: str, outer: str
+) -> Iterator[Edit]:
+    """Lines behind what ends at `last`, and behind a comment on its line."""
+    if not missing:
+        return
+    if not has_others and plain[_after_blanks(plain, last)] in "]}":
+        rest = plain[last : _after_blanks(plain, last)]
+        close = "" if "\n" in rest else f"\n{outer}"
+        yield last, "".join(f"\n{indent}{text}," for text in missing)[:-1] + close
+        return
+    lines = "".join(f"\n{indent}{text}," for text in missing)[:-1]
+    rest, newline, _ = plain[last:].partition("\n")
+    if not newline or rest.strip():
+        yield last, f",{lines}\n{outer}"
+    elif blanks := len(rest.rstrip("\r")):
+        yield last, ","
+        yield last + blanks, lines
+    else:
+        yield last, f",{lines}"
+
+
+def _shown(value: Any, depth: int, indent: str) -> str:
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return text.replace("\n", "\n" + indent * depth)
