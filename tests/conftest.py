@@ -87,6 +87,7 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     for name in [name for name in os.environ if name.startswith("LAUNCHER_") and name not in KEPT]:
         monkeypatch.delenv(name)
     for name in (
+        "CI",
         "NO_COLOR",
         "FORCE_COLOR",
         "CLICOLOR_FORCE",

@@ -11,6 +11,7 @@ from launcher.apply.inputs import check_secrets
 from launcher.cli import decisions, jobs
 from launcher.cli.console import Console
 from launcher.cli.decisions import matched
+from launcher.cli.fresh_state import unknown_work
 from launcher.cli.interrupts import terminate_with_exception
 from launcher.cli.kinds import duration, one_of
 from launcher.cli.render.plan_text import plan_text
@@ -123,6 +124,8 @@ def _check_arguments(args: Any) -> None:
 def _apply_files(args: Any, console: Console) -> int:
     launches = jobs.launches(args.files, args, console)
     choices = decisions.choices(launches, args)
+    if unknown := unknown_work(launches):
+        console.warn(unknown)
     approved_before = args.yes or args.expect_digest is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
     with Watch(console, format=args.format, wait=args.wait, logs=args.logs) as watch:

@@ -9,9 +9,10 @@ from launcher.apply.approval import check_plan
 from launcher.cli import decisions, jobs
 from launcher.cli.console import Console
 from launcher.cli.decisions import matched
+from launcher.cli.fresh_state import unknown_work
 from launcher.cli.kinds import count, one_of
 from launcher.cli.render.findings import exit_code, findings, in_short
-from launcher.cli.render.github import publish, publish_refusal, shielded
+from launcher.cli.render.github import publish, publish_refusal, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.saved import document, write_text
@@ -64,12 +65,17 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any, console: Console) -> int:
     launches = _launches(args, console)
+    unknown = unknown_work(launches)
+    if unknown and args.format == "github":
+        console.print(warning(unknown))
+    elif unknown:
+        console.warn(unknown)
     plan = make_plan(launches, choices=decisions.choices(launches, args))
     text = document(plan) if args.out or args.json_into or args.format == "json" else ""
     _show(plan, text, args, console)
     check_plan(plan)
     if args.format == "github":
-        publish(plan, max_bytes=args.max_bytes)
+        publish(plan, max_bytes=args.max_bytes, warning=unknown)
     for path in filter(None, (args.out, args.json_into)):
         write_text(path, text)
     if args.out:

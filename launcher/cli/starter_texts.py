@@ -80,31 +80,83 @@ VSCODE_SETTINGS: dict[str, Any] = {
 }
 VSCODE_EXTENSIONS: dict[str, Any] = {"recommendations": ["redhat.vscode-yaml", "tamasfe.even-better-toml"]}
 
-WORKFLOW_TEXT = """\
-# Checks the job files of every pull request.
+_CHECKOUT = "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0"
+_SETUP_PYTHON = "actions/setup-python@e797f83bcb11b83ae66e0230d6156d7c80228e7c # v6.0.0"
+
+WORKFLOW_TEXT = f"""\
+# Checks the job files of every pull request, and shows in the summary what applying them would do.
 name: launcher
 on:
   pull_request:
   push:
     branches: [main]
-permissions:
-  contents: read
+permissions: {{}}
+concurrency:
+  group: launcher-${{{{ github.ref }}}}
+  cancel-in-progress: ${{{{ github.event_name == 'pull_request' }}}}
 env:
   # What pip installs as launcher, such as: launcher @ git+https://HOST/PATH@COMMIT
   LAUNCHER: "REQUIREMENT"
 jobs:
   check:
     runs-on: ubuntu-latest
+    timeout-minutes: 15
+    permissions:
+      contents: read # of this repository, to check it out
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
+      - uses: {_CHECKOUT}
+        with:
+          persist-credentials: false
+      - uses: {_SETUP_PYTHON}
         with:
           python-version: "3.12"
-      - run: pip install "${LAUNCHER:?say in this workflow what to install}"
+      - run: pip install "${{LAUNCHER:?say in this workflow what to install}}"
+      - run: launcher fmt --check
       # A pull request is the code of another author: none of it runs, and it reads no environment variable.
       - if: github.event_name == 'pull_request'
         run: launcher validate --format github --no-components --no-env-vars
+      - if: github.event_name == 'pull_request'
+        run: launcher plan --format github --no-components --no-env-vars
       - if: github.event_name != 'pull_request'
         run: launcher validate --format github
-      - run: launcher fmt --check
+      - if: github.event_name != 'pull_request'
+        run: launcher plan --format github
+
+  # To apply what is merged, take the first `# ` from the lines below. They need a runner of your own that
+  # has launcher, and whose LAUNCHER_HOME or Docker engine stays: one that forgets runs finished work again.
+  # Give the environment `launcher` reviewers: they see the plan of `review` before `apply` carries out
+  # that plan, and nothing else.
+#   review:
+#     if: github.event_name == 'push'
+#     needs: check
+#     runs-on: [self-hosted, launcher]
+#     timeout-minutes: 15
+#     permissions:
+#       contents: read # of this repository, to check it out
+#     outputs:
+#       digest: ${{{{ steps.plan.outputs.plan_digest }}}}
+#       has_changes: ${{{{ steps.plan.outputs.has_changes }}}}
+#     steps:
+#       - uses: {_CHECKOUT}
+#         with:
+#           clean: false # what jobs wrote beside their files stays
+#           persist-credentials: false
+#       - id: plan
+#         run: launcher plan --format github
+#   apply:
+#     if: needs.review.outputs.has_changes == 'true'
+#     needs: review
+#     environment: launcher
+#     runs-on: [self-hosted, launcher]
+#     timeout-minutes: 360
+#     permissions:
+#       contents: read # of this repository, to check it out
+#     steps:
+#       - uses: {_CHECKOUT}
+#         with:
+#           clean: false
+#           persist-credentials: false
+#       - run: launcher apply . --expect-digest "$DIGEST" --wait
+#         env:
+#           DIGEST: ${{{{ needs.review.outputs.digest }}}}
 """

@@ -33,6 +33,11 @@ def workflow_commands(found: Sequence[Diagnostic]) -> Iterator[str]:
             yield f"::{severity} title=launcher::and {len(kind) - MOST} more: see the log of this step"
 
 
+def warning(text: str) -> str:
+    """A workflow command that annotates the run."""
+    return f"::warning title=launcher::{_data(text)}"
+
+
 def shielded(text: str, token: str | None = None) -> str:
     """`text` with workflow commands in it switched off: what a job file holds must not drive the runner.
 
@@ -82,13 +87,19 @@ def outputs(plan: Plan) -> dict[str, str]:
     }
 
 
-def publish(plan: Plan, *, max_bytes: int, environ: Mapping[str, str] | None = None) -> None:
+def publish(
+    plan: Plan, *, max_bytes: int, warning: str = "", environ: Mapping[str, str] | None = None
+) -> None:
     """Append the plan to the step's summary and outputs, where the environment names their files.
+
+    Args:
+        warning: one paragraph above the plan in the summary.
 
     Raises LauncherError when one of them cannot be written.
     """
     env = os.environ if environ is None else environ
-    _append(env.get("GITHUB_STEP_SUMMARY"), plan_markdown(plan, max_bytes=max_bytes))
+    above = f"> [!WARNING]\n> {warning}\n\n" if warning else ""
+    _append(env.get("GITHUB_STEP_SUMMARY"), above + plan_markdown(plan, max_bytes=max_bytes))
     _append(
         env.get("GITHUB_OUTPUT"),
         "".join(f"{name}={text_of(value)}\n" for name, value in outputs(plan).items()),

@@ -196,16 +196,6 @@ def test_the_hooks_are_for_job_files_and_their_commands_run(scenario):
         scenario.launcher(*argv, "hello.launcher.yaml")
 
 
-def test_the_workflow_checks_with_commands_that_work(scenario):
-    scenario.launcher("init", "--ci")
-    workflow = YAML(typ="safe").load((scenario.folder / ".github" / "workflows" / "launcher.yml").read_text())
-    steps = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
-    ours = [step.split()[1:] for step in steps if step.startswith("launcher ")]
-    assert ["--no-components" in argv for argv in ours] == [True, False, False]
-    for argv in ours:
-        scenario.launcher(*argv)
-
-
 def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(monkeypatch):
     class Installed:
         def read_text(self, name):
