@@ -16,9 +16,10 @@ from launcher.components.signature import ComponentSignatureException
 from launcher.components.types import type_name
 from launcher.components.words import ArgumentProblem
 from launcher.errors import LauncherError
-from launcher.specs import AppDef, check_app
+from launcher.specs import AppDef, check_app, parse_mounts
 from launcher.specs.appjson import from_json, to_json
 from launcher.specs.difference import first_difference, plain
+from launcher.specs.mounts import InvalidMountException
 
 
 class Call(NamedTuple):
@@ -107,16 +108,39 @@ def evaluate(find: Callable[[], Component], call: Call) -> Answer:
     answer = Answer(component.name, types, tuple(arguments.problems))
     if arguments.problems or not call.is_called:
         return answer
-    return _called(answer, component, arranged(parameters, arguments.values))
+    try:
+        return _called(answer, component, arranged(parameters, arguments.values))
+    except LauncherError as error:
+        refused = _refused_mounts(call.args, error)
+        if refused is not None:
+            return answer._replace(problems=(refused,))
+        return answer._replace(faults=(Fault("invalid-value", str(error), hint=error.hint or ""),))
+
+
+def _refused_mounts(args: Mapping[str, Any], error: LauncherError) -> ArgumentProblem | None:
+    """The argument whose texts are no mounts, where that is what stopped the component."""
+    texts = args.get("mounts")
+    if not isinstance(error, InvalidMountException) or not isinstance(texts, list):
+        return None
+    one_each = [n for n, text in enumerate(texts) if "," in text and _is_refused(text)]
+    return ArgumentProblem(
+        "mounts", "invalid-value", f"`mounts`: {error}", error.hint, ("mounts", *one_each[:1])
+    )
+
+
+def _is_refused(text: str) -> bool:
+    try:
+        parse_mounts([text])
+    except InvalidMountException:
+        return True
+    return False
 
 
 def _called(answer: Answer, component: Component, arguments: ComponentArgs) -> Answer:
-    try:
-        app = build(component, arguments)
-        first = plain(app)
-        changes = first_difference(first, plain(build(component, arguments)))
-    except LauncherError as error:
-        return answer._replace(faults=(Fault("invalid-value", str(error), hint=error.hint or ""),))
+    """Raises LauncherError where the component does."""
+    app = build(component, arguments)
+    first = plain(app)
+    changes = first_difference(first, plain(build(component, arguments)))
     if changes:
         message = f"component `{component.name}` makes another app each time it is called: {changes} changes"
         hint = "take the time, or a random number, as an argument: a plan would never come to an end"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any, get_args, get_origin
 from launcher.components.signature import EMPTY
 from launcher.specs.option import get_type_name, to_bool, to_number
 from launcher.specs.secret import MalformedSecretException, Secret
-from launcher.specs.text import to_dict
+from launcher.specs.text import shell_words, to_dict
 
 _FREE = (EMPTY, Any, object)
 """Anything goes, and text stays text."""
@@ -120,7 +121,8 @@ def from_value(value: Any, tp: Any, spelt: Spelt | None = None, path: Path = ())
 def _container_from_value(value: Any, tp: Any, spelt: Spelt | None, path: Path) -> Any:
     origin, parts = get_origin(tp) or tp, get_args(tp)
     if not isinstance(value, dict if origin is dict else (list, tuple)):
-        raise WrongValueException(f"want {type_name(tp)}, got {_shown(value)}", path)
+        hint = _as_list(value) if origin is list and parts == (str,) else None
+        raise WrongValueException(f"want {type_name(tp)}, got {_shown(value)}", path, hint)
     if not parts:
         return origin(value)
     if isinstance(value, dict):
@@ -131,6 +133,12 @@ def _container_from_value(value: Any, tp: Any, spelt: Spelt | None, path: Path) 
         }
     kinds = _paired(list(value), tp) if origin is tuple else [(item, parts[0]) for item in value]
     return origin(from_value(item, part, spelt, (*path, n)) for n, (item, part) in enumerate(kinds))
+
+
+def _as_list(value: Any) -> str | None:
+    """A hint for a text in the place of a list of its words. Double quotes mean the same in YAML and TOML."""
+    words = shell_words(value) if isinstance(value, str) else None
+    return f"write {json.dumps(words, ensure_ascii=False)}" if words else None
 
 
 def _from_entry(value: Any, tp: Any, spelt: Spelt | None, path: Path) -> Any:

@@ -11,7 +11,7 @@ from launcher.jobfile.model import JobFile
 from launcher.jobfile.variables import AnyVar, reads_secret
 from launcher.specs import find_macros
 from launcher.specs.sensitive import is_sensitive
-from launcher.specs.text import split_command
+from launcher.specs.text import shell_words
 
 
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
@@ -21,7 +21,8 @@ def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collecto
             message = (
                 f"`{spec.from_env}` looks like a secret, and variable `{name}` writes it into the document"
             )
-            hint = f'write {{secret: "env:{spec.from_env}"}} in a role\'s env: it is read while submitting'
+            there = problems.secret(spec.from_env)
+            hint = f"write {there} in a role's env: it is read while submitting"
             path = ("vars", name, "from_env")
             problems.add(path, "secret-variable", message, hint=hint, severity="warning")
     used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
@@ -65,18 +66,17 @@ def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, probl
         if isinstance(value, str) and value and "$" not in value and is_sensitive(variable):
             message = f"`{variable}` of {whose} looks like a secret, and its value is written out"
             there = "" if path[0] == "roles" else " in a role's env"
-            hint = (
-                f'write {{secret: "env:{variable}"}}{there}: it is read while submitting, and stored nowhere'
-            )
+            secret = problems.secret(variable)
+            hint = f"write {secret}{there}: it is read while submitting, and stored nowhere"
             problems.add(
                 (*path, variable), "secret-literal", message, at="key", hint=hint, severity="warning"
             )
 
 
 def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
-    split = split_command(text) if any(char.isspace() for char in text) else ""
-    if not split or "$<" in text or "${" in text or os.path.exists(os.path.join(folder, text)):
+    words = (shell_words(text) or text.split()) if any(char.isspace() for char in text) else []
+    if len(words) < 2 or "$<" in text or "${" in text or os.path.exists(os.path.join(folder, text)):
         return
     message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
     path = ("roles", role, "entrypoint")
-    problems.add(path, "command-line", message, hint=f"write {split}", severity="warning")
+    problems.add(path, "command-line", message, hint=f"write {problems.command(words)}", severity="warning")

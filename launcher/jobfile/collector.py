@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from launcher.jobfile.diagnostics import Diagnostic, Related, Severity
 from launcher.jobfile.document import Document, Path
+from launcher.jobfile.written import entry, written
+from launcher.specs.text import command
 
 At = Literal["value", "key"]
 
@@ -67,6 +70,25 @@ class Collector:
             start, end, code, message, label=label, hint=hint, related=(*related, *origin)
         )
         self.found.append(replace(diagnostic, severity=severity) if severity != "error" else diagnostic)
+
+    def written(self, value: Any) -> str:
+        """A value on one line, as the file's format writes it."""
+        return written(value, self.document.source.format)
+
+    def entry(self, key: str, value: Any) -> str:
+        """A key and its value on one line, as the file's format writes them."""
+        return entry(key, value, self.document.source.format)
+
+    def secret(self, name: str) -> str:
+        """A reference to the secret in an environment variable, in the place of its value."""
+        return self.written({"secret": f"env:{name}"})
+
+    def command(self, words: Sequence[str]) -> str:
+        """A command, as the fields of a role: "`entrypoint: sh`, `args: ['-c', ls]`"."""
+        if self.document.source.format == "yaml":
+            return command(words)
+        args = f", `{self.entry('args', words[1:])}`" if words[1:] else ""
+        return f"`{self.entry('entrypoint', words[0])}`{args}"
 
     def is_broken(self, path: Path) -> bool:
         """The value at `path`, or one around it, was reported already."""

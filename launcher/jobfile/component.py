@@ -11,7 +11,6 @@ from launcher.jobfile.document import Path
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.names import listing, suggest
 from launcher.specs import AppDef
-from launcher.specs.yamltext import to_flow
 
 # Imported with the first component: a job file without one does not pay for what calls them.
 if TYPE_CHECKING:
@@ -49,20 +48,20 @@ def _conflict(other: str, why: str, problems: Collector) -> None:
     problems.add((other,), "conflicting-fields", message, at="key", label=label, related=(first,))
 
 
-def arguments_by_name(name: object, values: object) -> str:
+def arguments_by_name(name: object, values: object, problems: Collector) -> str:
     """A hint for `args` that are no mapping, with an argument of the component where it is one of ours."""
     from launcher.components.defaults import argument_names
     from launcher.components.finder import builtin_component
 
-    example = "NAME: value"
+    example: dict[str, object] = {"NAME": "value"}
     ours = builtin_component(name) if isinstance(name, str) and ":" not in name else None
     if ours is not None:
         names, rest = argument_names(ours) or ((), None)
         if isinstance(values, list) and rest:
-            example = f"{rest}: {to_flow([str(value) for value in values])}"
+            example = {rest: [str(value) for value in values]}
         elif names:
-            example = f"{names[0]}: …"
-    return f"arguments of a component stand by name: `args: {{{example}}}`"
+            example = {names[0]: "…"}
+    return f"arguments of a component stand by name: `{problems.entry('args', example)}`"
 
 
 def build_component(

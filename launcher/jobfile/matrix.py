@@ -44,7 +44,7 @@ def combinations(matrix: Any, problems: Collector) -> Sequence[Combination]:
         _wrong(
             _AT,
             f"`matrix` must be a mapping of axes, not {got(matrix)}",
-            "such as {lr: [0.1, 0.01]}",
+            f"such as {problems.written({'lr': [0.1, 0.01]})}",
             problems,
         )
         return []
@@ -106,13 +106,22 @@ def _axis(name: str, given: Any, problems: Collector) -> list[Cell]:
         _wrong(
             path,
             f"axis `{name}` must be a list of values, not {got(given)}",
-            f"write [{show(given)}]",
+            _as_list(given, problems),
             problems,
         )
         return []
     if not given:
         _wrong(path, f"axis `{name}` has no values", "write at least one", problems, "missing-field")
     return list(_cells(path, given, problems))
+
+
+def _a_range(problems: Collector) -> str:
+    return problems.written({"range": [0, 4]})
+
+
+def _as_list(given: Any, problems: Collector) -> str:
+    """A label: the axis of one value as a list."""
+    return f"write {problems.written([given])}" if _is_scalar(given) else ""
 
 
 def _cells(path: Path, given: Sequence[Any], problems: Collector) -> Iterator[Cell]:
@@ -138,11 +147,12 @@ def _range(path: Path, given: Mapping[str, Any], problems: Collector) -> list[Ce
     for key in given:
         if key != "range" and not key.startswith("x-"):
             message = f"`{key}` is not a field of axis `{path[-1]}`"
-            label = suggest(key, ["range"]) or "write a list of values, or {range: [0, 4]}"
+            label = suggest(key, ["range"]) or f"write a list of values, or {_a_range(problems)}"
             problems.add((*path, key), "unknown-field", message, at="key", label=label)
     if "range" not in given:
         if not problems.has_errors:
-            _wrong(path, f"axis `{path[-1]}` has no values", "write a list, or {range: [0, 4]}", problems)
+            label = f"write a list, or {_a_range(problems)}"
+            _wrong(path, f"axis `{path[-1]}` has no values", label, problems)
         return []
     at: Path = (*path, "range")
     numbers = given["range"]
@@ -203,7 +213,7 @@ def _items(
     field: str, given: Any, axes: Mapping[str, Sequence[Cell]], problems: Collector
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The mappings of axes to values below `exclude` or `include` that are right."""
-    shape = "such as [{lr: 0.1}]"
+    shape = f"such as {problems.written([{'lr': 0.1}])}"
     if not isinstance(given, list):
         _wrong((*_AT, field), f"`{field}` must be a list of mappings, not {got(given)}", shape, problems)
         return

@@ -107,6 +107,9 @@ def _without_duplicate(
 def _duplicate(
     source: Source, path: Path, statement: Statement, seen: dict[Path, Statement], error: Exception
 ) -> Diagnostic:
+    closed = _inline_above(path, seen)
+    if closed is not None:
+        return _added_later(source, closed, statement, seen[closed])
     key = statement.keys[-1]
     name, start, end = key.name, key.start, key.end
     inline = re.search(r"Duplicate inline table key '(.*)'", str(error))
@@ -120,6 +123,31 @@ def _duplicate(
     return source.diagnostic(
         start, end, "duplicate-key", message, label="delete one of them", related=related
     )
+
+
+def _inline_above(path: Path, seen: dict[Path, Statement]) -> Path | None:
+    """The inline table that the table or key at `path` belongs into."""
+    return next(
+        (
+            path[:size]
+            for size in range(1, len(path))
+            if path[:size] in seen
+            and (value := seen[path[:size]].value) is not None
+            and value.entries is not None
+        ),
+        None,
+    )
+
+
+def _added_later(source: Source, path: Path, statement: Statement, first: Statement) -> Diagnostic:
+    """A key for an inline table that ended above."""
+    name = ".".join(map(str, path))
+    start, end = statement.keys[0].start, statement.keys[-1].end
+    message = f"`{name}` ends with its braces: nothing can be added to it here"
+    hint = f"or begin `{name}` with [{name}] instead of braces, and write a line for each of its keys"
+    related = (source.related(first.keys[-1].start, first.keys[-1].end, "it stands here"),)
+    label = "write this between its braces"
+    return source.diagnostic(start, end, "toml-syntax", message, label=label, hint=hint, related=related)
 
 
 def _first(path: Path, seen: dict[Path, Statement]) -> Statement | None:

@@ -90,7 +90,8 @@ class Variants:
 
     def _overlays(self, targets: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(targets, dict):
-            self._wrong(("targets",), targets, "overlays by name: `dev: {scheduler: local_cwd}`")
+            example = self.problems.entry("dev", {"scheduler": "local_cwd"})
+            self._wrong(("targets",), targets, f"overlays by name: `{example}`")
             return
         for name, overlay in targets.items():
             path: Path = ("targets", name)
@@ -100,7 +101,8 @@ class Variants:
             elif not re.fullmatch(LABEL[1:-1], name):
                 bad_label(path, name, "target", self.problems, at_key=True)
             elif not isinstance(overlay, dict):
-                self._wrong(path, overlay, "what differs in it, such as {scheduler: local_cwd}")
+                example = self.problems.written({"scheduler": "local_cwd"})
+                self._wrong(path, overlay, f"what differs in it, such as {example}")
             else:
                 self._check_overlay(path, overlay)
                 yield name, overlay
@@ -145,7 +147,8 @@ class Variants:
         if given is None:
             return
         if not isinstance(given, dict):
-            self._wrong((*path, "vars"), given, "such as {epochs: {default: 1}}")
+            example = self.problems.written({"epochs": {"default": 1}})
+            self._wrong((*path, "vars"), given, f"such as {example}")
             return
         known = declared if isinstance(declared, dict) else {}
         for name, part in given.items():
@@ -157,7 +160,7 @@ class Variants:
                     at, "unknown-variable", message, at="key", label=suggest(name, known), hint=hint
                 )
             elif not isinstance(part, dict):
-                self._wrong(at, part, "such as {default: 1}")
+                self._wrong(at, part, f"such as {self.problems.written({'default': 1})}")
             else:
                 self._only_default(at, part, str(path[-1]))
 
@@ -190,7 +193,8 @@ class Variants:
 
     def _check_defaults(self, defaults: Any, path: Path) -> None:
         if not isinstance(defaults, dict):
-            self._wrong(path, defaults, "such as {role: {image: python:3.12-slim}}")
+            example = self.problems.written({"role": {"image": "python:3.12-slim"}})
+            self._wrong(path, defaults, f"such as {example}")
             return
         for key, part in defaults.items():
             if key == "role":

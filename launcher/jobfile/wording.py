@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
+from launcher.jobfile.list_remedies import trigger_remedy
 from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES
 from launcher.jobfile.names import got, listing, place_name, show, suggest
 from launcher.jobfile.wording_fields import ENV_RULE, bad_label, bad_name, missing_field, unknown_field
@@ -87,18 +88,23 @@ def _literal(path: Path, value: Any, context: Mapping[str, Any], problems: Colle
         return
     message = f"{place_name(path)} cannot be {show(value)}"
     hint = listing("one of", allowed)
-    problems.add(path, "unknown-variant", message, label=suggest(value, allowed), hint=hint)
+    label = suggest(value, allowed)
+    if path[-2:-1] == ("rerun_on",):
+        label = label or trigger_remedy(value, problems)
+    problems.add(path, "unknown-variant", message, label=label, hint=hint)
 
 
 def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
     """A variable, a mount or a resource that is none of its kinds."""
     if path[-1] == "resource":
         message = f"{place_name(path)} must be a mapping or a name, not {got(value)}"
-        problems.add(path, "wrong-type", message, hint="such as {cpu: 2, memory: 4GiB}, or gpu.small")
+        parts, name = problems.written({"cpu": 2, "memory": "4GiB"}), problems.written("gpu.small")
+        problems.add(path, "wrong-type", message, hint=f"such as {parts}, or {name}")
         return
     if path == ("workspace",):
         message = f"{place_name(path)} must be text or a mapping, not {got(value)}"
-        problems.add(path, "wrong-type", message, hint="such as src, or {src: app, ../lib: app/lib}")
+        folder, parts = problems.written("src"), problems.written({"src": "app", "../lib": "app/lib"})
+        problems.add(path, "wrong-type", message, hint=f"such as {folder}, or {parts}")
         return
     is_mount = "mounts" in path
     if not is_mount and path[0] != "vars":
@@ -106,9 +112,9 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         return
     kinds = MOUNT_TYPES if is_mount else VAR_TYPES
     if not isinstance(value, dict):
-        shape = "{type: bind, src: ./data, dst: /data}" if is_mount else _var_shape(value)
+        shape = {"type": "bind", "src": "./data", "dst": "/data"} if is_mount else _var_shape(value)
         message = f"{place_name(path)} must be a mapping, not {got(value)}"
-        problems.add(path, "wrong-type", message, label=f"write {shape}")
+        problems.add(path, "wrong-type", message, label=f"write {problems.written(shape)}")
     elif "type" not in value:
         missing_field(path, "type", problems)
     elif not isinstance(value["type"], str):
@@ -121,10 +127,9 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         problems.add((*path, "type"), "unknown-variant", message, label=label, hint=listing("one of", kinds))
 
 
-def _var_shape(value: Any) -> str:
+def _var_shape(value: Any) -> dict[str, Any]:
     kinds = {bool: "bool", int: "int", float: "float", str: "str"}
-    kind = kinds.get(type(value), "str")
-    return f"{{type: {kind}, default: {show(value)}}}" if type(value) in kinds else "{type: str}"
+    return {"type": kinds[type(value)], "default": value} if type(value) in kinds else {"type": "str"}
 
 
 def _too_short(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:

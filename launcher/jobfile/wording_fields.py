@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
-from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES
+from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.names import listing, nearest, place_name, suggest
 from launcher.jobfile.places import elsewhere, fields_at
 
@@ -15,7 +15,6 @@ ENV_RULE = "a name is not empty and holds no `=` and no NUL"
 
 # What the fields that must be there are for.
 _NEEDED: Mapping[str, str] = {
-    "version": "add `version: 1`, the version of the language",
     "name": "add `name`: what the job is called within its project",
     "roles": "add `roles`: what runs, by name",
     "entrypoint": "add `entrypoint`: the program to run",
@@ -47,18 +46,33 @@ def _belongs(path: Path, key: str, found: Path, problems: Collector) -> tuple[st
 
 
 def missing_field(path: Path, field: str, problems: Collector) -> None:
+    """A field that must be there is not. A misspelt one is there: that is said of its key alone."""
+    misspelt = _misspelt(path, field, problems)
+    if misspelt is not None:
+        unknown_field((*path, misspelt), problems)
+        return
     if field == "type":
         kinds = MOUNT_TYPES if "mounts" in path else VAR_TYPES
         hint = f"add `type`: {', '.join(kinds)}"
+    elif field == "version":
+        hint = f"add `{problems.entry('version', VERSION)}`, the version of the language"
     else:
         hint = _NEEDED.get(field, f"add `{field}`")
-        if problems.document.source.format == "toml":
-            hint = hint.replace("`version: 1`", "`version = 1`")
     # In a list the item itself is all there is to point at.
     message = f"{place_name(path)} has no `{field}`"
     problems.add(
         path, "missing-field", message, at="key", label=hint, hint=_other_role(path, field, problems)
     )
+
+
+def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
+    """The key of the mapping at `path` that is no field of it, and was probably meant to be `field`."""
+    fields = fields_at(path)
+    mapping = _value_at(path, problems.document.value)
+    if not isinstance(mapping, dict):
+        return None
+    unknown = (key for key in mapping if key not in fields and not key.startswith("x-"))
+    return next((key for key in unknown if nearest(key, fields) == field), None)
 
 
 def _other_role(path: Path, field: str, problems: Collector) -> str:
@@ -74,10 +88,14 @@ def _other_role(path: Path, field: str, problems: Collector) -> str:
 def unknown_field(path: Path, problems: Collector) -> None:
     key, parent = str(path[-1]), path[:-1]
     fields = fields_at(parent)
+    near = nearest(key, fields)
     label = suggest(key, fields)
     hint = listing("fields here", fields)
     found = elsewhere(parent, key)
-    if found is not None:
+    mapping = _value_at(parent, problems.document.value)
+    if near in (*_NEEDED, "version") and isinstance(mapping, dict) and near not in mapping:
+        hint = ""  # without it the mapping is wrong whatever else the key could be
+    elif found is not None:
         label, hint = _belongs(parent, key, found, problems)
     message = f"`{key}` is not a field of {place_name(parent)}"
     if key in fields:  # it is one of another type of variable or mount
@@ -89,9 +107,13 @@ def unknown_field(path: Path, problems: Collector) -> None:
 
 def _type_of(path: Path, value: Any) -> str:
     """The `type` of the variable or mount at a path of the document; "" where it has none."""
+    return str(_value_at(path, value).get("type", ""))
+
+
+def _value_at(path: Path, value: Any) -> Any:
     for segment in path:
         value = value[segment]
-    return str(value.get("type", ""))
+    return value
 
 
 def bad_name(path: Path, name: str, problems: Collector) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.component import arguments_by_name
 from launcher.jobfile.document import Path
+from launcher.jobfile.list_remedies import list_remedy
 from launcher.jobfile.names import got, place_name, show
 from launcher.jobfile.wording_fields import wrongly_indented
-from launcher.specs.text import command
 
 WANTED: Mapping[str, str] = {
     "string_type": "text",
@@ -50,16 +50,16 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
     if kind == "bool_type":
         word = _TRUTH_WORDS.get(str(value).lower())
         return (f"write {word}", "") if word else ("", "")
-    if kind == "list_type" and isinstance(value, str):
-        return _list_remedy(value)
+    if kind == "list_type":
+        return list_remedy(path, value, problems), ""
     if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("roles",):
-        return "", "roles stand by name: `trainer: {entrypoint: …}`"
+        return "", f"roles stand by name: `{problems.entry('trainer', {'entrypoint': '…'})}`"
     if kind == "dict_type" and isinstance(value, list) and path[-1:] == ("env",):
-        return "", "variables stand by name: `NAME: value`"
+        return "", f"variables stand by name: `{problems.entry('NAME', 'value')}`"
     if kind == "dict_type" and path == ("args",) and "component" in (problems.document.value or {}):
-        return "", arguments_by_name((problems.document.value or {})["component"], value)
+        return "", arguments_by_name((problems.document.value or {})["component"], value, problems)
     if kind == "string_type" and path[-1:] == ("entrypoint",) and isinstance(value, list):
-        return "", _command_remedy(value)
+        return "", _command_remedy(value, problems)
     if kind.startswith(("model", "dict")) and path:
         return wrongly_indented(path, problems)
     return "", ""
@@ -69,18 +69,8 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", text) is not None
 
 
-def _list_remedy(text: str) -> tuple[str, str]:
-    if text.startswith("-") and not text.startswith("--") and text[1:2].isalnum() and " - " in text:
-        return "write a space after each `-`", ""
-    words = text.split()
-    if not words:
-        return "write []", ""
-    shown = ", ".join(show(word) for word in words[:6])
-    return f"write [{shown}{', …' if len(words) > 6 else ''}]", ""
-
-
-def _command_remedy(words: list[Any]) -> str:
+def _command_remedy(words: list[Any], problems: Collector) -> str:
     """A command in one list, as other tools have it."""
     if not words or not all(isinstance(word, str) for word in words):
         return ""
-    return f"the program alone stands here: {command(words)}"
+    return f"the program alone stands here: {problems.command(words)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from os.path import expanduser
@@ -74,11 +74,12 @@ _BOOLEANS = {"": True, "true": True, "1": True, "false": False, "0": False}
 def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount]:
     """Read mounts from tokens: ["type=bind", "src=~/data", "dst=/data", "readonly", "type=volume", …].
 
-    Each token is `key` or `key=value`; `type` starts the next mount. A leading `~` of a bind source becomes
+    Each token is `key` or `key=value`; `type` starts the next mount, and may bring the rest of it along:
+    "type=bind,src=~/data,dst=/data". A leading `~` of a bind source becomes
     the home folder unless `expand_home` is off. Raises InvalidMountException (a KeyError and a ValueError).
     """
     found: list[dict[str, str]] = []
-    for opt in opts:
+    for opt in _tokens(opts):
         key, _, value = opt.partition("=")
         key, value = key.strip(), value.strip()
         if key not in _KEYS:
@@ -89,6 +90,12 @@ def parse_mounts(opts: Iterable[str], *, expand_home: bool = True) -> list[Mount
             raise InvalidMountException("`type` must be specified first", hint=f"type=bind,{opt}")
         found[-1][_KEYS[key]] = value
     return [_to_mount(fields, expand_home) for fields in found]
+
+
+def _tokens(opts: Iterable[str]) -> Iterator[str]:
+    for opt in opts:
+        # No type has a comma in its name: what follows one is the next option.
+        yield from opt.split(",") if opt.lstrip().startswith("type=") else [opt]
 
 
 def _to_mount(fields: Mapping[str, str], expand_home: bool) -> Mount:

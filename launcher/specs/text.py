@@ -20,13 +20,18 @@ def split_command(text: str) -> str:
 
     A text that the shell could not split is split at its blanks.
     """
+    words = shell_words(text) or text.split()
+    return command(words) if len(words) > 1 else ""
+
+
+def shell_words(text: str) -> list[str] | None:
+    """The words that a shell makes of a text; None where a quote is never closed."""
     import shlex
 
     try:
-        words = shlex.split(text)
+        return shlex.split(text)
     except ValueError:
-        words = text.split()
-    return command(words) if len(words) > 1 else ""
+        return None
 
 
 def to_dict(text: str) -> dict[str, str]:
