@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.jobfile.collector import Collector
-from launcher.jobfile.model import JobFile
+from launcher.jobfile.model import JobFile, RoleSpec
 from launcher.jobfile.variables import AnyVar, reads_secret
 from launcher.specs import find_macros
+from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.sensitive import is_sensitive
 from launcher.specs.text import shell_words
+
+_OPTIONS = re.compile(r"--?[A-Za-z][\w-]*[ \t]+[^\s-]\S*(?:[ \t]+--?[A-Za-z][\w-]*(?:[ \t]+[^\s-]\S*)?)*")
+"""Options, each with at most one value: no sentence reads like that."""
+
+_SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
+_SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
+"""`discovery.type`, `ConnectionStrings:Main`: names that some programs look for, and shells drop."""
 
 
 def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
@@ -52,6 +62,8 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
     """
     for name, role in job.roles.items() if job is not None else ():
         _advise_entrypoint(name, role.entrypoint, folder, problems)
+        _advise_args(name, role.args, problems)
+        _advise_names(name, role, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
             path = ("roles", name, "image")
@@ -59,6 +71,41 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
         _advise_env(role.env, ("roles", name, "env"), f"role `{name}`", problems)
     env = job.cfg.get("env") if job is not None else None
     _advise_env(env if isinstance(env, dict) else {}, ("cfg", "env"), "`cfg.env`", problems)
+
+
+def _advise_args(role: str, args: Sequence[str], problems: Collector) -> None:
+    for index, text in enumerate(args):
+        # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
+        is_value = index > 0 and args[index - 1].startswith("-") and "=" not in args[index - 1]
+        if is_value or not _OPTIONS.fullmatch(text):
+            continue
+        words = text.split()
+        message = (
+            f"argument {index + 1} of role `{role}` is `{words[0]}` with its value, a blank between them"
+        )
+        path = ("roles", role, "args", index)
+        label = "make each word an item"
+        if not any(map(is_sensitive, words)):
+            label += ": " + ", ".join(f'"{word}"' for word in words)
+        problems.add(path, "command-line", message, label=label, severity="warning")
+
+
+def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
+    """Note variables of the environment that the role's program cannot see, or sees another value of."""
+    is_shell = os.path.basename(spec.entrypoint) in _SHELLS
+    for name in spec.env:
+        path = ("roles", role, "env", name)
+        if name in SET_FOR_REPLICAS:
+            message = f"`{name}` of role `{role}` is not used: every replica gets its own"
+            problems.add(
+                path, "overridden-variable", message, at="key", label="delete it", severity="warning"
+            )
+        elif not _SHELL_NAME.fullmatch(name) and (is_shell or not _PROGRAM_NAME.fullmatch(name)):
+            message = f"no shell can use a variable called `{name}`"
+            near = re.sub(r"\W", "_", name.strip(), flags=re.ASCII)
+            label = f"such as `{f'_{near}' if near[:1].isdigit() else near}`"
+            hint = "letters, digits and `_`, no digit first"
+            problems.add(path, "env-name", message, at="key", label=label, hint=hint, severity="warning")
 
 
 def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, problems: Collector) -> None:

@@ -14,7 +14,7 @@ from launcher.text import paint, printable
 Severity = Literal["error", "warning"]
 
 CODES: Mapping[str, str] = {
-    "command-line": "a program with its arguments stands where the program alone belongs",
+    "command-line": "several words stand where one belongs: a program or an option with what follows it",
     "component-refused": "a job calls a component where only the built-in ones may run",
     "conflicting-fields": "two fields say the same thing in different ways; keep one of them",
     "constraint": "fields that are right one by one do not fit together",
@@ -22,15 +22,20 @@ CODES: Mapping[str, str] = {
     "duplicate-job": "two files declare the same job of one project",
     "duplicate-key": "a key stands twice in one mapping",
     "encoding": "the file is not UTF-8 text",
+    "env-name": "a variable of the environment has a name that no shell can use",
     "environment-refused": "a variable is read from the environment where that is not allowed",
     "invalid-name": "a name that engines, hosts or paths could not take",
     "invalid-value": "the value has the right type and is not usable",
+    "lookalike-character": "a typographic quote or blank looks like syntax and is part of the value",
+    "lookalike-reference": "a text looks like a reference and is none",
     "missing-field": "a field that has no default is not there",
+    "newer-toml": "the text is TOML 1.1, which many tools refuse",
     "newer-version": "the file is written in a later version of the language",
     "no-commit": "a git reference where git has no commit or no branch to name",
     "no-job-files": "the directory holds no *.launcher.yaml, .yml or .toml file",
     "no-such-file": "the path does not exist",
     "out-of-range": "a number is too small or too large",
+    "overridden-variable": "a variable of the environment that every replica gets from its scheduler",
     "reference-phase": "a reference stands where its value is not known or not looked at",
     "secret-literal": "a value is written out under a name that looks like a secret",
     "secret-variable": "a variable takes what looks like a secret from the environment into the document",
@@ -52,7 +57,18 @@ CODES: Mapping[str, str] = {
 """Every code there is, each with one sentence; `launcher explain` has more."""
 
 WARNINGS = frozenset(
-    {"command-line", "secret-literal", "secret-variable", "unpinned-image", "unused-variable"}
+    {
+        "command-line",
+        "env-name",
+        "lookalike-character",
+        "lookalike-reference",
+        "newer-toml",
+        "overridden-variable",
+        "secret-literal",
+        "secret-variable",
+        "unpinned-image",
+        "unused-variable",
+    }
 )
 """The codes that do not stop anything, unless `--strict` is given. All others are errors."""
 

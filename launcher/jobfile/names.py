@@ -54,6 +54,8 @@ def place_name(path: Path) -> str:
         return "the job"
     if path[0] == "vars" and len(path) == 2:
         return f"variable `{path[1]}`"
+    if path == ("defaults", "role"):
+        return "`defaults.role`"
     if path[0] == "roles" and len(path) == 2:
         return f"role `{path[1]}`"
     if isinstance(path[-1], int):

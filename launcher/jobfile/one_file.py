@@ -9,7 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from launcher.jobfile.advice import advise, advise_variables, names_in
+from launcher.jobfile.advice_text import advise_text
 from launcher.jobfile.collector import Collector
+from launcher.jobfile.common_role import check_common_role
 from launcher.jobfile.component import check_defaults
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
@@ -19,7 +21,7 @@ from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import VERSION
 from launcher.jobfile.model_vars import vars_adapter
 from launcher.jobfile.names import got, show
-from launcher.jobfile.one_job import Work, compile_job
+from launcher.jobfile.one_job import Work, compile_job, references_of
 from launcher.jobfile.places import JOB_FIELDS
 from launcher.jobfile.project import Home
 from launcher.jobfile.references import References
@@ -37,8 +39,8 @@ MAX_JOBS = 4096
 MAX_TEXT = 32 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
-_HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference"})
-"""Errors with which nobody knows what else refers to a variable."""
+_HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
+"""Codes beside which a variable without a use is no news: what refers to it may be what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,8 @@ def compile_document(document: Document, work: Work) -> FileResult:
             found += news(_said_of(outcome, document), found)
     found = [each for each in found if each.code == "yaml-syntax" or not _begins_at(each, unread)]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
+    advise_text(document, problems := Collector(document))
+    found += problems.found
     if not any(each.code in _HIDES_USES for each in found):
         inside = document.extent(("vars",))
         if not any(_stands_in(each, inside, document) for each in found):
@@ -217,6 +221,10 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         if launch is not None:
             outcome.launches.append(launch)
             outcome.traces[launch.key] = Trace.of(problems, variant, work.home.config, launch)
+    if variant.common is not None:
+        values = references_of(value, known, next(iter(made), {}), work.home, shared.fork()).values
+        common = Collector(variant.common, definitions=shared.definitions)
+        outcome.take(check_common_role(References(common, values, work.home.git)))
     if outcome.collector is not None:
         outcome.collector.found.clear()
         advise(outcome.job, work.directory, outcome.collector)

@@ -70,14 +70,14 @@ def compile_job(
     for name, cell in combination.items():
         text = f"`$<matrix.{name}>` is {show(cell.value)} here"
         problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
-    references = _references(value, known, combination, work.home, problems)
+    references = references_of(value, known, combination, work.home, problems)
     job = _validated(references.resolve(dict(value), JOB, ()), problems)
     if job is None:
         return None, None
     return job, _launch(job, named(job.name, combination), target, work, problems)
 
 
-def _references(
+def references_of(
     value: Mapping[str, Any],
     known: Mapping[str, Value],
     combination: Combination,

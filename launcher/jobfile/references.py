@@ -10,6 +10,7 @@ from launcher.jobfile.collector import At, Collector
 from launcher.jobfile.document import Path
 from launcher.jobfile.git_facts import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.names import listing, nearest, place_name
+from launcher.jobfile.near_references import near_references
 from launcher.jobfile.places import WHERE_RUN, Place
 from launcher.jobfile.variables import Value
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
@@ -97,6 +98,7 @@ class References:
             self._wrong(path, "invalid-value", f"{place_name(path)} holds a NUL character", label="delete it")
             return text
         found = list(find_macros(text))
+        self._advise(text, place, path)
         before = len(self.problems.found)
         known = [name for name, start, end in found if self._is_known(name, text[start:end], place, path)]
         if len(self.problems.found) > before or any(self.values[name].value is None for name in known):
@@ -107,6 +109,26 @@ class References:
             self.problems.spelt[path] = self.values[known[0]].text
             return self._typed(self.values[known[0]], place)
         return self._filled(text, {name: self.values[name].text for name in known}, place, path)
+
+    def _advise(self, text: str, place: Place, path: Path) -> None:
+        """Note what only looks like a reference."""
+        if place.mode == "never" or path == ("description",):
+            return
+        for written, name in near_references(text, self._is_name):
+            message = f"`{written}` is no reference, and stays as it is"
+            hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
+            self.problems.add(
+                path,
+                "lookalike-reference",
+                message,
+                label=f"write `$<{name}>`",
+                hint=hint,
+                severity="warning",
+                part=written,
+            )
+
+    def _is_name(self, name: str) -> bool:
+        return name in self.values or name in GIT_NAMES or name in _RUN or name == JOB_DIR
 
     def _typed(self, value: Value, place: Place) -> Any:
         """The value of a reference that stands alone, with its type."""

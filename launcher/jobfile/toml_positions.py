@@ -14,12 +14,15 @@ from launcher.jobfile.document import Path, Spot
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
-_STRING = re.compile(
+STRING = (
     r'"""(?:\\[\s\S]|[^\\])*?"""(?:"{0,2})'
     r"|'''[\s\S]*?'''(?:'{0,2})"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
 )
+"""A text of any of the four kinds, as a regular expression."""
+
+_STRING = re.compile(STRING)
 _BARE_KEY = re.compile(r"[^\s.=\[\]{},#\"']+")
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:[^\s,\]}#]*|[^\s,\]}#]+")
 

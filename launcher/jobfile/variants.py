@@ -29,12 +29,14 @@ class Variant:
     Attributes:
         defaulted: the variables that the target gives a default of its own.
         inside: offsets of the target's overlay in the text; of nothing for the file itself.
+        common: its `defaults` alone, where they have a role; else None.
     """
 
     target: str
     document: Document
     defaulted: frozenset[str] = frozenset()
     inside: tuple[int, int] = (0, 0)
+    common: Document | None = None
 
 
 @dataclass(slots=True)
@@ -70,22 +72,32 @@ class Variants:
         root = Node(value, self.document.root())
         base = without(root, "targets")
         if target not in self.targets:
-            return Variant(target, self._document(base))
+            return Variant(target, self._document(base), common=self._common(base))
         over = without(root.part("targets").part(target), *_FIXED)
         over = Node({**over.value, **self._vars(over.value, target)}, over.spot)
         if self._other_scheduler(base.value, over.value):
             base = without(base, "cfg")
+        merged = laid_over(base, over)
         return Variant(
             target,
-            self._document(laid_over(base, over)),
+            self._document(merged),
             frozenset(
                 name for name, part in over.value.get("vars", {}).items() if part.get("default") is not None
             ),
             self.document.extent(("targets", target)),
+            self._common(merged),
         )
 
     def _document(self, merged: Node) -> Document:
-        node = swept(_with_defaults(merged))
+        return self._holding(swept(_with_defaults(merged)))
+
+    def _common(self, merged: Node) -> Document | None:
+        node = swept(Node({"defaults": merged.value.get("defaults")}, merged.spot))
+        common = node.value.get("defaults")
+        has_role = isinstance(common, dict) and isinstance(common.get("role"), dict)
+        return self._holding(node) if has_role else None
+
+    def _holding(self, node: Node) -> Document:
         return replace(self.document, value=node.value, root=lambda: node.spot)
 
     def _overlays(self, targets: Any) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef
-from launcher.specs.check import Problem, check_app
+from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app
 from launcher.specs.runopts import runopts
 
 
@@ -40,14 +40,11 @@ def add_times(opts: runopts, grace_s: float) -> None:
     )
 
 
-_SET_FOR_ALL = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH")
-
-
 def overridden(app: AppDef) -> list[str]:
     """Notes on variables that roles set and every replica gets from its scheduler all the same."""
     return [
         f"role `{role.name}`: its {name} is not used: every replica gets that from its scheduler"
         for role in app.roles
-        for name in _SET_FOR_ALL
+        for name in SET_FOR_REPLICAS
         if name in role.env
     ]

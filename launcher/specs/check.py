@@ -20,6 +20,9 @@ Path = tuple[str | int, ...]
 MAX_REPLICAS = 10_000
 """Of one app: plans, requests and supervisors hold each of them."""
 
+SET_FOR_REPLICAS = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH")
+"""Variables that every scheduler sets for every replica, whatever its role says."""
+
 JOB_DIR = "job.dir"
 _RUN_NAMES = frozenset(RUN_MACROS)
 _KNOWN_NAMES = (*RUN_MACROS, JOB_DIR)
