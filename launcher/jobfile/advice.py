@@ -95,6 +95,8 @@ def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
     is_shell = os.path.basename(spec.entrypoint) in _SHELLS
     for name in spec.env:
         path = ("roles", role, "env", name)
+        if problems.is_broken(path):
+            continue
         if name in SET_FOR_REPLICAS:
             message = f"`{name}` of role `{role}` is not used: every replica gets its own"
             problems.add(

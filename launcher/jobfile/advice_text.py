@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from launcher.jobfile.blanks import BLANKS, blank_name
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Document, Path
 from launcher.jobfile.toml_newer import newer_toml
 
 _PAIRS = {"“": "”", "„": "“”", "”": "”", "‘": "’", "‚": "‘’"}
 _DOUBLE = "“”„"
-_BLANKS = "\u00a0\u1680\u202f\u205f\u2060\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200C)))
-"""White space that YAML takes for letters: no-break, thin, ideographic, of no width."""
-
 _PROSE = frozenset({"description", "metadata", "help", "tags"})
 """Keys whose text is for people: a quote there is a quote."""
 
@@ -55,11 +52,10 @@ def _advise_characters(path: Path, text: str, problems: Collector) -> None:
         message = "these are typographic quotes, and part of the value"
         label = "write plain ones: \" or '"
         problems.add(path, "lookalike-character", message, label=label, severity="warning")
-    elif text.strip(_BLANKS) != text:
-        char = text[0] if text[0] in _BLANKS else text[-1]
-        where = "begins" if text[0] in _BLANKS else "ends"
-        name = unicodedata.name(char, "blank").lower()
-        message = f"the value {where} with a {name} (U+{ord(char):04X}), which is part of it"
+    elif text.strip(BLANKS) != text:
+        char = text[0] if text[0] in BLANKS else text[-1]
+        where = "begins" if text[0] in BLANKS else "ends"
+        message = f"the value {where} with a {blank_name(char)}, which is part of it"
         problems.add(path, "lookalike-character", message, label="delete it", severity="warning")
 
 

@@ -24,9 +24,11 @@ _ARGS: Path = ("args",)
 
 def check_shape(value: dict[str, object], problems: Collector) -> None:
     """A job has roles or a component; arguments and defaults go with the one or the other."""
+    is_toml = problems.document.source.format == "toml"
     if "component" not in value:
         if "args" in value and not problems.is_broken(_ARGS):
-            label = "indent it deeper, into a role" if "roles" in value else "add `component`"
+            deeper = "move it below [roles.NAME]" if is_toml else "indent it deeper, into a role"
+            label = deeper if "roles" in value else "add `component`"
             message = "`args` of a job are for its `component`, and it names none"
             problems.add(_ARGS, "unknown-field", message, at="key", label=label)
             problems.broken.add(_ARGS)

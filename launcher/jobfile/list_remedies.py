@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.document import Path
+from launcher.jobfile.foreign import compose_mount
 from launcher.specs.text import shell_words
 from launcher.text import is_number
 
@@ -45,7 +46,9 @@ def _arguments(value: Any) -> list[str] | None:
 
 
 def _mounts(value: Any) -> list[Any] | None:
-    return [value] if isinstance(value, str | dict) else None
+    if isinstance(value, str):
+        return [compose_mount(value) or value]
+    return [value] if isinstance(value, dict) else None
 
 
 def _triggers(value: Any) -> list[Any] | None:
@@ -65,7 +68,7 @@ def _choices(value: Any) -> list[Any] | None:
     return [float(part) if "." in part else int(part) for part in parts] if are_numbers else parts
 
 
-def _split(value: Any) -> list[str] | None:
+def _split(value: Any) -> list[Any] | None:
     """The parts of a text between commas or blanks."""
     return [part for part in re.split(r"[\s,]+", value) if part] if isinstance(value, str) else None
 

@@ -16,6 +16,7 @@ from launcher.jobfile.component import check_defaults
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import Document
 from launcher.jobfile.excerpts import masked
+from launcher.jobfile.foreign import foreign_file
 from launcher.jobfile.matrix import Combination, check_names, combinations
 from launcher.jobfile.model import JobFile
 from launcher.jobfile.model_base import VERSION
@@ -178,7 +179,14 @@ def _said_of(outcome: _Outcome, document: Document) -> list[Diagnostic]:
 
 
 def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
-    """False for a later version: then nothing else can be said of the file."""
+    """False for a later version, and for a file of another tool: nothing else can be said of it."""
+    kind, key = foreign_file(value)
+    if kind:
+        problems.found.clear()
+        begin = ", ".join(f"`{problems.entry(*each)}`" for each in (("version", VERSION), ("name", "…")))
+        hint = f"a job file begins with {begin} and `roles`; `launcher init` writes one"
+        problems.add((key,), "unknown-field", f"this is {kind} and no job file", at="key", hint=hint)
+        return False
     version = value.get("version", VERSION)
     if isinstance(version, bool) or not isinstance(version, int):
         label = f"write {VERSION}"

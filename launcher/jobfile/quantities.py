@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from launcher.jobfile.foreign import compose_mount
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.mounts import InvalidMountException, Mount
 from launcher.specs.secret import MalformedSecretException
@@ -126,6 +127,9 @@ def _no_duration(text: str) -> PydanticCustomError:
 
 def mount_of(text: str) -> Mount:
     """A mount in one line: "type=bind,src=./data,dst=/data,readonly"."""
+    meant = compose_mount(text)
+    if meant:
+        raise problem("invalid-value", f"`{text}` is how Compose writes a mount", f'write "{meant}"')
     try:
         mounts = parse_mounts(text.split(","), expand_home=False)
     except InvalidMountException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from launcher.jobfile.places import WHERE_RUN, Place
 from launcher.jobfile.variables import Value
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
 from launcher.specs.macros import MacroError
+from launcher.specs.sensitive import is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
@@ -202,10 +204,26 @@ class References:
                 listing("axes", [n[7:] for n in self.values if n.startswith("matrix.")])
                 or "there is no matrix"
             )
+        elif name.startswith(("env.", "secret.", "secrets.")):
+            kind, _, outside = name.partition(".")
+            label, hint = self._from_outside(kind, outside, path)
         else:
             hint = listing("there are", known)
         hint += f"; for the text itself write `${written}`"
         self._note(path, "unknown-reference", message, written, label=label, hint=hint)
+
+    def _from_outside(self, kind: str, name: str, path: Path) -> tuple[str, str]:
+        """A label and a hint for `$<env.HOME>` and `$<secret.HF_TOKEN>`."""
+        if kind != "env" or is_sensitive(name):
+            if "env" in path[:-1]:
+                return f"write {self.problems.secret(name)}", "the whole value is the secret"
+            entry = self.problems.entry(name, {"secret": f"env:{name}"})
+            return f"give it to the program in a role's `env`: `{entry}`", "it stands nowhere else"
+        variable = re.sub(r"[^a-z0-9_]", "_", name.lower())
+        if variable[:1].isdigit():
+            variable = f"_{variable}"
+        entry = self.problems.entry("vars", {variable: {"type": "str", "from_env": name}})
+        return f"write `$<var.{variable}>`, and declare it", f"`{entry}`"
 
     def _remember(self, names: Iterable[str], path: Path) -> None:
         found = tuple(names)

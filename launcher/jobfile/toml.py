@@ -8,6 +8,8 @@ from typing import Any
 
 import tomli
 
+from launcher.jobfile.blanks import BLANKS, blank_name
+from launcher.jobfile.conflicts import conflict
 from launcher.jobfile.diagnostics import Diagnostic, Related
 from launcher.jobfile.document import MAX_DEPTH, MAX_NODES, Document, Path, Spot, too_deep, too_many
 from launcher.jobfile.source import Source
@@ -15,6 +17,7 @@ from launcher.jobfile.toml_positions import NotToml, Statement, paths, scan, sta
 
 _DUPLICATE = re.compile(r"Cannot overwrite|Cannot declare|Duplicate inline|Cannot redefine|Cannot mutate")
 _PLACE = re.compile(r"at line (\d+), column (\d+)")
+_WORD = re.compile(r"[^\s,\]}#]+")
 _MAX_DUPLICATES = 50
 
 
@@ -183,7 +186,13 @@ def _limit(source: Source, error: Exception) -> Diagnostic:
 
 
 def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
+    unmerged = conflict(source)
+    if unmerged is not None:
+        return unmerged
     at, text = _offset(source, error), source.text
+    if at < len(text) and text[at] in BLANKS:
+        message = f"a {blank_name(text[at])} stands where TOML takes plain spaces only"
+        return source.diagnostic(at, at + 1, "toml-syntax", message, label="write a plain space")
     said = re.sub(r" \(at .*\)$", "", str(error))
     message, label = next(
         ((ours, label) for pattern, ours, label in _WORDS if re.search(pattern, said)),
@@ -192,6 +201,9 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
     if said.startswith("Invalid value") and (word := re.match(r"[^\s,\]}#]+", text[at:])):
         message, label = f"`{word[0]}` is no value", _value_label(word[0])
         return source.diagnostic(at, at + len(word[0]), "toml-syntax", message, label=label)
+    if said.startswith("Expected newline") and (unquoted := _unquoted(text, at)):
+        message, label = f"`{unquoted[0]}` is no value", _value_label(unquoted[0])
+        return source.diagnostic(*unquoted.span(), "toml-syntax", message, label=label)
     if said.startswith("Illegal character") and text[at : at + 1] in ("\r", "\n"):
         message, label = "this quote is never closed", "close it"
         at = max(text.rfind('"', 0, at), text.rfind("'", text.rfind("\n", 0, at) + 1, at))
@@ -208,6 +220,13 @@ def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
     return source.diagnostic(at, at + 1, "toml-syntax", message, label=label, hint=hint)
 
 
+def _unquoted(text: str, at: int) -> re.Match[str] | None:
+    """The text without quotes of which tomli took the first characters for a number: `2h`, `1.2.3`."""
+    before = re.search(r"(?<=[\s=])[0-9A-Za-z.:+-]+\Z", text[text.rfind("\n", 0, at) + 1 : at])
+    word = _WORD.match(text, at - len(before[0])) if before else None
+    return word if word and not word[0].isdigit() else None
+
+
 def _opened(text: str, at: int) -> int | None:
     """Where the text in three quotes begins that goes on at `at`; None where there is none."""
     for quotes in ('"' * 3, "'" * 3):
@@ -221,7 +240,7 @@ def _value_label(word: str) -> str:
         return f"write `{word.lower()}`"
     if word.lower() in ("null", "none", "~"):
         return "TOML has no null: delete the line"
-    return "text needs quotes"
+    return "write plain quotes: \" or '" if word[0] in "“”„‘’‚" else "text needs quotes"
 
 
 # What tomli says → what is wrong, and the remedy.

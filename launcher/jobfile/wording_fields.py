@@ -10,6 +10,7 @@ from launcher.jobfile.document import Path
 from launcher.jobfile.model_base import MOUNT_TYPES, VAR_TYPES, VERSION
 from launcher.jobfile.names import listing, nearest, place_name, suggest
 from launcher.jobfile.places import elsewhere, fields_at
+from launcher.specs.sensitive import is_sensitive
 
 ENV_RULE = "a name is not empty and holds no `=` and no NUL"
 
@@ -51,6 +52,8 @@ def missing_field(path: Path, field: str, problems: Collector) -> None:
     if misspelt is not None:
         unknown_field((*path, misspelt), problems)
         return
+    if field == "secret" and _nested(path, problems):
+        return
     if field == "type":
         kinds = MOUNT_TYPES if "mounts" in path else VAR_TYPES
         hint = f"add `type`: {', '.join(kinds)}"
@@ -73,6 +76,22 @@ def _misspelt(path: Path, field: str, problems: Collector) -> str | None:
         return None
     unknown = (key for key in mapping if key not in fields and not key.startswith("x-"))
     return next((key for key in unknown if nearest(key, fields) == field), None)
+
+
+def _nested(path: Path, problems: Collector) -> bool:
+    """Whether a mapping stands where a variable of the environment has its value; then it is noted."""
+    mapping = _value_at(path, problems.document.value)
+    if not isinstance(mapping, dict) or not mapping:
+        return False
+    key, value = next(iter(mapping.items()))
+    name = f"{path[-1]}_{key}"
+    is_shown = isinstance(value, str | int | float) and not is_sensitive(name)
+    label = f"such as `{problems.entry(name, value if is_shown else '…')}`"
+    message = f"{place_name(path)} must be one value: names of variables do not nest"
+    secret = problems.secret(str(path[-1]))
+    problems.add(path, "wrong-type", message, label=label, hint=f"or a reference to a secret: {secret}")
+    problems.broken.add(path)
+    return True
 
 
 def _other_role(path: Path, field: str, problems: Collector) -> str:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.jobfile.blanks import blank_after_colon, blank_name
 from launcher.jobfile.collector import Collector
 from launcher.jobfile.component import arguments_by_name
 from launcher.jobfile.document import Path
+from launcher.jobfile.foreign import cores
 from launcher.jobfile.list_remedies import list_remedy
 from launcher.jobfile.names import got, place_name, show
 from launcher.jobfile.wording_fields import wrongly_indented
@@ -43,6 +45,8 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
         return f'write "{written}" for the text', ""
     if kind == "string_type" and path[2:3] == ("env",) and len(path) == 4 and isinstance(value, list | dict):
         return "one value, such as a text or a number", ""
+    if kind == "float_type" and isinstance(value, str) and path[-1:] == ("cpu",) and cores(value):
+        return f"write {cores(value)}", "cores, which may be a fraction"
     if kind in ("int_type", "float_type") and isinstance(value, str):
         return (
             ("take the quotes away", "") if _is_number(value) and not problems.sources.get(path) else ("", "")
@@ -60,6 +64,9 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
         return "", arguments_by_name((problems.document.value or {})["component"], value, problems)
     if kind == "string_type" and path[-1:] == ("entrypoint",) and isinstance(value, list):
         return "", _command_remedy(value, problems)
+    if kind.startswith(("model", "dict")) and isinstance(value, str) and blank_after_colon(value):
+        name = blank_name(blank_after_colon(value))
+        return f"write a plain space after the colon: this is a {name}", ""
     if kind.startswith(("model", "dict")) and path:
         return wrongly_indented(path, problems)
     return "", ""

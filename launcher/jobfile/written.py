@@ -35,8 +35,8 @@ def entry(key: str, value: Any, form: Format) -> str:
 
 
 def _text(text: str, form: Format) -> str:
-    stays = text == "…" or (form == "yaml" and (to_flow(text) == text or _AMOUNT.fullmatch(text)))
-    if stays:
+    is_plain = to_flow(text) == text or text == "…" or _AMOUNT.fullmatch(text)
+    if form == "yaml" and is_plain:
         return text
     return json.dumps(text, ensure_ascii=False)
 

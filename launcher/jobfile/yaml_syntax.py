@@ -6,11 +6,17 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from launcher.jobfile.blanks import blank_after_colon, blank_name
+from launcher.jobfile.conflicts import conflict
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.source import Source
 
 if TYPE_CHECKING:
     from ruamel.yaml.error import MarkedYAMLError
+
+
+_HEADER = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}(?:\s+#.*)?\s*$")
+"""A line that a text of several lines begins behind."""
 
 
 class _Trouble(NamedTuple):
@@ -43,6 +49,9 @@ class _Trouble(NamedTuple):
 
 def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
     """The diagnostic for what the parser refused."""
+    unmerged = conflict(source)
+    if unmerged is not None:
+        return unmerged
     mark = error.problem_mark or error.context_mark
     began = error.context_mark.index if error.context_mark else None
     trouble = _Trouble(source, mark.index if mark else 0, began, str(error.problem or error.context or ""))
@@ -122,12 +131,47 @@ def _no_colon(trouble: _Trouble) -> Diagnostic | None:
     source = trouble.source
     line = source.line(source.position(trouble.began)[0])
     end = trouble.began + len(source.text[trouble.began : trouble.at].split("\n", 1)[0].rstrip())
+    blank = blank_after_colon(line)
+    if blank:
+        at = trouble.source.text.index(f":{blank}", trouble.began) + 1
+        message = f"a {blank_name(blank)} after the colon makes this no `key: value`"
+        return trouble.says(at, at + 1, message, "write a plain space")
+    dedented = _dedented(trouble, trouble.began)
+    if dedented is not None:
+        return dedented
     tight = re.match(r"\s*(?:- )?([\w.-]+):\S", line)
     if tight:
         return trouble.says(
             trouble.began, end, "this line is no `key: value`", f"write a space after `{tight[1]}:`"
         )
     return trouble.says(trouble.began, end, "this line is no `key: value`", "a colon is missing")
+
+
+def _dedented(trouble: _Trouble, start: int) -> Diagnostic | None:
+    """A line that a text (`|`, `>`) above it would go on with, were it indented as deep."""
+    source = trouble.source
+    number, column = source.position(start)
+    written = source.line(number).strip()
+    indent = _text_above(source, number, column)
+    if indent is None or " " not in written:  # one word is rather a key without its colon
+        return None
+    message = "this line is indented less than the text that it belongs to"
+    label = f"indent it by {indent} spaces, like the text above"
+    return trouble.says(start, start + len(written), message, label)
+
+
+def _text_above(source: Source, number: int, column: int) -> int | None:
+    """The indentation of the text that ends above a line; None where no text does."""
+    inside: int | None = None
+    for line in (source.line(above) for above in range(number - 1, 0, -1)):
+        indent = len(line) - len(line.lstrip(" "))
+        if _HEADER.search(line):
+            return inside
+        if line.strip():
+            if indent < column - 1:
+                return None
+            inside = indent
+    return None
 
 
 def _block(trouble: _Trouble) -> Diagnostic | None:
@@ -139,6 +183,9 @@ def _block(trouble: _Trouble) -> Diagnostic | None:
         return trouble.here("a list item among the keys of a mapping", "indent it below the key of its list")
     if "'?'" in trouble.said or "<key>" in trouble.said:
         return trouble.here("a key among the items of a list", "is its indentation off, or a `-` missing?")
+    dedented = _dedented(trouble, trouble.at) if not trouble.line_before.strip() else None
+    if dedented is not None:
+        return dedented
     if trouble.source.text[: trouble.at].rstrip().endswith(('"', "'")):
         return trouble.here("text after a closing quote", "put the whole value in quotes")
     return trouble.here(f"`{trouble.char.strip() or '…'}` cannot stand here", "put the whole value in quotes")

@@ -16,6 +16,7 @@ from ruamel.yaml.events import (
     StreamStartEvent,
 )
 
+from launcher.jobfile.blanks import BLANKS, blank_name
 from launcher.jobfile.diagnostics import Diagnostic
 from launcher.jobfile.document import MAX_DEPTH, MAX_NODES, Document, Spot, too_deep, too_many
 from launcher.jobfile.scalars import resolve_plain
@@ -32,6 +33,7 @@ MAX_MERGES = 8
 _STR = "tag:yaml.org,2002:str"
 _MAP = "tag:yaml.org,2002:map"
 _SEQ = "tag:yaml.org,2002:seq"
+_EXOTIC = frozenset(BLANKS)
 _FIRST_LINES = "begin with `version: 1`, `name: …` and `roles: …`"
 
 NextEvent = Callable[[], Any]
@@ -188,10 +190,23 @@ class TreeBuilder:
         else:
             key, _, _ = self._node(event, depth + 1)
         if isinstance(key, str):
+            if key[:1] in _EXOTIC or key[-1:] in _EXOTIC:
+                self._no_blank_letters(event, key)
             return key
         start, end = event.start_mark.index, event.end_mark.index
         self.problems.append(describe_key(self.source, start, end, key))
         return None
+
+    def _no_blank_letters(self, event: Any, key: str) -> None:
+        """A key that begins or ends with white space which is a letter to YAML."""
+        if event.style or event.anchor:
+            return
+        is_first = key[0] in BLANKS
+        start = event.start_mark.index if is_first else event.end_mark.index - 1
+        name = blank_name(key[0] if is_first else key[-1])
+        where = "begins" if is_first else "ends"
+        hint = "write plain spaces"
+        raise self._stop(start, start + 1, "yaml-syntax", f"this key {where} with a {name}", hint)
 
     def _merge(
         self,

@@ -137,3 +137,180 @@ def test_a_wrong_mount_of_a_component_is_shown_where_it_stands(
         place,
         "did you mean `bind`?",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("./data:/data:ro", "type=bind,src=./data,dst=/data,readonly"),
+        ("/data:/data", "type=bind,src=/data,dst=/data"),
+        ("~/data:/data:rw,z", "type=bind,src=~/data,dst=/data"),
+        ("cache:/cache", "type=volume,src=cache,dst=/cache"),
+        ("/dev/fuse:/dev/fuse:rwm", "type=device,src=/dev/fuse,dst=/dev/fuse,permissions=rwm"),
+    ],
+)
+@pytest.mark.parametrize("text", [ROLE + '    mounts: ["{}"]\n', TOML_ROLE + 'mounts = ["{}"]\n'])
+def test_a_mount_of_compose_is_rewritten(tmp_path: Path, text: str, given: str, read: str) -> None:
+    wrong = text.replace("{}", given)
+    assert advised(tmp_path, wrong) == f'"{read}"'
+    right = wrong.replace(f'"{given}"', advised(tmp_path, wrong))
+    assert lines(compile_text(tmp_path, right, name=name_for(text))) == []
+
+
+def test_a_text_without_a_target_is_no_mount_of_compose(tmp_path: Path) -> None:
+    (found,) = compile_text(tmp_path, ROLE + "    mounts: [data]\n").diagnostics
+    assert found.message == "unknown mount option `data`"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (ROLE + "    env: {DB: {HOST: x}}\n", "DB: {HOST: x}"),
+        (TOML_ROLE + 'env = {DB = {HOST = "x"}}\n', 'DB = {HOST = "x"}'),
+        (ROLE + "    resource: {cpu: 500m}\n", "500m"),
+        (ROLE + "    resource: {cpu: 1500m}\n", "1500m"),
+        (ROLE + "    env: {A: $<env.API_TOKEN>}\n", "$<env.API_TOKEN>"),
+        (ROLE + "    env: {A: $<secret.HF>}\n", "$<secret.HF>"),
+        (TOML_ROLE + 'env = {A = "$<secrets.HF>"}\n', '"$<secrets.HF>"'),
+        (ROLE + "    mounts: ./a:/b\n", "./a:/b"),
+        (TOML_ROLE + "timeout = 2h\n", "2h"),
+    ],
+)
+def test_what_other_tools_write_is_shown_as_it_is_written_here(tmp_path: Path, text: str, wrong: str) -> None:
+    (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
+    advice = re.fullmatch(r"(?:write |such as `)(.*?)`?", found.label)
+    right = advice[1] if advice else f'"{wrong}"'
+    text = text.replace(wrong, right)
+    if "timeout" in text:
+        assert found.label == "text needs quotes"
+        text = TOML_HEAD + 'timeout = "2h"\nroles.main.entrypoint = "sh"\n'
+    assert lines(compile_text(tmp_path, text, name=name_for(text))) == []
+
+
+@pytest.mark.parametrize("name", ["HOME", "my.dir-2", "2ND"])
+@pytest.mark.parametrize("form", ["yaml", "toml"])
+def test_the_environment_is_read_through_a_variable(tmp_path: Path, name: str, form: str) -> None:
+    text = HEAD + f"roles: {{main: {{entrypoint: sh, args: [$<env.{name}>]}}}}\n"
+    if form == "toml":
+        text = TOML_HEAD + f'roles.main = {{entrypoint = "sh", args = ["$<env.{name}>"]}}\n'
+    (found,) = compile_text(tmp_path, text, name=name_for(text)).errors
+    reference = re.fullmatch(r"write `(.*)`, and declare it", found.label)
+    assert reference
+    declaration = re.match("`([^`]*)`", found.hint)
+    assert declaration
+    right = text.replace(f"$<env.{name}>", reference[1]) + declaration[1] + "\n"
+    assert lines(compile_text(tmp_path, right, name=name_for(text), environ={name: "x"})) == []
+
+
+def test_a_secret_outside_of_env_is_sent_there(tmp_path: Path) -> None:
+    text = HEAD + "roles: {main: {entrypoint: sh, args: [$<secret.HF>]}}\n"
+    (found,) = compile_text(tmp_path, text).diagnostics
+    entry = re.search("`(HF: .*)`$", found.label)
+    assert entry
+    right = text.replace("args: [$<secret.HF>]", f"env: {{{entry[1]}}}")
+    assert lines(compile_text(tmp_path, right)) == []
+
+
+NBSP = "\u00a0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + f"roles:\n  main:\n{NBSP * 4}entrypoint: sh\n",
+        HEAD + f"roles:\n  main:\n    {NBSP}entrypoint: sh\n",
+        HEAD + f"roles:\n  main:\n    entrypoint{NBSP}: sh\n",
+        HEAD + f"roles:\n  main:\n    entrypoint:{NBSP}sh\n",
+        HEAD + f"roles:\n  main:\n    entrypoint: sh\n    image:{NBSP}x\n",
+        TOML_HEAD + f'[roles.main]\n{NBSP}entrypoint = "sh"\n',
+        TOML_HEAD + f'[roles.main]\nentrypoint{NBSP}= "sh"\n',
+        TOML_HEAD + f'[roles.main]\nentrypoint ={NBSP}"sh"\n',
+    ],
+)
+def test_a_no_break_space_is_called_so(tmp_path: Path, text: str) -> None:
+    (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
+    assert "no-break space (U+00A0)" in found.message + found.label
+    assert "plain space" in found.label + found.hint
+    right = text.replace(NBSP, "" if f"{NBSP}:" in text or f" {NBSP}" in text else " ")
+    assert lines(compile_text(tmp_path, right, name=name_for(text))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROLE + "<<<<<<< HEAD\n    args: [a]\n=======\n    args: [b]\n>>>>>>> branch\n",
+        TOML_ROLE + '<<<<<<< HEAD\nargs = ["a"]\n=======\nargs = ["b"]\n>>>>>>> branch\n',
+    ],
+)
+def test_a_merge_conflict_is_called_so(tmp_path: Path, text: str) -> None:
+    (found,) = compile_text(tmp_path, text, name=name_for(text)).diagnostics
+    assert found.message == "a merge conflict begins here"
+    assert found.span is not None
+    assert found.span.line == text.splitlines().index("<<<<<<< HEAD") + 1
+    right = re.sub(r"<<<.*\n((?:.*\n)*)===.*\n(?:.*\n)*>>>.*\n", r"\1", text)
+    assert lines(compile_text(tmp_path, right, name=name_for(text))) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("    args:\n      - -c\n      - |\n        echo a\n      echo b\n", "      echo b"),
+        ("    args:\n      - -c\n      - >-  # text\n        echo a\n\n    echo b\n", "    echo b"),
+        ("    args:\n    - -c\n    - |\n        if x; then\n      echo b\n        fi\n", "      echo b"),
+    ],
+)
+def test_a_dedented_line_of_a_text_is_indented_as_it_says(tmp_path: Path, body: str, line: str) -> None:
+    (found,) = compile_text(tmp_path, ROLE + body).diagnostics
+    assert found.message == "this line is indented less than the text that it belongs to"
+    spaces = re.search(r"by (\d+) spaces", found.label)
+    assert spaces
+    right = (ROLE + body).replace(line + "\n", " " * int(spaces[1]) + line.strip() + "\n")
+    assert lines(compile_text(tmp_path, right)) == []
+
+
+def test_a_key_without_a_colon_below_a_text_is_still_that(tmp_path: Path) -> None:
+    text = ROLE + "    args:\n      - |\n        echo a\n    image\n"
+    assert [found.label for found in compile_text(tmp_path, text).diagnostics] == ["a colon is missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: pi}\nspec: {}\n", "a Kubernetes manifest"),
+        ("services:\n  web: {image: nginx, ports: ['80:80']}\nvolumes: {a: {}}\n", "a Compose file"),
+        ("version: '3.8'\nname: x\nservices: {web: {image: nginx}}\n", "a Compose file"),
+    ],
+)
+def test_a_file_of_another_tool_gets_one_sentence(tmp_path: Path, text: str, kind: str) -> None:
+    (found,) = compile_text(tmp_path, text).diagnostics
+    assert (found.message, found.code) == (f"this is {kind} and no job file", "unknown-field")
+    assert "`launcher init`" in found.hint
+
+
+def test_a_job_whose_roles_are_called_services_is_a_job(tmp_path: Path) -> None:
+    (found,) = compile_text(tmp_path, HEAD + "services: {web: {entrypoint: x}}\n").diagnostics
+    assert found.label == "did you mean `roles`?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOML_ROLE + "resource = 3\n",
+        TOML_HEAD + "roles = [1]\n",
+        TOML_ROLE + "[targets]\ndev = 1\n",
+        TOML_ROLE + "[matrix]\nlr = {a = 1}\n",
+        TOML_HEAD + 'component = "utils.echo"\nargs = ["hello"]\n',
+        TOML_HEAD + "matrix = 3\nroles.main.entrypoint = 'sh'\n",
+        TOML_HEAD + "defaults = 3\nroles.main.entrypoint = 'sh'\n",
+    ],
+)
+def test_hints_for_toml_are_toml(tmp_path: Path, text: str) -> None:
+    import tomli
+
+    advice = [
+        f"{found.label} {found.hint}" for found in compile_text(tmp_path, text, name=name_for(text)).errors
+    ]
+    shown = [each for said in advice for each in re.findall(r"\{.*\}|\[.*\]", said)]
+    assert shown
+    for each in shown:
+        tomli.loads(f"x = {each}")

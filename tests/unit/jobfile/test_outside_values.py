@@ -190,7 +190,7 @@ def test_a_target_may_put_a_literal_for_a_secret_and_back(tmp_path: Path) -> Non
         ("{secret: 'env:1 2'}", "3:49 invalid-value"),
         ("{secret: 'file:'}", "3:49 invalid-value"),
         ("{secret: 3}", "3:49 wrong-type"),
-        ("{secert: 'env:A'}", "3:37 missing-field"),
+        ("{secert: 'env:A'}", "3:41 unknown-field"),
         ("{secret: $<app_id>}", "3:49 reference-phase"),
         ("[1]", "3:40 wrong-type"),
     ],
@@ -252,7 +252,7 @@ def test_watched_files_are_hashed_and_outside_the_digest(tmp_path: Path) -> None
     ("item", "place"),
     [
         ("every_aply", "4:24 unknown-variant"),
-        ("{file: [a]}", "4:24 missing-field"),
+        ("{file: [a]}", "4:25 unknown-field"),
         ("{files: []}", "4:32 missing-field"),
         ("{files: ['']}", "4:33 invalid-value"),
         ("{files: a}", "4:32 wrong-type"),
