@@ -43,6 +43,11 @@ def local() -> str:
     return os.path.join(home(), "local")
 
 
+def workspaces() -> str:
+    """Folder of the manifests of workspaces: which files each held, one file per digest."""
+    return os.path.join(home(), "workspaces")
+
+
 def ensure(folder: str) -> str:
     """Create `folder` below LAUNCHER_HOME, private to the user (0700), and return it.
 

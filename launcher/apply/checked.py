@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from launcher.apply.engines import Engines
+from launcher.apply.inputs import large_workspace_notes
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
@@ -86,12 +87,16 @@ def _check_reach(step: Step, engines: Engines) -> None:
 
 
 def _workspace_notes(bound: BoundLaunch, engines: Engines) -> tuple[str, ...]:
-    """A note where the scheduler neither builds the workspace into images nor runs in it."""
+    """Where it is large; where the scheduler neither builds the workspace into images nor runs in it."""
     launch = bound.launch
-    scheduler = engines.get(launch.scheduler)
-    if launch.workspace is None or scheduler.builds_workspaces or scheduler.run_opts().get("cwd") is not None:
+    if launch.workspace is None:
         return ()
-    return (f"the workspace `{launch.workspace.name}` is not used: {launch.scheduler} runs in the image",)
+    scheduler = engines.get(launch.scheduler)
+    large = tuple(large_workspace_notes(launch.workspace))
+    if scheduler.builds_workspaces or scheduler.run_opts().get("cwd") is not None:
+        return large
+    unused = f"the workspace `{launch.workspace.name}` is not used: {launch.scheduler} runs in the image"
+    return (unused, *large)
 
 
 def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:

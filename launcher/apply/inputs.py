@@ -60,6 +60,30 @@ def _parts(workspace: WorkspaceRef) -> Sequence[WorkspaceRef | ProjectRef]:
     return workspace.projects or (workspace,)
 
 
+def keep_workspaces(bound: BoundLaunch) -> None:
+    """Keep which files the workspace of an attempt held, so that later plans can name those that changed."""
+    if bound.workspace is None:
+        return
+    from launcher.workspace.manifest import keep
+
+    for part in _parts(bound.workspace):
+        keep(part.digest)
+
+
+def large_workspace_notes(workspace: WorkspaceRef) -> Iterator[str]:
+    """How large the folders are that make it up, where that is worth a note, and how to make them smaller."""
+    from launcher.workspace.manifest import amount, is_large, known, largest
+
+    for part in _parts(workspace):
+        files = known(part.digest)
+        if files and is_large(files):
+            most, pattern = largest(files)
+            yield (
+                f"the workspace `{part.path}` is large: {amount(files)}, largest {most}; "
+                f"a line `{pattern}` in its .launcherignore leaves that out"
+            )
+
+
 def _digest_or_why(path: str) -> str:
     from launcher.workspace.context import project_digest
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events
+from launcher.apply.inputs import keep_workspaces
 from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
@@ -71,6 +72,7 @@ def submit(
                 store.record(left)  # interrupted after the start had begun: it goes on
         raise
     events.tell("started", step.key, **about)
+    keep_workspaces(step.bound)
     return replace(attempt, state="running", started_at=time())
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
 from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
+from launcher.workspace.manifest import File, remember
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -35,6 +36,7 @@ MAX_FILES = 250_000
 MAX_BYTES = 64 << 30
 """Of a workspace: reading more takes minutes, with every plan."""
 
+_TOLD_APART = 12  # bytes of a hash that tell the contents of a manifest apart
 _CHUNK = 1 << 20
 _MANY_BYTES = 32 << 20  # from here on threads repay their import
 _THREADS = 4
@@ -64,10 +66,14 @@ def project_digest(path: str) -> str:
 def digest_of(folder: str, found: list[Entry]) -> str:
     """The same for some entries of a folder."""
     whole = sha256()
+    files: dict[str, File] = {}
     for entry, content in zip(found, _hashes(folder, found), strict=True):
         if content:  # it was there a moment ago; somebody works in this folder
             fed(whole, entry, content)
-    return PREFIX + whole.hexdigest()
+            files[entry.path] = File(entry.kind, entry.size, content[:_TOLD_APART].hex())
+    digest = PREFIX + whole.hexdigest()
+    remember(digest, files)
+    return digest
 
 
 def fed(whole: Hash, entry: Entry, content: bytes) -> None:

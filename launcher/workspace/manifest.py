@@ -1,0 +1,141 @@
+"""What a workspace held, file by file: for plans that say which files changed, and what makes it large.
+
+A manifest is known by the digest of its workspace, so it is never that of another one. This process knows
+those of the workspaces that it has hashed; `keep` puts one into LAUNCHER_HOME, for later plans. Where it is
+lost, plans say less, and decide the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from launcher import paths
+from launcher.errors import StateError
+from launcher.files import read_regular, write_whole
+
+MOST_FILES = 50_000
+"""Of a manifest that is kept: a larger one is megabytes."""
+
+MOST_KEPT = 100
+"""Manifests in LAUNCHER_HOME; the one that was not used for the longest time goes first."""
+
+LARGE_BYTES = 100_000_000
+LARGE_FILES = 10_000
+"""From here on a workspace is worth a note: every plan reads all of it."""
+
+_VERSION = 1
+_MOST_BYTES = 64 << 20
+
+
+class File(NamedTuple):
+    """`kind` is "file", "program" or "link"; `content` stands for what it holds, equal for equal contents."""
+
+    kind: str
+    size: int
+    content: str
+
+
+Manifest = Mapping[str, File]
+"""Path → what is there. Paths are relative to the workspace, with forward slashes."""
+
+_known: dict[str, Manifest] = {}
+
+
+def remember(digest: str, files: Manifest) -> None:
+    """What has just been hashed."""
+    _known[digest] = files
+
+
+def known(digest: str) -> Manifest | None:
+    """The files of the workspace that has this digest; None where they are not on record."""
+    if digest not in _known:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(read_regular(_path(digest), _MOST_BYTES))
+            if (found["version"], found["digest"]) == (_VERSION, digest):
+                _known[digest] = {path: File(*about) for path, about in found["files"].items()}
+    return _known.get(digest)
+
+
+def keep(digest: str) -> None:
+    """Put what this process knows of a workspace where later plans find it, private to the user.
+
+    Where that is not possible nothing is kept.
+    """
+    files = _known.get(digest)
+    if files is None or len(files) > MOST_FILES:
+        return
+    path = _path(digest)
+    with suppress(OSError, StateError):
+        if os.path.exists(path):
+            os.utime(path)
+            return
+        paths.ensure(paths.workspaces())
+        write_whole(path, json.dumps({"version": _VERSION, "digest": digest, "files": files}), mode=0o600)
+        _drop_old()
+
+
+def _path(digest: str) -> str:
+    return os.path.join(paths.workspaces(), digest.replace(":", "-") + ".json")
+
+
+def _drop_old() -> None:
+    with os.scandir(paths.workspaces()) as found:
+        by_age = sorted((item.stat().st_mtime, item.path) for item in found if item.name.endswith(".json"))
+    for _, path in by_age[:-MOST_KEPT]:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def changed_files(old: Manifest, new: Manifest) -> list[tuple[Literal["+", "-", "~"], str]]:
+    """What happened to the files of a workspace, by path."""
+    differing = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
+    return [("+" if path not in old else "-" if path not in new else "~", path) for path in differing]
+
+
+def amount(files: Manifest) -> str:
+    """ "45 files, 1.2 MB"."""
+    return f"{len(files):,} {'file' if len(files) == 1 else 'files'}, {_bytes(_size(files))}"
+
+
+def is_large(files: Manifest) -> bool:
+    return len(files) >= LARGE_FILES or _size(files) >= LARGE_BYTES
+
+
+def largest(files: Manifest) -> tuple[str, str]:
+    """What takes up the most of a workspace, a file or folder at its top, and the line that leaves it out.
+
+    By bytes, or by the number of files where those make it large: (".venv/ (820 MB)", ".venv").
+    """
+    by_size = _size(files) >= LARGE_BYTES
+    parts: dict[str, int] = {}
+    for path, file in files.items():
+        top, slash, _ = path.partition("/")
+        parts[top + slash] = parts.get(top + slash, 0) + (file.size if by_size else 1)
+    name = max(parts, key=lambda part: parts[part])
+    much = _bytes(parts[name]) if by_size else f"{parts[name]:,} files"
+    return f"{name} ({much})", _pattern(name.rstrip("/"))
+
+
+def _pattern(name: str) -> str:
+    """A line of an ignore file that means this name and no other."""
+    text = "".join(f"\\{char}" if char in "*?[\\" else char for char in name)
+    return f"\\{text}" if text.startswith(("#", "!")) else text
+
+
+def _size(files: Manifest) -> int:
+    return sum(file.size for file in files.values())
+
+
+def _bytes(size: int) -> str:
+    """`0 B`, `999 B`, `1.2 kB`, `967 MB`."""
+    if size < 1000:
+        return f"{size} B"
+    amount, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount >= 999.5:
+            amount, unit = amount / 1000, larger
+    return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
