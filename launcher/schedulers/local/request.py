@@ -20,6 +20,7 @@ from launcher.schedulers.local.rules import check, notes
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
 from launcher.specs.secret import Secret
+from launcher.text import plural
 
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
@@ -167,14 +168,15 @@ def _assign_gpus(request: PopenRequest, app: AppDef, cfg: Mapping[str, CfgVal], 
         return
     if not cfg.get("auto_set_cuda_visible_devices"):
         request.notes.append(
-            f"{wanted} GPUs are asked for; each replica sees all of them"
+            f"{plural(wanted, 'GPU is', 'GPUs are')} asked for; each replica sees all that this host has"
             " (auto_set_cuda_visible_devices deals them out)"
         )
         return
     ranges = assign_gpus([(role.num_replicas, role.resource.gpu) for role in app.roles], gpus)
     if ranges is None:
         request.notes.append(
-            f"{wanted} GPUs are asked for and this host has {gpus}: each replica sees all of them"
+            f"{plural(wanted, 'GPU is', 'GPUs are')} asked for and this host has {gpus}:"
+            " each replica sees all"
         )
         return
     for role, visible in zip(app.roles, ranges, strict=True):

@@ -256,6 +256,13 @@ def test_gpus_are_dealt_out_in_ranges_over_the_roles() -> None:
     assert visible(request) == {"a": ["0", "1"], "b": [None], "c": ["2,3", "4,5", "6,7"]}
 
 
+def test_notes_of_gpus_count_them() -> None:
+    [one] = request_of(gpu_role("a", 1, 1)).notes
+    [two] = request_of(gpu_role("a", 1, 2)).notes
+    assert one.startswith("1 GPU is asked for; ")
+    assert two.startswith("2 GPUs are asked for; ")
+
+
 def test_gpus_are_left_alone_without_the_option_or_with_too_few() -> None:
     assert visible(request_of(gpu_role("a", 2, 1), gpus=8)) == {"a": ["9", "9"]}
     few = request_of(gpu_role("a", 2, 1), gpus=1, auto_set_cuda_visible_devices=True)
