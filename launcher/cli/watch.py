@@ -118,7 +118,8 @@ class Watch:
         kept = [outcome for outcome in outcomes if outcome.kind == "keep"]
         shown = outcomes if len(kept) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
         if shown:
-            self._write(("\n" if self._shapers else "") + outcomes_text(shown, color=self._console.color))
+            text = outcomes_text(shown, color=self._console.color, columns=self._console.columns)
+            self._write(("\n" if self._shapers else "") + text)
         advice = self._advice(outcomes)
         if advice:
             self._console.note(advice)

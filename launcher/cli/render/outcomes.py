@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
-from launcher.cli.render.tables import table
-from launcher.cli.render.values import state_cell
+from launcher.cli.render.tables import GAP, Cell, table, text_of, width
+from launcher.cli.render.values import shortened, state_cell
 from launcher.text import paint
 
 _DONE = {
@@ -21,15 +22,48 @@ _DONE = {
 }
 
 
-def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False) -> str:
-    """A table of the jobs, and below it why a job could not be applied or how it ended."""
+_HEADINGS = ("JOB", "DONE", "STATE", "APP", "WHY")
+_LEAST = 24  # columns in which a reason still says something
+
+
+def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False, columns: int | None = None) -> str:
+    """A table of the jobs: what was done, what came of it, and why.
+
+    Args:
+        columns: what a line must fit in, if it can: of apps only the id stays, by which commands know them,
+            and a reason that is too long is cut, which stands in full where the job ended.
+    """
     single = len({outcome.key.session for outcome in outcomes}) <= 1
-    rows = []
+    rows: list[list[Cell]] = []
     for outcome in outcomes:
         done = ("failed", "bold red") if outcome.error else _DONE[outcome.kind]
         name = outcome.key.job if single else str(outcome.key)
         rows.append([(name, "bold"), done, state_cell(outcome.state or ""), outcome.handle, outcome.message])
-    return table(["JOB", "DONE", "STATE", "APP", "WHY"], rows, color=color)
+    if columns is not None:
+        _fit(rows, [outcome.app_id for outcome in outcomes], columns)
+    return table(_HEADINGS, rows, color=color)
+
+
+def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
+    wanted = min(_LEAST, max((width(text_of(row[-1])) for row in rows), default=0))
+    if _left(rows, columns) < wanted:
+        for row, app_id in zip(rows, app_ids, strict=True):
+            row[3] = app_id
+    if _left(rows, columns) < 0:  # the id of an app begins with the name of its job
+        for row in rows:
+            row[0] = ""
+    left = max(_left(rows, columns), 0)
+    for row in rows:
+        row[-1] = shortened(text_of(row[-1]), left) if left >= min(_LEAST, wanted) else ""
+
+
+def _left(rows: Sequence[Sequence[Cell]], columns: int) -> int:
+    """The columns that are left for reasons."""
+    cells = [[text_of(row[k]) for row in rows] for k in range(len(_HEADINGS) - 1)]
+    sizes = [
+        max(map(width, (heading, *of))) for heading, of in zip(_HEADINGS, cells, strict=False) if any(of)
+    ]
+    return columns - sum(sizes) - len(GAP) * len(sizes)
 
 
 def errors_text(outcomes: Sequence[Outcome], *, color: bool = False) -> list[str]:
@@ -76,6 +110,11 @@ _EVENT_WORDS = {
     "pushing": "pushes",
     "pushed": "has pushed",
 }
+# What an engine says of each step of a build beside what the step prints: layers, containers, arguments.
+_BOOKKEEPING = (
+    r" ?---> |Removing intermediate container |Removed intermediate container |Successfully (built|tagged) "
+    r"|Step \d+/\d+ : (ARG|LABEL|ENV|WORKDIR) "
+)
 IMAGE_EVENTS = ("pulling", "pulled", "building", "built", "pushing", "pushed")
 
 
@@ -84,8 +123,10 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
     name, job = str(event["event"]), paint(str(event["job"]), "bold", color)
     if name == "ended":
         word, style = state_cell(str(event.get("state", "")))
-        why = f": {event['message']}" if event.get("message") else ""
-        return f"{job} {paint(word, style, color)}{why}"
+        why = str(event.get("message") or "")
+        if why.startswith("cancelled by ") and event.get("state") == "cancelled":
+            return f"{job} {paint(word, style, color)}{why.removeprefix('cancelled')}"
+        return f"{job} {paint(word, style, color)}{': ' if why else ''}{why}"
     if name == "interrupted":
         return f"{job} interrupted: {event['message']}"
     if name == "waiting":
@@ -101,10 +142,10 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
 
 
 def _image_line(event: Mapping[str, Any], job: str) -> str | None:
-    """That it begins, each line of a build, and that it is done; how far it is, is for terminals alone."""
+    """That it begins, what a build does, and that it is done; how far it is, is for terminals alone."""
     name, image = str(event["event"]), str(event["image"])
     if event.get("line"):
-        return f"{job} {image}: {event['line']}"
+        return None if re.match(_BOOKKEEPING, event["line"]) else f"{job} {image}: {event['line']}"
     if event.get("done"):
         return None
     return f"{job} {_EVENT_WORDS[name]} {image}"
