@@ -308,9 +308,12 @@ def _spec_changed(changes: Sequence[Change], last: Attempt) -> Reason:
 
 
 def _ending(attempt: Attempt) -> str:
-    """`attempt 2 failed: trainer/1 exited with 17`."""
+    """`attempt 2 failed: trainer/1 exited with 17`, `attempt 2 was cancelled by ann@node1`."""
     verb = {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[attempt.state]
     told = attempt.message or ("" if attempt.exit_code is None else f"exit code {attempt.exit_code}")
     if told == attempt.drift:
         told = ""  # the reason `drift` says it
-    return f"attempt {attempt.number} {verb}" + (f": {' '.join(told.split())}" if told else "")
+    told = " ".join(told.split())
+    if attempt.state == "cancelled" and told.startswith("cancelled"):
+        return f"attempt {attempt.number} was {told}"
+    return f"attempt {attempt.number} {verb}" + (f": {told}" if told else "")

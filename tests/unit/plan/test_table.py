@@ -110,6 +110,19 @@ def test_a_job_that_did_not_succeed_is_held(state: str, told: str) -> None:
     assert lines(made) == [f"!   default/train: {told}", "Plan: no changes, 1 held"]
 
 
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("cancelled by ann@node1", "attempt 1 was cancelled by ann@node1"),
+        ("cancelled", "attempt 1 was cancelled"),
+        ("", "attempt 1 was cancelled"),
+    ],
+)
+def test_that_an_attempt_was_cancelled_is_said_once(message: str, told: str) -> None:
+    made = plan(NEW, attempt(NEW, "cancelled", message=message))
+    assert lines(made)[0] == f"!   default/train: {told}"
+
+
 def test_a_failure_without_a_message_tells_its_exit_code() -> None:
     made = plan(NEW, attempt(NEW, "failed", exit_code=17))
     assert lines(made)[0] == "!   default/train: attempt 1 failed: exit code 17"
