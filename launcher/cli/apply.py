@@ -150,7 +150,7 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     """Show the plan and ask; the plan that was agreed to. Raises BlockedError."""
     plan = make_plan(launches, choices=choices)
     if args.format == "text":
-        console.print(plan_text(plan, color=console.color), flush=True)
+        console.print(plan_text(plan, color=console.color, columns=console.columns), flush=True)
     elif not plan.is_empty:
         console.note(plan_text(plan, color=console.err_color))
     check_approved(plan, allow_destructive=True)

@@ -115,7 +115,7 @@ def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
     elif args.format == "sarif":
         console.note(plan_text(plan, color=console.err_color) + "\n" + requests)
     else:
-        console.print(plan_text(plan, color=console.color) + "\n" + requests, end="")
+        console.print(plan_text(plan, color=console.color, columns=console.columns) + "\n" + requests, end="")
 
 
 def _exit_code(plan: Plan, args: Any, console: Console) -> int:

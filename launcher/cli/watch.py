@@ -92,7 +92,8 @@ class Watch:
             self._json(event("planned", counts=counts, plan_digest=plan.plan_digest))
         elif self._format == "text" and show:
             try:
-                self._console.print(plan_text(plan, color=self._console.color) + "\n", flush=True)
+                text = plan_text(plan, color=self._console.color, columns=self._console.columns)
+                self._console.print(text + "\n", flush=True)
             except OutputClosed:
                 pass  # nobody reads along, and --yes said that nobody needs to
 

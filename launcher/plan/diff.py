@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.plan.align import align, atom
-from launcher.plan.reasons import show
+from launcher.plan.words import field, show, show_at, show_both
 from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
 
@@ -39,16 +39,18 @@ class Change:
     new: Any = None
 
     def __str__(self) -> str:
+        """One line, in the words of job files."""
+        path = field(self.path)
         if self.op == "~" and self.old == self.new == HIDDEN:
-            return f"~ {self.path}: {HIDDEN}"
+            return f"~ {path}: {HIDDEN}"
         if self.op == "~":
-            return f"~ {self.path}: {show(self.old)} → {show(self.new)}"
+            return f"~ {path}: {' → '.join(show_both(self.path, self.old, self.new))}"
         if self.op == "+":
-            return f"+ {self.path} = {show(self.new)}"
+            return f"+ {path} = {show_at(self.path, self.new)}"
         if isinstance(self.old, Mapping) and not reference_in(self.old):
             # a whole role or mount: its name says what goes
-            return f"- {self.path}"
-        return f"- {self.path} = {show(self.old)}"
+            return f"- {path}"
+        return f"- {path} = {show_at(self.path, self.old)}"
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from launcher.specs.secret import reference_in
+from launcher.plan.words import field, show_at, show_both
 from launcher.specs.sensitive import HIDDEN
 
 ReasonCode = Literal[
@@ -90,26 +89,14 @@ class Reason:
 
     def __str__(self) -> str:
         """One phrase: the path with its values and the detail, else the text of the code."""
-        told = " ".join(filter(None, (self.path, show_values(self.old, self.new))))
+        told = " ".join(filter(None, (field(self.path), _values(self.path, self.old, self.new))))
         return " ".join(filter(None, (told, self.detail))) or REASONS[self.code]
 
 
-def show(value: Any) -> str:
-    """A value as plans print it: JSON on one line, so that `3` and `"3"` differ, and safe on a terminal."""
-    if value == HIDDEN:
-        return HIDDEN
-    if reference := reference_in(value):
-        return f"secret {reference}"
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
-
-
-def show_values(old: Any, new: Any) -> str:
+def _values(path: str, old: Any, new: Any) -> str:
     """`old → new`; `= new` where nothing was before, `(was old)` where nothing comes after."""
     if HIDDEN in (old, new) and all(value in (HIDDEN, None) for value in (old, new)):
         return HIDDEN
-    if new is not None:
-        return f"= {show(new)}" if old is None else f"{show(old)} → {show(new)}"
-    return "" if old is None else f"(was {show(old)})"
+    if new is None:
+        return "" if old is None else f"(was {show_at(path, old)})"
+    return f"= {show_at(path, new)}" if old is None else " → ".join(show_both(path, old, new))

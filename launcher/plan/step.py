@@ -140,10 +140,19 @@ class Step:
         """Of the attempt to make; "" where none is."""
         return attempt_id(self.key, self.number) if self.starts else ""
 
+    def why(self, changed: str = "") -> str:
+        """The reasons in one line; `changed` stands for all that differs from the attempt before."""
+        told = (
+            changed if changed and reason.code == "spec_changed" and self.changes else str(reason)
+            for reason in self.reasons
+        )
+        return "; ".join(told)
+
     def __str__(self) -> str:
         """The step's line, its changes, stops and notes indented below it. Ends with a line end."""
-        lines = [f"{self.mark:<3} {self.key}: {'; '.join(map(str, self.reasons))}"]
-        if len(self.changes) > 1:  # a single one stands on the line already, as the deciding reason
+        several = len(self.changes) > 1  # a single one stands on the line, as the deciding reason
+        lines = [f"{self.mark:<3} {self.key}: {self.why(f'{len(self.changes)} changes' if several else '')}"]
+        if several:
             lines += [f"      {change}" for change in self.changes]
         if self.has_effects:
             lines += [f"      stops {stop.app_id} ({stop.state})" for stop in self.stops]

@@ -113,6 +113,11 @@ def escape(text: str) -> str:
     return _NEEDS_ESCAPE.sub("$$", text) if "$" in text else text
 
 
+def with_brackets(text: str) -> str:
+    """`text` with `${app_id}` and the other established macros spelled `$<app_id>`; all else stays."""
+    return _TOKEN.sub(lambda token: f"$<{token['established']}>" if token["established"] else token[0], text)
+
+
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
     """A copy of plain data with every string in it changed; keys and references to secrets stay."""
     if isinstance(value, str):

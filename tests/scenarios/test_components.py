@@ -315,7 +315,7 @@ def test_a_changed_component_file_is_a_changed_job(job):
     job.launcher("apply", "train.launcher.yaml", "--yes", "--wait")
     path = job.folder / "jobs" / "trainer.py"
     path.write_text(path.read_text().replace("memMB=128", "memMB=256"))
-    assert "memory_bytes 134217728 → 268435456" in job.launcher("plan", "train.launcher.yaml").out
+    assert "resource.memory: 128MiB → 256MiB" in job.launcher("plan", "train.launcher.yaml").out
 
 
 def test_compile_names_the_argument_that_a_value_comes_from(job):

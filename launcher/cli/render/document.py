@@ -1,8 +1,8 @@
-"""A document as lines `path = value`, for people."""
+"""A document as lines `path = value` in the words of job files."""
 
 from __future__ import annotations
 
-from launcher.plan.reasons import show
+from launcher.plan.words import field, show, show_at
 from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import hide
 
@@ -40,4 +40,4 @@ def _lines(path: str, value: Any, name: str) -> Iterator[str]:
         for number, arg in enumerate(shown):
             yield f"{path}[{number}] = {show(arg)}"
     else:
-        yield f"{path} = {show(shown)}"
+        yield f"{field(path)} = {show_at(path, shown)}"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from launcher.cli.render.changes import diff_lines
 from launcher.cli.render.document import flat
 from launcher.cli.render.plan_text import namer
 from launcher.cli.render.tables import text_of
-from launcher.plan.diff import Change
+from launcher.cli.render.values import listing
 from launcher.plan.model import Plan
-from launcher.plan.reasons import show
 from launcher.plan.step import Step
+from launcher.plan.words import field
 from launcher.text import plural
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
+
+_COLUMNS = 100
+"""Of the lines of a diff, where long texts differ."""
 
 _TABLE_HEAD = ["| | Job | Action | Why |", "|---|---|---|---|"]
 
@@ -55,14 +59,15 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
 
 
 def _row(step: Step, name: str) -> str:
-    why = "; ".join(str(reason) for reason in step.reasons)
+    paths = listing(list(dict.fromkeys(field(change.path) for change in step.changes)), 3)
+    reason = step.why(f"changed: {paths}")
     action = f"**{step.kind}**" if step.destructive else step.kind
-    return f"| `{step.mark}` | {_cell(name)} | {action} | {_cell(why)} |"
+    return f"| `{step.mark}` | {_cell(name)} | {action} | {_cell(reason)} |"
 
 
 def _body(step: Step) -> list[str]:
     """The lines of the diff: what differs; for a job that has no earlier attempt, all of it."""
-    lines = [line for change in step.changes for line in _diff_lines(change)]
+    lines = [line for change in step.changes for line in diff_lines(change, _COLUMNS)]
     if step.starts and not step.guard.attempt:
         lines += [f"+ {line}" for line in flat(step.document)]
     return lines + [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops if step.has_effects]
@@ -78,13 +83,6 @@ def fenced(text: str, language: str) -> str:
     """A block of code that the text cannot end early."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
-
-
-def _diff_lines(change: Change) -> Iterable[str]:
-    """One change as lines of a diff: what is replaced is one line gone and one new."""
-    if change.op != "~":
-        return [str(change)]
-    return [f"- {change.path} = {show(change.old)}", f"+ {change.path} = {show(change.new)}"]
 
 
 def _cell(text: str) -> str:

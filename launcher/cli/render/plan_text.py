@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from launcher.cli.render.roles import role_lines
+from launcher.cli.render.tables import wrapped
 from launcher.cli.render.values import listing
+from launcher.plan.diff import Change
 from launcher.plan.model import Plan
-from launcher.plan.step import Step
+from launcher.plan.step import Guard, Step
 from launcher.text import paint, plural
+
+COLUMNS = 80
+"""Of a terminal whose width is not known, and of none."""
 
 STYLES = {
     "keep": "dim",
@@ -20,20 +27,31 @@ STYLES = {
 }
 _CHANGE_STYLES = {"+": "green", "-": "red", "~": "yellow"}
 _INDENT = "      "
+_DEEPER = "    "
 
 
-def plan_text(plan: Plan, *, color: bool = False) -> str:
-    """The whole plan, without a newline at the end."""
+def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) -> str:
+    """The whole plan, without a newline at the end.
+
+    Args:
+        columns: of the terminal that shows it; None without one: lines fit 80 where that is possible, and
+            notes stay whole. Values that are new stay whole in any case.
+    """
     name = namer(plan)
-    told = [step for step in plan.steps if not step.is_quiet]
-    size = max((len(name(step)) for step in told), default=0)
-    lines = [line for step in told for line in _step(step, name(step).ljust(size), color)]
+    shared = _shared_notes(plan.steps)
+    quiet = {step.key for step in plan.steps if _is_quiet(step, shared)}
+    told = [step for step in plan.steps if step.key not in quiet]
+    page = _Page(name, max((len(name(step)) for step in told), default=0), shared, color, columns)
+    lines = [line for step in told for line in page.step(step)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
-    lines += _kept([step for step in plan.steps if step not in told], name, color)
+    lines += _kept([step for step in plan.steps if step.key in quiet], name, color)
+    for note, steps in shared.items():
+        text = f"note for {_whose(steps, told, name)}: {note}"
+        lines += [paint(line, "dim", color) for line in _note(text, columns)]
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
     if not plan.is_empty:
-        lines.append(paint(f"Digest: {plan.plan_digest}", "dim", color))
+        lines += [paint(line, "dim", color) for line in ("Digest:", plan.plan_digest)]
     return "\n".join(lines)
 
 
@@ -43,33 +61,100 @@ def namer(plan: Plan) -> Callable[[Step], str]:
     return lambda step: step.key.job if single else str(step.key)
 
 
-def _step(step: Step, name: str, color: bool) -> Iterator[str]:
-    style = STYLES[step.kind]
-    reasons = "; ".join(str(reason) for reason in step.reasons)
-    mark = paint(step.mark.ljust(3), f"bold {style}", color)
-    yield f"{mark} {paint(name, 'bold', color)}  {step.kind}: {reasons}"
-    for change in step.changes:
-        text = str(change)
-        yield _INDENT + paint(text, _CHANGE_STYLES.get(text[:1], ""), color)
-    if step.waits_for:
-        yield f"{_INDENT}waits for {step.waits_for}"
-    if step.has_effects:
-        for stop in step.stops:
-            yield _INDENT + paint(f"stops {stop.app_id} ({stop.state})", "red", color)
-    if step.kind == "hold":
-        yield from (_INDENT + line for line in _remedy(step))
-    for note in step.notes:
-        yield _INDENT + paint(f"note: {note}", "dim", color)
+class _Page:
+    """Writes steps; of jobs with the same changes, the first one shows them."""
+
+    def __init__(
+        self,
+        name: Callable[[Step], str],
+        size: int,
+        shared: Mapping[str, Sequence[Step]],
+        color: bool,
+        columns: int | None,
+    ) -> None:
+        self._name = name
+        self._size = size
+        self._shared = shared
+        self._color = color
+        self._terminal = columns and columns - len(_INDENT)
+        self._columns = (columns or COLUMNS) - len(_INDENT)
+        self._shown: dict[str, Step] = {}
+
+    def step(self, step: Step) -> Iterator[str]:
+        first = self._shown.setdefault(repr(step.changes), step)
+        mark = paint(step.mark.ljust(3), f"bold {STYLES[step.kind]}", self._color)
+        name = paint(self._name(step).ljust(self._size), "bold", self._color)
+        yield f"{mark} {name}  {step.kind}: {step.why(self._changed(step, first))}"
+        for text, style in self._below(step, first):
+            yield _INDENT + paint(text, style, self._color)
+
+    def _changed(self, step: Step, first: Step) -> str:
+        """`2 changes since attempt 1 (succeeded)`."""
+        if first is not step:
+            count = "change" if len(step.changes) == 1 else f"{len(step.changes)} changes"
+            return f"the {count} of {self._name(first)}"
+        since = step.guard if step.latest is None else Guard.of(step.latest)
+        return f"{plural(len(step.changes), 'change')} since {since}"
+
+    def _below(self, step: Step, first: Step) -> Iterator[tuple[str, str]]:
+        """Texts and their styles."""
+        if step.starts and any(reason.code == "no_attempt" for reason in step.reasons):
+            yield from ((line, "") for line in role_lines(step.document, self._columns))
+        if first is step:
+            for change in step.changes:
+                yield from self._change(change)
+        if step.waits_for:
+            yield f"waits for {step.waits_for}", ""
+        if step.has_effects:
+            yield from ((f"stops {stop.app_id} ({stop.state})", "red") for stop in step.stops)
+        if step.kind == "hold":
+            yield _remedy(step), ""
+        for note in step.notes:
+            if note not in self._shared:
+                yield from ((line, "dim") for line in _note(f"note: {note}", self._terminal))
+
+    def _change(self, change: Change) -> Iterator[tuple[str, str]]:
+        from launcher.cli.render.changes import change_lines
+
+        for op, text, depth in change_lines(change, self._columns - 2):
+            yield _DEEPER * depth + f"{op} {text}".lstrip(), _CHANGE_STYLES.get(op or change.op, "")
 
 
-def _remedy(step: Step) -> Iterator[str]:
+def _note(text: str, columns: int | None) -> Iterator[str]:
+    first, *more = wrapped(text, columns - len(_DEEPER)) if columns else [text]
+    yield first
+    yield from (_DEEPER + line for line in more)
+
+
+def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
+    """What is noted of several jobs."""
+    by_note: dict[str, list[Step]] = {}
+    for step in steps:
+        for note in step.notes:
+            by_note.setdefault(note, []).append(step)
+    return {note: steps for note, steps in by_note.items() if len(steps) > 1}
+
+
+def _is_quiet(step: Step, shared: Mapping[str, Sequence[Step]]) -> bool:
+    """Whether a job is kept and there is nothing to say of it alone."""
+    own = any(note not in shared for note in step.notes)
+    return not own and replace(step, notes=()).is_quiet
+
+
+def _whose(steps: Sequence[Step], told: Sequence[Step], name: Callable[[Step], str]) -> str:
+    """`all 12 jobs`, `3 jobs (a, b, c)`."""
+    if [step.key for step in steps] == [step.key for step in told]:
+        return f"{'both' if len(steps) == 2 else f'all {len(steps)}'} jobs"
+    return f"{len(steps)} jobs ({listing([name(step) for step in steps])})"
+
+
+def _remedy(step: Step) -> str:
     """What to do about a job that is held."""
     if step.blocked == "protected":
-        yield "remove `protect: true` from the job file, or cancel the attempt, to let it be stopped"
-    elif step.blocked == "on_change_hold":
-        yield "say `on_change: replace` in the job file, or cancel the attempt, to let it be stopped"
-    else:
-        yield f"to run it again: --rerun {step.key.job}"
+        return "remove `protect: true` from the job file, or cancel the attempt, to let it be stopped"
+    if step.blocked == "on_change_hold":
+        return "say `on_change: replace` in the job file, or cancel the attempt, to let it be stopped"
+    return f"to run it again: --rerun {step.key.job}"
 
 
 def _kept(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> Iterator[str]:
@@ -78,8 +163,8 @@ def _kept(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> It
     for step in steps:
         by_reason.setdefault(step.reasons[0].code, []).append(name(step))
     for code, names in by_reason.items():
-        why = _KEPT.get(code, code.replace("_", " "))
-        text = f"{plural(len(names), 'job')} unchanged, {why}: {listing(names)}"
+        reason = _KEPT.get(code, code.replace("_", " "))
+        text = f"{plural(len(names), 'job')} unchanged, {reason}: {listing(names)}"
         yield paint(f"=   {text}", "dim", color)
 
 

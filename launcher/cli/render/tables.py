@@ -37,6 +37,17 @@ def _line(cells: Sequence[Cell], widths: Sequence[int], color: bool) -> str:
     return GAP.join(parts).rstrip()
 
 
+def wrapped(text: str, columns: int) -> list[str]:
+    """The words of a text in lines of at most `columns`; a longer word is a line of its own, whole."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and width(f"{lines[-1]} {word}") <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
 def text_of(cell: Cell) -> str:
     """On one line, and measured as the console shows it."""
     text = cell if isinstance(cell, str) else cell[0]

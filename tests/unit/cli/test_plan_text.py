@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
+from launcher.specs import Role
 from tests.unit.cli.worlds import attempt, launch, plan
 
 
@@ -15,11 +18,88 @@ def test_a_new_job_is_one_line_with_its_reason():
     assert lines([launch("train")])[0] == "+   train  create: no attempt of this job is on record"
 
 
+def test_below_a_new_job_stands_what_each_role_runs():
+    roles = [
+        Role(name="greeter", image="", entrypoint="sh", args=["-c", 'echo "hi" $HOME', "--token", "canary"]),
+        Role(name="judge", image="python:3.12", entrypoint="python", args=["x " * 60], num_replicas=12),
+    ]
+    job = launch("hello")
+    job = replace(job, app=replace(job.app, roles=roles))
+    assert lines([job])[1:3] == [
+        "      greeter    sh -c 'echo \"hi\" $HOME' --token (value …  local_cwd",
+        '      judge ×12  python "x x x x x x x x x x x x x x x x…  local_cwd python:3.12',
+    ]
+    assert all(len(line) <= 80 for line in lines([job]))
+    assert "--token (value not shown)" in plan_text(plan([job]), columns=120)
+
+
+def test_a_role_that_is_new_is_told_by_what_it_runs():
+    job = launch("train")
+    more = Role(name="eval", image="", entrypoint="python", args=["eval.py"], num_replicas=2)
+    text = lines(
+        [replace(job, app=replace(job.app, roles=[*job.app.roles, more]))], [attempt(job, "succeeded")]
+    )
+    assert text[1] == "      + roles.eval: ×2  python eval.py"
+
+
+def test_of_a_long_text_the_lines_that_differ_are_shown():
+    script = "set -e\npip install -r requirements.txt\npython train.py --epochs {}\n"
+    old, new = (launch("train", args=["-c", script.format(n)]) for n in (3, 5))
+    text = lines([new], [attempt(old, "succeeded")])
+    assert text[1:4] == [
+        "      ~ roles.main.args[1]:",
+        "          - python train.py --epochs 3",
+        "          + python train.py --epochs 5",
+    ]
+    diff = "  roles.main.args[1]:\n- python train.py --epochs 3\n+ python train.py --epochs 5\n"
+    assert f"```diff\n{diff}```" in plan_markdown(plan([new], [attempt(old, "succeeded")]))
+
+
+def test_of_jobs_with_the_same_changes_the_first_one_shows_them():
+    pairs = [(launch(name, args=["3"]), launch(name, args=["5"])) for name in ("a", "b", "c")]
+    text = lines([new for _, new in pairs], [attempt(old, "succeeded") for old, _ in pairs])
+    assert text[2:4] == [
+        "+   b  create: the change of a",
+        "+   c  create: the change of a",
+    ]
+
+
+def test_a_note_of_several_jobs_is_one_note():
+    made = plan([launch(name) for name in "abc"])
+    notes = {
+        step.key: ["GPUs are shared", *(["of b alone"] if step.key.job == "b" else [])] for step in made.steps
+    }
+    text = plan_text(made.with_notes(notes))
+    assert text.count("GPUs are shared") == 1
+    assert "\nnote for all 3 jobs: GPUs are shared\n" in text
+    assert "\n      note: of b alone\n" in text
+
+
+def test_notes_are_wrapped_on_a_terminal_and_nowhere_else():
+    note = "word " * 40 + "end"
+    made = plan([launch("a")]).with_notes({step.key: [note] for step in plan([launch("a")]).steps})
+    assert f"      note: {note}\n" in plan_text(made)
+    on_terminal = plan_text(made, columns=80)
+    assert all(len(line) <= 80 for line in on_terminal.splitlines())
+    assert " ".join(on_terminal.split()).count(note) == 1
+
+
+def test_kept_jobs_with_a_common_note_are_counted_all_the_same():
+    jobs = [launch(name) for name in "abc"]
+    made = plan(jobs, [attempt(job, "succeeded") for job in jobs[:2]])
+    text = plan_text(made.with_notes({job.key: ["web:1 has moved"] for job in jobs[:2]})).splitlines()
+    assert "=   2 jobs unchanged, already succeeded: a, b" in text
+    assert "note for 2 jobs (a, b): web:1 has moved" in text
+
+
 def test_a_change_shows_the_path_and_both_values():
     old, new = launch("train", args=["3"]), launch("train", args=["5"])
     text = lines([new], [attempt(old, "succeeded")])
-    assert text[0].startswith("+   train  create: ")
-    assert text[1] == '      ~ roles.main.args[0]: "3" → "5"'
+    assert text[:2] == [
+        "+   train  create: 1 change since attempt 1 (succeeded)",
+        '      ~ roles.main.args[0]: "3" → "5"',
+    ]
+    assert "\n".join(text).count('"5"') == 1
 
 
 def test_a_replaced_job_names_what_it_stops():
@@ -56,12 +136,14 @@ def test_kept_jobs_are_counted_by_their_reason():
 def test_an_empty_plan_has_no_digest_and_any_other_one():
     job = launch("a")
     assert "Digest" not in plan_text(plan([job], [attempt(job, "succeeded")]))
-    assert lines([job])[-1].startswith("Digest: lp2:sha256:")
+    assert lines([job])[-2] == "Digest:"
+    assert lines([job])[-1].startswith("lp2:sha256:")
+    assert len(lines([job])[-1]) <= 80
 
 
 def test_jobs_of_several_projects_are_named_with_theirs():
     text = lines([launch("a", project="x"), launch("a", project="y")])
-    assert [line.split()[1] for line in text[:2]] == ["x/a", "y/a"]
+    assert [line.split()[1] for line in text if line.startswith("+")] == ["x/a", "y/a"]
 
 
 def test_colours_only_where_they_are_asked_for():
@@ -84,6 +166,13 @@ def test_markdown_shows_a_change_as_a_diff():
     text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
     assert '```diff\n- roles.main.args[0] = "3"\n+ roles.main.args[0] = "5"\n```' in text
     assert "<details><summary>train: create</summary>" in text
+
+
+def test_markdown_names_what_changed_beside_the_job_and_the_values_below():
+    old, new = launch("train", args=["3"]), launch("train", args=["5"], env={"LR": "0.1"})
+    text = plan_markdown(plan([new], [attempt(old, "succeeded")]))
+    assert "| `+` | train | create | changed: roles.main.args[0], roles.main.env.LR |" in text
+    assert text.count('"5"') == text.count('"0.1"') == 1
 
 
 def test_markdown_shows_all_of_a_new_job_without_its_secrets():

@@ -232,4 +232,4 @@ def test_a_secret_is_shown_as_the_reference_that_it_is(old: Any, new: Any, line:
 
 def test_a_changed_workspace_is_its_digest() -> None:
     old, new = ({"scheduler": "s", "roles": [], "workspace": {"path": ".", "digest": d}} for d in "ab")
-    assert [str(change) for change in diff(old, new)] == ['~ workspace.digest: "a" → "b"']
+    assert [str(change) for change in diff(old, new)] == ['~ workspace files: "a" → "b"']

@@ -206,7 +206,7 @@ def test_several_changes_are_listed_below_the_line_and_kept_jobs_are_counted() -
     kept = job("eval")
     made = plan([new, kept], attempt(OLD, "succeeded"), attempt(kept, "succeeded"))
     assert lines(made) == [
-        '+   default/train: roles.trainer.args[0] = "-v" and 2 more changes',
+        "+   default/train: 3 changes",
         '      + roles.trainer.args[0] = "-v"',
         '      ~ roles.trainer.args[1]: "3" → "5"',
         '      + roles.trainer.env.LR = "0.1"',

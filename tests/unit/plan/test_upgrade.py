@@ -26,7 +26,7 @@ def test_an_older_normal_form_is_normalised_and_compared_again(state: str) -> No
 def test_a_real_change_shows_all_the_same() -> None:
     made = plan(job("train", "-q"), recorded_before("succeeded"))
     assert made.steps[0].kind == "create"
-    assert 'roles.trainer.args[0] "-v" → "-q"' in str(made)
+    assert 'roles.trainer.args[0]: "-v" → "-q"' in str(made)
 
 
 def test_an_attempt_without_a_document_is_compared_by_digest() -> None:

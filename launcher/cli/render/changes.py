@@ -1,0 +1,100 @@
+"""What differs from an earlier attempt, as lines: each change once, of a long text the words that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from launcher.cli.render.document import flat
+from launcher.cli.render.roles import what_runs
+from launcher.cli.render.tables import width
+from launcher.plan.diff import Change
+from launcher.plan.texts import differences
+from launcher.plan.words import field, is_workspace_digest, show_both
+from launcher.specs.sensitive import HIDDEN
+from launcher.text import printable
+from launcher.workspace.manifest import Manifest, amount, changed_files, known
+
+MOST_FILES = 10
+"""Files of a workspace that are named."""
+
+Known = Callable[[str], "Manifest | None"]
+"""Gives the files of a workspace by its digest; None where they are not on record."""
+
+
+class Line(NamedTuple):
+    """`op`: "+" for what comes, "-" for what goes, "~" for what changes, "" for several. `depth`: 0 or 1."""
+
+    op: str
+    text: str
+    depth: int = 0
+
+
+def change_lines(change: Change, columns: int, *, files: Known = known) -> Iterator[Line]:
+    """One change in lines that fit `columns` where that is possible: a heading, and pieces below it."""
+    if is_workspace_digest(change.path):
+        heading, *pieces = _workspace(change, files)
+        yield from (heading, *_packed(pieces, columns - 4))
+    elif _is_role(change):
+        yield Line("+", f"{field(change.path)}: {what_runs(change.new)}")
+    elif _are_texts(change) and width(str(change)) > columns:
+        yield Line("~", f"{field(change.path)}:")
+        yield from (Line(op, text, 1) for op, text in differences(change.old, change.new, columns - 6))
+    else:
+        yield Line(change.op, str(change)[2:])
+
+
+def diff_lines(change: Change, columns: int, *, files: Known = known) -> Iterator[str]:
+    """One change as lines of a diff: what is replaced is one line gone and one new."""
+    if _is_role(change):
+        yield from (f"+ {line}" for line in flat({"roles": [change.new]}))
+        return
+    is_workspace = is_workspace_digest(change.path)
+    lines = [*(_workspace(change, files) if is_workspace else change_lines(change, columns))]
+    if change.op == "~" and len(lines) == 1 and not is_workspace and change.old != HIDDEN:
+        path, (old, new) = field(change.path), show_both(change.path, change.old, change.new)
+        lines = [Line("-", f"{path} = {old}"), Line("+", f"{path} = {new}")]
+    for op, text, depth in lines:
+        yield f"{op if op and (op, depth) != ('~', 0) else ' '} {text}"
+
+
+def _workspace(change: Change, files: Known) -> Iterator[Line]:
+    """Which files changed, where the former ones are on record, and how large it is now."""
+    name = field(change.path)
+    old = files(change.old) if isinstance(change.old, str) else None
+    new = files(change.new) if isinstance(change.new, str) else None
+    if new is None:
+        yield Line(change.op, str(change)[2:])
+    elif change.op == "+":
+        yield Line("+", f"{name}: {amount(new)}")
+    elif old is None:
+        yield Line("~", f"{name}: changed, it is not on record which; now {amount(new)}")
+    else:
+        changed = changed_files(old, new)
+        yield Line("~", f"{name}: {len(changed)} changed; now {amount(new)}")
+        yield from (Line(op, printable(path), 1) for op, path in changed[:MOST_FILES])
+        if len(changed) > MOST_FILES:
+            yield Line("", f"… and {len(changed) - MOST_FILES} more", 1)
+
+
+def _packed(lines: Sequence[Line], columns: int) -> Iterator[Line]:
+    """As many in one line as fit: `+ notes.txt, ~ train.py`."""
+    text = ""
+    for line in lines:
+        piece = f"{line.op} {line.text}".lstrip()
+        if text and width(f"{text}, {piece}") > columns:
+            yield Line("", f"{text},", 1)
+            text = piece
+        else:
+            text = f"{text}, {piece}" if text else piece
+    if text:
+        yield Line("", text, 1)
+
+
+def _is_role(change: Change) -> bool:
+    return change.op == "+" and change.path.startswith("roles") and "entrypoint" in change.new
+
+
+def _are_texts(change: Change) -> bool:
+    both: tuple[Any, ...] = (change.old, change.new)
+    return change.op == "~" and HIDDEN not in both and all(isinstance(value, str) for value in both)

@@ -1,0 +1,68 @@
+"""What a job runs: a line for each role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.cli.render.tables import GAP, width
+from launcher.plan.words import show
+from launcher.specs.macros import with_brackets
+from launcher.specs.sensitive import hide
+
+_LEAST = 20  # columns in which a command line still says something
+_BARE = r"[^\s\"'\\`]+\Z"
+
+
+def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
+    """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
+
+    Literals under sensitive-looking names are left out, as in a plan.
+    """
+    rows = [
+        (
+            show_name(role),
+            command(role),
+            " ".join(filter(None, (document["scheduler"], role.get("image", "")))),
+        )
+        for role in document["roles"]
+    ]
+    names, _, places = (max((width(row[k]) for row in rows), default=0) for k in range(3))
+    room = max(_LEAST, columns - names - places - 2 * len(GAP))
+    size = min(room, max((width(row[1]) for row in rows), default=0))
+    for name, line, place in rows:
+        short = line if width(line) <= size else line[: size - 1] + "…"
+        yield GAP.join((_padded(name, names), _padded(short, size), place))
+
+
+def what_runs(role: Mapping[str, Any]) -> str:
+    """`×2  python eval.py`, for a role of a document."""
+    return GAP.join(filter(None, (_times(role), command(role), role.get("image", ""))))
+
+
+def show_name(role: Mapping[str, Any]) -> str:
+    return f"{role['name']} {_times(role)}".rstrip()
+
+
+def _times(role: Mapping[str, Any]) -> str:
+    count = role.get("num_replicas", 1)
+    return "" if count == 1 else f"×{count}"
+
+
+def command(role: Mapping[str, Any]) -> str:
+    """The command line of a role of a document, on one line."""
+    return " ".join(map(_quoted, [role["entrypoint"], *hide(role.get("args", []), "args")]))
+
+
+def _quoted(word: str) -> str:
+    """In quotes where blanks or quotes are in it; as JSON where that needs an escape."""
+    if not word.isprintable() or ('"' in word and "'" in word):
+        return show(word)
+    if re.match(_BARE, word):
+        return with_brackets(word)
+    return f"'{with_brackets(word)}'" if '"' in word or "\\" in word else show(word)
+
+
+def _padded(text: str, size: int) -> str:
+    return text + " " * (size - width(text))

@@ -1,0 +1,70 @@
+"""Plans speak of fields and values as job files do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.jobfile.quantities import memory_mib, seconds
+from launcher.plan.diff import Change
+from launcher.plan.reasons import Reason
+from launcher.plan.words import show_at
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "line"),
+    [
+        ("timeout_s", 180, 40, "~ timeout: 3m → 40s"),
+        ("timeout_s", 5400, 90061, "~ timeout: 1h30m → 1d1h1m1s"),
+        ("roles.main.resource.cpu_millis", 1000, 1500, "~ roles.main.resource.cpu: 1 → 1.5"),
+        (
+            "roles.main.resource.memory_bytes",
+            4 * GIB,
+            GIB // 2,
+            "~ roles.main.resource.memory: 4GiB → 512MiB",
+        ),
+        ('roles["a.b"].resource.cpu_millis', 1000, 250, '~ roles["a.b"].resource.cpu: 1 → 0.25'),
+        ("roles.main.retry_policy", "ROLE", "REPLICA", '~ roles.main.retry_policy: "role" → "replica"'),
+        (
+            "roles.main.args[0]",
+            "${rank0_env}",
+            "$<app_id>",
+            '~ roles.main.args[0]: "$<rank0_env>" → "$<app_id>"',
+        ),
+        ("roles.main.args[0]", "${app_id}", "$<app_id>", '~ roles.main.args[0]: "${app_id}" → "$<app_id>"'),
+        ("roles.main.args[0]", "$${app_id}", "${HOME}", '~ roles.main.args[0]: "$${app_id}" → "${HOME}"'),
+        # What only looks like one of these fields is the user's own.
+        ("roles.main.env.timeout_s", "1", "2", '~ roles.main.env.timeout_s: "1" → "2"'),
+        ("roles.main.metadata.resource.cpu_millis", 1, 2, "~ roles.main.metadata.resource.cpu_millis: 1 → 2"),
+        ("cfg.timeout_s", 180, 40, "~ cfg.timeout_s: 180 → 40"),
+    ],
+)
+def test_a_change_is_told_in_the_words_of_job_files(path: str, old: Any, new: Any, line: str) -> None:
+    assert str(Change("~", path, old, new)) == line
+    assert str(Reason("spec_changed", path, old, new)) == line.removeprefix("~ ").replace(": ", " ", 1)
+
+
+def test_what_comes_and_what_goes_is_told_so_too() -> None:
+    assert str(Change("+", "timeout_s", new=7200)) == "+ timeout = 2h"
+    assert str(Change("-", "roles.main.resource.cpu_millis", old=2000)) == "- roles.main.resource.cpu = 2"
+
+
+def test_the_digest_of_a_workspace_is_short() -> None:
+    old, new = (f"ws1:sha256:{digit * 64}" for digit in "ab")
+    assert str(Change("~", "workspace.digest", old, new)) == "~ workspace files: ws1:aaaaaaaa → ws1:bbbbbbbb"
+    path = 'workspace.projects["../lib"]'
+    assert str(Change("+", f"{path}.digest", new=new)) == '+ workspace["../lib"] files = ws1:bbbbbbbb'
+    assert str(Change("~", f"{path}.target", "a", "b")) == '~ workspace["../lib"]: "a" → "b"'
+
+
+@pytest.mark.parametrize("amount", [1, 59, 60, 3600, 86400, 90061, 604800])
+def test_a_timeout_that_is_shown_can_be_written_into_the_file(amount: int) -> None:
+    assert seconds(show_at("timeout_s", amount)) == amount
+
+
+@pytest.mark.parametrize("mib", [1, 512, 1000, 4096, 1908])
+def test_an_amount_of_memory_that_is_shown_can_be_written_into_the_file(mib: int) -> None:
+    assert memory_mib(show_at("roles.main.resource.memory_bytes", mib << 20)) == mib
