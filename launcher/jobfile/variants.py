@@ -102,7 +102,7 @@ class Variants:
 
     def _overlays(self, targets: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(targets, dict):
-            example = self.problems.entry("dev", {"scheduler": "local_cwd"})
+            example = self.problems.entry("dev", {"scheduler": DEFAULT_SCHEDULER})
             self._wrong(("targets",), targets, f"overlays by name: `{example}`")
             return
         for name, overlay in targets.items():
@@ -113,7 +113,7 @@ class Variants:
             elif not re.fullmatch(LABEL[1:-1], name):
                 bad_label(path, name, "target", self.problems, at_key=True)
             elif not isinstance(overlay, dict):
-                example = self.problems.written({"scheduler": "local_cwd"})
+                example = self.problems.written({"scheduler": DEFAULT_SCHEDULER})
                 self._wrong(path, overlay, f"what differs in it, such as {example}")
             else:
                 self._check_overlay(path, overlay)
