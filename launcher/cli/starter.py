@@ -28,6 +28,9 @@ from launcher.files import PROJECT_FILE
 from launcher.git import repository
 from launcher.jobfile import job_schema
 
+DISTRIBUTION = "launcher-jobs"
+"""What pip knows this package by; `launcher` on PyPI is another project."""
+
 IGNORE_FILE = ".launcherignore"
 VSCODE = ".vscode/settings.json"
 EXTENSIONS = ".vscode/extensions.json"
@@ -150,8 +153,8 @@ def requirement() -> str:
     "" where that is not known: an installation from a folder.
     """
     try:
-        origin = json.loads(distribution("launcher").read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
         return ""
     vcs = origin.get("vcs_info")
-    return f"launcher @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else ""
+    return f"{DISTRIBUTION} @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else ""

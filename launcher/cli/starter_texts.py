@@ -95,7 +95,7 @@ concurrency:
   group: launcher-${{{{ github.ref }}}}
   cancel-in-progress: ${{{{ github.event_name == 'pull_request' }}}}
 env:
-  # What pip installs as launcher, such as: launcher @ git+https://HOST/PATH@COMMIT
+  # What pip installs as launcher, such as: launcher-jobs @ git+https://HOST/PATH@COMMIT
   LAUNCHER: "REQUIREMENT"
 jobs:
   check:

@@ -88,3 +88,17 @@ def test_the_job_file_shown_is_the_example(checkout):
 def test_every_link_to_a_file_leads_somewhere():
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", WHOLE)
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_nothing_installs_the_package_of_another_project_that_has_our_name_on_pypi():
+    """`launcher` there is none of ours: what is to be pasted names `launcher-jobs`, or a path."""
+    texts = [
+        path for folder in ("launcher", "docs", "examples", "schemas") for path in (ROOT / folder).rglob("*")
+    ]
+    texts = [path for path in texts if path.suffix in (".py", ".md", ".toml", ".json", ".yaml")]
+    texts += [ROOT / "README.md", ROOT / "pyproject.toml", ROOT / ".pre-commit-hooks.yaml"]
+    wrong = re.compile(
+        r"pip install [^\n]*[\s'\"]launcher(?![\w-])|['\"]launcher(?:\[\w+\])? ?[@<>=~]=? ?\S*['\"]"
+    )
+    assert [str(path) for path in texts if wrong.search(path.read_text())] == []
+    assert re.search(r'^name = "launcher-jobs"', (ROOT / "pyproject.toml").read_text(), re.M)

@@ -203,7 +203,7 @@ def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(mon
             return json.dumps(origin)
 
     monkeypatch.setattr(starter, "distribution", lambda name: Installed())
-    assert starter.requirement() == "launcher @ git+https://example.org/l.git@abc"
+    assert starter.requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
 
 
 def test_a_place_that_cannot_be_written_is_an_error(scenario):

@@ -76,7 +76,7 @@ def test_a_job_over_a_socket_is_planned_applied_read_and_removed(tmp_path: Path,
 def test_a_port_names_the_package_and_the_command_that_installs_it(host: str) -> None:
     with pytest.raises(EngineError, match=r"needs the Python package `docker`") as caught:
         connect(environ={"DOCKER_HOST": host})
-    assert "pip install 'launcher[docker]'" in (caught.value.hint or "")
+    assert "pip install 'docker>=7'" in (caught.value.hint or "")
     connect(environ={"DOCKER_HOST": "ssh://host"}).close()
 
 

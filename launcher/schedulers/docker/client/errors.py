@@ -136,7 +136,7 @@ def package_missing(name: str, what: str) -> EngineError:
     """The error for a Python package that is not installed; `what` cannot be done without it."""
     return EngineError(
         f"{what}: that needs the Python package `{name}`",
-        hint="pip install 'launcher[docker]', or use a Unix socket",
+        hint="pip install 'docker>=7', or use a Unix socket",
     )
 
 
