@@ -38,8 +38,17 @@ def dryrun_with(
         return _in_images(scheduler, app, cfg, workspace)
     if has_mixin(scheduler):
         info: AppDryRunInfo[Any] = scheduler.submit_dryrun(app, cfg)
-        given = as_workspace(workspace)
-        return info.completed(build=lambda: _by_mixin(scheduler, app, cfg, given))
+        given, text = as_workspace(workspace), repr(info)
+
+        def build(asked: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
+            if repr(asked) != text:
+                raise SchedulerError(
+                    f"{scheduler.backend} makes a new request after building the workspace: edits are lost",
+                    hint="edit the AppDef, or override `Role.pre_proc`, which sees every request",
+                )
+            return _by_mixin(scheduler, app, cfg, given)
+
+        return info.completed(build=build)
     if scheduler.workspace_option:
         cfg = _in_place(scheduler, cfg, as_workspace(workspace))
         in_place: AppDryRunInfo[Any] = scheduler.submit_dryrun(app, cfg)
@@ -134,10 +143,10 @@ def _in_images(
     with bound(workspace) as found:
         digest, info = found.digest, dryrun_in_images(scheduler, app, cfg, found)
 
-    def build() -> AppDryRunInfo[Any]:
+    def build(asked: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         with bound(workspace, digest) as again:
             scheduler.build_workspace(app, cfg, again)
-        return info
+        return asked
 
     return info.completed(build=build)
 

@@ -20,7 +20,8 @@ class AppDryRunInfo(Generic[T]):
         app: the AppDef of the request; None where no scheduler has said it.
         cfg: its resolved run options.
         scheduler: the name that the Runner knows the scheduler by, else the scheduler's own.
-        build: builds the app's workspace and gives the info to schedule; None where nothing is to be built.
+        build: builds the app's workspace and gives the info to schedule, from the one that the caller holds
+            and may have edited; None where nothing is to be built.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class AppDryRunInfo(Generic[T]):
         app: Any = None,  # the AppDef; its roles speak of dry runs, so it cannot be named here
         cfg: Mapping[str, Any] | None = None,
         scheduler: str | None = None,
-        build: Callable[[], AppDryRunInfo[T]] | None = None,
+        build: Callable[[AppDryRunInfo[T]], AppDryRunInfo[T]] | None = None,
     ) -> None:
         self.request = request
         self.app = app
@@ -46,7 +47,7 @@ class AppDryRunInfo(Generic[T]):
         app: Any = None,
         cfg: Mapping[str, Any] | None = None,
         scheduler: str | None = None,
-        build: Callable[[], AppDryRunInfo[T]] | None = None,
+        build: Callable[[AppDryRunInfo[T]], AppDryRunInfo[T]] | None = None,
     ) -> AppDryRunInfo[T]:
         """A copy, of the class that the scheduler gave, with these parts. Those that are not given stay."""
         made = copy(self)
@@ -58,7 +59,7 @@ class AppDryRunInfo(Generic[T]):
 
     def built(self) -> AppDryRunInfo[T]:
         """What is to be scheduled, with its workspace built. Raises what the building raises."""
-        return self if self._build is None else self._build()
+        return self if self._build is None else self._build(self)
 
     # The names that TorchX users read
 

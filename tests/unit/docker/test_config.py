@@ -9,7 +9,7 @@ import pytest
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.request.body import engine_config
-from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from launcher.specs.secret import Secret
 from tests.engines import require
@@ -88,8 +88,10 @@ def made(token):
         client = docker.from_env()
         after.callback(client.close)
 
-        def make(role=ROLE, **cfg):
-            each = container(role, token, **cfg)
+        def make(role=ROLE, edits=None, **cfg):
+            job = build_request(AppDef("app", [role]), options().resolve(cfg), session="s")
+            job.containers[0].kwargs.update(edits or {})
+            each = bind_request(job, token).containers[0]
             body = engine_config(each)
             found = client.api.create_container_from_config(body, each.name)["Id"]
             after.callback(client.api.remove_volume, f"{token}-scratch")
@@ -125,3 +127,34 @@ def test_the_engine_takes_volumes_and_a_network_without_names(made, token):
     again = VolumeMount(f"{token}-scratch", "/again", read_only=True)
     seen = made(Role("main", SHELL_IMAGE, entrypoint="true", mounts=[again]), network="none")
     assert {m["Destination"]: m["RW"] for m in seen["Mounts"]} == {"/again": False, "/launcher/scratch": True}
+
+
+def test_the_engine_takes_a_request_that_was_edited(made):
+    edits = {
+        "cap_add": ["SYS_PTRACE"],
+        "read_only": True,
+        "network_mode": "none",
+        "tmpfs": {"/run": "size=1m"},
+        "extra_hosts": {"db": "10.0.0.2"},
+        "dns": ["10.0.0.1"],
+        "ulimits": [{"name": "nofile", "soft": 100, "hard": 200}],
+        "ipc_mode": "private",
+        "hostname": "mine",
+        "stop_signal": "SIGINT",
+        "mem_limit": "64m",
+    }
+    seen = made(Role("main", SHELL_IMAGE, entrypoint="true"), edits)
+    host = seen["HostConfig"]
+    assert host["CapAdd"][0].endswith("SYS_PTRACE")
+    assert (host["ReadonlyRootfs"], host["NetworkMode"], host["IpcMode"]) == (True, "none", "private")
+    assert (host["Tmpfs"], host["ExtraHosts"], host["Dns"]) == (
+        {"/run": "size=1m"},
+        ["db:10.0.0.2"],
+        ["10.0.0.1"],
+    )
+    assert host["Ulimits"] == [{"Name": "nofile", "Soft": 100, "Hard": 200}]
+    assert (seen["Config"]["Hostname"], seen["Config"]["StopSignal"], host["Memory"]) == (
+        "mine",
+        "SIGINT",
+        64 * 2**20,
+    )

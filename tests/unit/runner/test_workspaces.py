@@ -98,6 +98,15 @@ def test_a_dry_run_builds_nothing(project: Path, tmp_path: Path) -> None:
     assert (tmp_path / "job" / "main.py").exists()
 
 
+def test_an_edit_that_a_build_would_lose_is_refused(project: Path, tmp_path: Path) -> None:
+    runner, engine = runner_of(DirScheduler)
+    info = runner.dryrun(app(), "mine", {"job_dir": str(tmp_path / "job")}, str(project))
+    info.request = AppDef("other", info.request.roles)
+    with pytest.raises(SchedulerError, match="edits are lost"):
+        runner.schedule(info)
+    assert engine.apps == {}
+
+
 def test_several_projects_are_one_folder_for_all_roles(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,4 +43,10 @@ def test_an_info_without_a_workspace_is_scheduled_as_it_is():
     info = AppDryRunInfo(1, str)
     other = AppDryRunInfo(2, str)
     assert info.built() is info
-    assert info.completed(build=lambda: other).built() is other
+    assert info.completed(build=lambda asked: other).built() is other
+
+
+def test_a_build_sees_the_info_as_it_was_edited():
+    info = AppDryRunInfo(1, str).completed(build=lambda asked: asked)
+    info.request = 2
+    assert info.built().request == 2

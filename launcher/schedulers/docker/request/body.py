@@ -1,54 +1,169 @@
-"""A container as the engine's API wants it. Pure."""
+"""A container as the engine's API wants it, from what the Docker SDK's `containers.create` takes. Pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.request import sdk_values as sdk
 from launcher.schedulers.docker.request.job import DockerContainer
 from launcher.specs.secret import Secret
+from launcher.text import did_you_mean
 
-_UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_SIZE = re.compile(r"(\d+)([bkmg]?)", re.IGNORECASE)
+
+def _each(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda values: [one(value) for value in values]
+
+
+def _as_given(value: Any) -> Any:
+    return value
+
+
+_CONFIG: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "domainname": ("Domainname", _as_given),
+    "entrypoint": ("Entrypoint", sdk.words),
+    "healthcheck": ("Healthcheck", sdk.healthcheck),
+    "hostname": ("Hostname", _as_given),
+    "labels": ("Labels", sdk.labels),
+    "mac_address": ("MacAddress", _as_given),
+    "network_disabled": ("NetworkDisabled", _as_given),
+    "networking_config": ("NetworkingConfig", lambda value: {"EndpointsConfig": dict(value)}),
+    "ports": ("ExposedPorts", lambda value: {port: {} for port in sdk.ports(value)}),
+    "stdin_open": ("OpenStdin", _as_given),
+    "stop_signal": ("StopSignal", str),
+    "user": ("User", str),
+    "working_dir": ("WorkingDir", _as_given),
+}
+_HOST: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "blkio_weight": ("BlkioWeight", _as_given),
+    "blkio_weight_device": ("BlkioWeightDevice", _as_given),
+    "cap_add": ("CapAdd", _as_given),
+    "cap_drop": ("CapDrop", _as_given),
+    "cgroup_parent": ("CgroupParent", _as_given),
+    "cgroupns": ("CgroupnsMode", _as_given),
+    "cpu_count": ("CpuCount", _as_given),
+    "cpu_percent": ("CpuPercent", _as_given),
+    "cpu_period": ("CpuPeriod", _as_given),
+    "cpu_quota": ("CpuQuota", _as_given),
+    "cpu_rt_period": ("CPURealtimePeriod", _as_given),
+    "cpu_rt_runtime": ("CPURealtimeRuntime", _as_given),
+    "cpu_shares": ("CpuShares", _as_given),
+    "cpuset_cpus": ("CpusetCpus", _as_given),
+    "cpuset_mems": ("CpusetMems", _as_given),
+    "device_cgroup_rules": ("DeviceCgroupRules", _as_given),
+    "device_read_bps": ("BlkioDeviceReadBps", _as_given),
+    "device_read_iops": ("BlkioDeviceReadIOps", _as_given),
+    "device_requests": ("DeviceRequests", _each(sdk.device_request)),
+    "device_write_bps": ("BlkioDeviceWriteBps", _as_given),
+    "device_write_iops": ("BlkioDeviceWriteIOps", _as_given),
+    "devices": ("Devices", _each(sdk.device)),
+    "dns": ("Dns", _as_given),
+    "dns_opt": ("DnsOptions", _as_given),
+    "dns_search": ("DnsSearch", _as_given),
+    "extra_hosts": ("ExtraHosts", sdk.hosts),
+    "group_add": ("GroupAdd", sdk.texts),
+    "init": ("Init", _as_given),
+    "ipc_mode": ("IpcMode", _as_given),
+    "isolation": ("Isolation", _as_given),
+    "kernel_memory": ("KernelMemory", sdk.size),
+    "links": ("Links", sdk.links),
+    "log_config": ("LogConfig", sdk.log_config),
+    "mem_limit": ("Memory", sdk.size),
+    "mem_reservation": ("MemoryReservation", sdk.size),
+    "mem_swappiness": ("MemorySwappiness", _as_given),
+    "memswap_limit": ("MemorySwap", sdk.size),
+    "mounts": ("Mounts", _each(sdk.mount)),
+    "nano_cpus": ("NanoCpus", _as_given),
+    "network": ("NetworkMode", _as_given),
+    "network_mode": ("NetworkMode", _as_given),
+    "oom_kill_disable": ("OomKillDisable", _as_given),
+    "oom_score_adj": ("OomScoreAdj", _as_given),
+    "pid_mode": ("PidMode", _as_given),
+    "pids_limit": ("PidsLimit", _as_given),
+    "ports": ("PortBindings", sdk.ports),
+    "privileged": ("Privileged", _as_given),
+    "publish_all_ports": ("PublishAllPorts", _as_given),
+    "read_only": ("ReadonlyRootfs", _as_given),
+    "restart_policy": ("RestartPolicy", _as_given),
+    "runtime": ("Runtime", _as_given),
+    "security_opt": ("SecurityOpt", _as_given),
+    "shm_size": ("ShmSize", sdk.size),
+    "storage_opt": ("StorageOpt", _as_given),
+    "sysctls": ("Sysctls", sdk.texts_by_name),
+    "tmpfs": ("Tmpfs", sdk.tmpfs),
+    "ulimits": ("Ulimits", _each(sdk.ulimit)),
+    "userns_mode": ("UsernsMode", _as_given),
+    "uts_mode": ("UTSMode", _as_given),
+    "volume_driver": ("VolumeDriver", _as_given),
+    "volumes": ("Binds", sdk.binds),
+    "volumes_from": ("VolumesFrom", sdk.names),
+}
+REFUSED = {
+    "auto_remove": "the outcome would be gone with the container; `launcher gc` removes finished ones",
+    "command": "edit `command` of the container itself",
+    "detach": "containers are always detached",
+    "image": "edit `image` of the container itself",
+    "init_path": "engines no longer know it; `init=True` uses their own",
+    "lxc_conf": "engines no longer know it",
+    "platform": "name an image of that platform by its digest",
+    "remove": "the outcome would be gone with the container; `launcher gc` removes finished ones",
+    "tty": "stdout and stderr could not be told apart in the logs",
+    "use_config_proxy": "put the variables of the proxy into `environment`",
+    "version": "it is the client that speaks a version of the API",
+}
+"""What the SDK takes and a container of ours cannot have → what to do instead."""
+WORDS = frozenset({"environment", "name", *_CONFIG, *_HOST})
+"""What a container can be created with."""
 
 
 def engine_config(container: DockerContainer) -> dict[str, Any]:
     """The body of POST /containers/create, but for the name. Values of secrets must be in the environment.
 
+    Raises SchedulerError for a word that `containers.create` does not have, with the nearest one, for one
+    that a container of ours cannot have, and for a value of another form.
     Source: Docker Engine API 1.41, ContainerCreate.
     """
-    kwargs = container.kwargs
-    body: dict[str, Any] = {
-        "Image": container.image,
-        "Cmd": list(container.command),
-        "Entrypoint": kwargs.get("entrypoint"),
-        "Env": _environment(kwargs.get("environment") or {}),
-        "Labels": dict(kwargs.get("labels") or {}),
-        "Hostname": kwargs.get("hostname"),
-        "User": kwargs.get("user"),
-        "WorkingDir": kwargs.get("working_dir"),
-        "ExposedPorts": {port: {} for port in kwargs.get("ports") or {}},
-        "HostConfig": _given(_host_config(kwargs)),
-    }
-    return _given(body)
+    kwargs = {name: value for name, value in container.kwargs.items() if value is not None}
+    check_words(kwargs)
+    return _given(
+        {
+            "Image": container.image,
+            "Cmd": sdk.words(container.command),
+            "Env": _environment(sdk.environment(kwargs.get("environment") or {})),
+            **_fields(kwargs, _CONFIG),
+            "HostConfig": _given(_fields(kwargs, _HOST)),
+        }
+    )
 
 
-def _host_config(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def check_words(kwargs: Mapping[str, Any]) -> None:
+    """Raises SchedulerError for a name among `kwargs` that no container can be created with."""
+    for word in sorted(kwargs.keys() - WORDS):
+        if word in REFUSED:
+            raise SchedulerError(f"local_docker cannot take `{word}`: {REFUSED[word]}")
+        hint = did_you_mean(word, sorted(WORDS)) or "want a parameter of the Docker SDK's `containers.create`"
+        raise SchedulerError(f"no container can be created with `{word}`", hint=hint)
+
+
+def _fields(
+    kwargs: Mapping[str, Any], words: Mapping[str, tuple[str, Callable[[Any], Any]]]
+) -> dict[str, Any]:
     return {
-        "NetworkMode": kwargs.get("network"),
-        "Mounts": [_mount(mount) for mount in kwargs.get("mounts") or ()],
-        "Devices": [_device(text) for text in kwargs.get("devices") or ()],
-        "DeviceRequests": [_device_request(each) for each in kwargs.get("device_requests") or ()],
-        "RestartPolicy": kwargs.get("restart_policy"),
-        "Memory": _bytes(kwargs.get("mem_limit")),
-        "ShmSize": _bytes(kwargs.get("shm_size")),
-        "NanoCpus": kwargs.get("nano_cpus"),
-        "Privileged": kwargs.get("privileged"),
-        "Init": kwargs.get("init"),
-        "PortBindings": {port: [_binding(*at)] for port, at in (kwargs.get("ports") or {}).items()},
-        "LogConfig": _log_config(kwargs.get("log_config")),
+        words[word][0]: _converted(word, kwargs[word], words[word][1]) for word in kwargs if word in words
     }
+
+
+def _converted(word: str, value: Any, convert: Callable[[Any], Any]) -> Any:
+    try:
+        return convert(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # Not the value: it may have a token in it, as that of a log driver.
+        raise SchedulerError(f"no container can be created with this `{word}`: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,44 +171,9 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in empty}
 
 
-def _environment(environment: Mapping[str, str]) -> list[str]:
+def _environment(environment: Mapping[str, str | None]) -> list[str]:
+    """A variable without a value (None) is taken out of those of the image."""
     for name, value in environment.items():
         if isinstance(value, Secret):  # its text is the reference, which would pass for the value
             raise ValueError(f"the value of {name} was not read")
-    return [f"{name}={value}" for name, value in environment.items()]
-
-
-def _mount(mount: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "Type": mount["type"],
-        "Source": mount["source"],
-        "Target": mount["target"],
-        "ReadOnly": bool(mount.get("read_only")),
-    }
-
-
-def _device(text: str) -> dict[str, str]:
-    source, destination, permissions = text.split(":")
-    return {"PathOnHost": source, "PathInContainer": destination, "CgroupPermissions": permissions}
-
-
-def _device_request(request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"Count": request["count"], "Capabilities": request["capabilities"]}
-
-
-def _binding(address: str, port: int | None) -> dict[str, str]:
-    """An empty port lets the engine pick one."""
-    return {"HostIp": address, "HostPort": "" if port is None else str(port)}
-
-
-def _log_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return {"Type": config["type"], "Config": dict(config["config"])} if config else None
-
-
-def _bytes(size: str | int | None) -> int | None:
-    if size is None or isinstance(size, int):
-        return size
-    match = _SIZE.fullmatch(size)
-    if match is None:
-        raise ValueError(f"`{size}` is no size")
-    return int(match[1]) * _UNITS[match[2].lower() or "b"]
+    return [name if value is None else f"{name}={value}" for name, value in environment.items()]

@@ -21,7 +21,8 @@ from launcher.schedulers.docker.names import (
     stem,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.request import mounts, resources
+from launcher.schedulers.docker.request import mounts, resources, sdk_values
+from launcher.schedulers.docker.request.edits import check_edits
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import check, notes, shares_host_name
@@ -65,13 +66,16 @@ def build_request(
 
 
 def bind_request(job: DockerJob, app_id: str) -> DockerJob:
-    """The request under a real app id: a new value, macros and escapes resolved."""
+    """The request under a real app id: a new value, macros and escapes resolved.
+
+    Raises SchedulerError for a container that was edited into what cannot be created.
+    """
     values = {"app_id": app_id}
 
     def bind(text: str) -> str:
         return substitute(text, values)
 
-    rank0 = container_name(app_id, job.containers[0].role, 0)
+    rank0 = job.containers[0].role
     return replace(
         job,
         app_id=app_id,
@@ -87,22 +91,33 @@ def bind_request(job: DockerJob, app_id: str) -> DockerJob:
 def _bind_container(
     container: DockerContainer, app_id: str, bind: Callable[[str], str], rank0: str
 ) -> DockerContainer:
+    """`rank0`: the role of the first container."""
+    symbolic = f"{SYMBOLIC_APP_ID}-{stem(container.role)}-{container.replica}"
+    check_edits(container, symbolic)
     kwargs = deepcopy(container.kwargs)
     kwargs["name"] = container_name(app_id, container.role, container.replica)
-    if kwargs.get("hostname"):
-        kwargs["hostname"] = kwargs["name"]
+    kwargs["network"] = kwargs.pop("network_mode", None) or kwargs.get("network")
+    alone = shares_host_name(kwargs["network"] or "")
+    if kwargs.get("hostname") == symbolic:  # another one was edited in, and stays
+        kwargs["hostname"] = None if alone else kwargs["name"]
+    environment = sdk_values.environment(kwargs.get("environment") or {})
+    names_rank0 = environment.get(RANK0_ENV) == f"{SYMBOLIC_APP_ID}-{stem(rank0)}-0"
     kwargs["environment"] = {
-        name: value if isinstance(value, Secret) else bind(value)
-        for name, value in kwargs["environment"].items()
+        name: bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
+        for name, value in environment.items()
     }
-    if kwargs["environment"][RANK0_ENV] != "localhost":
-        kwargs["environment"][RANK0_ENV] = rank0
-    for mount in kwargs["mounts"]:
-        mount["source"] = bind(mount["source"])
-    for name in ("devices", "entrypoint"):
-        if kwargs.get(name):
-            kwargs[name] = [bind(text) for text in kwargs[name]]
-    return replace(container, command=[bind(arg) for arg in container.command], kwargs=kwargs)
+    if names_rank0:
+        kwargs["environment"][RANK0_ENV] = "localhost" if alone else container_name(app_id, rank0, 0)
+    kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
+    for mount in kwargs.get("mounts") or ():
+        for name in mount.keys() & {"source", "Source"}:
+            mount[name] = bind(mount[name] or "")
+    if kwargs.get("devices"):
+        kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
+    if kwargs.get("entrypoint"):
+        kwargs["entrypoint"] = [bind(word) for word in sdk_values.words(kwargs["entrypoint"])]
+    command = [bind(word) for word in sdk_values.words(container.command)]
+    return replace(container, command=command, kwargs=kwargs)
 
 
 def _container(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
+from launcher.schedulers.docker.request.sdk_values import environment, words
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
@@ -17,7 +18,8 @@ class DockerContainer:
 
     Attributes:
         kwargs: the rest of what the container is created with, in the words of the Docker SDK's
-            `containers.create`, as plain data: name, hostname, environment, labels, network, mounts, …
+            `containers.create`: name, hostname, environment, labels, network, mounts, … as plain data. A
+            dry run's may be edited: any parameter of `containers.create`, in the SDK's types too.
             Secrets among `environment` are references (`specs.secret.Secret`); values never get in here.
     """
 
@@ -93,14 +95,10 @@ def _shown(container: DockerContainer) -> dict[str, Any]:
     kwargs = {name: value for name, value in container.kwargs.items() if value not in (None, [], {})}
     return {
         "image": container.image,
-        "command": hide(container.command),
+        "command": hide(words(container.command)),
         **kwargs,
-        "environment": _shown_environment(container.kwargs.get("environment") or {}),
-    }
-
-
-def _shown_environment(environment: dict[str, str]) -> dict[str, str]:
-    return {
-        name: f"(secret {value})" if isinstance(value, Secret) else hide(value, name)
-        for name, value in environment.items()
+        "environment": {
+            name: f"(secret {value})" if isinstance(value, Secret) else value and hide(value, name)
+            for name, value in environment(container.kwargs.get("environment") or {}).items()
+        },
     }

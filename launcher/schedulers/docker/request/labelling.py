@@ -24,6 +24,7 @@ from launcher.schedulers.docker.labels import (
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
 from launcher.schedulers.docker.records.owner import Owner
+from launcher.schedulers.docker.request.job import DockerJob
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document_of
@@ -66,6 +67,16 @@ def app_labels(
         "digest": digest(document),
         "created-at": repr(created_at),
         "owner": owner.to_json() if owner else "",
+    }
+    return {PREFIX + name: value for name, value in facts.items()}
+
+
+def job_labels(job: DockerJob) -> dict[str, str]:
+    """What a request says of its app that is to be kept where it was edited: it wins over `app_labels`."""
+    facts = {
+        "replicas": str(len(job.containers)),
+        "grace-s": repr(float(job.grace_s)),
+        "timeout-s": str(job.timeout_s or ""),
     }
     return {PREFIX + name: value for name, value in facts.items()}
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.records import record, rows
 from launcher.schedulers.docker.records.owner import this_process
-from launcher.schedulers.docker.request.derive import bind_request
+from launcher.schedulers.docker.request.derive import bind_request, build_request
+from launcher.schedulers.docker.request.edits import check_head
 from launcher.schedulers.docker.request.job import DockerJob
-from launcher.schedulers.docker.request.labelling import app_labels
+from launcher.schedulers.docker.request.labelling import app_labels, job_labels
 from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.submit.submission import Submission
 from launcher.schedulers.ids import make_unique, normalise
@@ -29,18 +30,23 @@ def launch(
     *,
     attached: bool,
 ) -> tuple[str, Submission]:
-    """Its app id and what watches over it, all replicas started. Raises StartError, with nothing left."""
+    """Its app id and what watches over it, all replicas started.
+
+    Raises StartError, with nothing left; SchedulerError for a request that was edited into what cannot run.
+    """
     app, cfg = info.app, info.cfg
     if app is None:
         raise ValueError("want an info that submit_dryrun has made")
+    check_head(info.request, build_request(app, cfg, session=session))
     app_id = make_unique(normalise(app.name, limit=32))
-    common = app_labels(app, cfg, app_id, session, time.time(), this_process())
+    request = bind_request(info.request, app_id)
+    common = app_labels(app, cfg, app_id, session, time.time(), this_process()) | job_labels(request)
     lock = record.claim(record.folder(app_id))
     submission = Submission(engine, lock, report_of(app_id), attached=attached)
     try:
         record.write_attempt(lock.app_dir, apps.facts(engine, common))
         rows.add(common)
-        submission.create(bind_request(info.request, app_id), common)
+        submission.create(request, common)
     except BaseException:
         submission.abort()
         raise
