@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from importlib.metadata import entry_points
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from launcher.components.component import Component, ComponentNotFoundException, ComponentValidationException
 from launcher.components.docstring import parse_docstring
 from launcher.components.linter import ComponentFunctionValidator, LinterMessage, lint
-from launcher.components.modules import defined_in, load_function, module_files, spec_of
+from launcher.components.modules import defined, defined_in, load_function, module_files, spec_of
 from launcher.components.neighbours import Neighbours
 from launcher.components.source import ComponentFile, locate, read_component_file
 from launcher.text import name_hint
@@ -34,19 +35,27 @@ HOMES = ("utils", "dist", "metrics", "serve")
 Validators = Sequence[ComponentFunctionValidator] | None
 
 
-class ModuleComponentsFinder:
+class ComponentsFinder(ABC):
+    """Looks for components in one place."""
+
+    @abstractmethod
+    def find(self, validators: Validators = None) -> list[Component]:
+        """The components there, those with mistakes too. Raises ComponentNotFoundException."""
+
+
+class ModuleComponentsFinder(ComponentsFinder):
     """The components of a module or package and all below it.
 
     Args:
-        module_or_name: the module, or its dotted name.
+        module: the module, or its dotted name.
         group: what their names begin with; "" for nothing.
     """
 
-    def __init__(self, module_or_name: str | ModuleType, group: str) -> None:
-        self._module = module_or_name if isinstance(module_or_name, str) else module_or_name.__name__
+    def __init__(self, module: str | ModuleType, group: str) -> None:
+        self._module = module if isinstance(module, str) else module.__name__
         self._group = group
 
-    def find(self, validators: Validators) -> list[Component]:
+    def find(self, validators: Validators = None) -> list[Component]:
         """All that return an AppDef, those with mistakes too. Raises ComponentNotFoundException."""
         return [
             _component(
@@ -87,16 +96,16 @@ class ModuleComponentsFinder:
         return ".".join(part for part in (self._group, inside, function) if part)
 
 
-class CustomComponentsFinder:
+class CustomComponentsFinder(ComponentsFinder):
     """One component of one file.
 
     Args:
         folder: what a relative path is relative to; else the current directory.
     """
 
-    def __init__(self, filepath: str, function: str, *, folder: str | None = None) -> None:
+    def __init__(self, filepath: str, function_name: str, *, folder: str | None = None) -> None:
         self._filepath = filepath
-        self._function = function
+        self._function = function_name
         self._folder = folder
 
     def find(self, validators: Validators = None) -> list[Component]:
@@ -317,7 +326,7 @@ def _executing(parsed: ComponentFile, function: str) -> Callable[[], Callable[..
             except BaseException:
                 del sys.modules[name]
                 raise
-        found: Callable[..., Any] = getattr(sys.modules[name], function)
+        found = defined(vars(sys.modules[name]), function, parsed.path)
 
         @functools.wraps(found)
         def component(*args: Any, **kwargs: Any) -> Any:

@@ -136,9 +136,9 @@ def lint(
 
 
 def validate(
-    path: str, function: str, validators: Sequence[ComponentFunctionValidator] | None = None
+    path: str, component_function: str, validators: Sequence[ComponentFunctionValidator] | None = None
 ) -> list[LinterMessage]:
-    """What keeps `function` of the file at `path` from being a component; nothing when it is one.
+    """What keeps `component_function` of the file at `path` from being a component; nothing when it is one.
 
     Args:
         validators: rules to hold it to, none of them with `[]`; else `get_validators()`.
@@ -149,13 +149,13 @@ def validate(
     if parsed.error is not None:
         error = parsed.error
         return [LinterMessage("SyntaxError", error.msg, error.lineno or 1, (error.offset or 1) - 1)]
-    found = parsed.functions.get(function)
+    found = parsed.functions.get(component_function)
     if found is None:
-        return [LinterMessage("NotFound", f"Function {function} not found", 1, 0)]
+        return [LinterMessage("NotFound", f"Function {component_function} not found", 1, 0)]
     try:
         return list(lint(found, validators))
     except (MemoryError, RecursionError):  # the file could be parsed, and its tree is too deep to look at
-        text = f"an expression in function '{function}' is nested too deeply"
+        text = f"an expression in function '{component_function}' is nested too deeply"
         return [LinterMessage("SyntaxError", text, found.lineno, found.col_offset)]
 
 

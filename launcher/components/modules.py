@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -67,6 +67,18 @@ def _below(package: str, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def load_function(module: str, function: str) -> Callable[..., Any]:
-    """Import a module and take a function out of it. Raises whatever the module raises."""
-    found: Callable[..., Any] = getattr(import_module(module), function)
+    """Import a module and take a function out of it.
+
+    Raises whatever the module raises, and ComponentNotFoundException.
+    """
+    return defined(vars(import_module(module)), function, module)
+
+
+def defined(namespace: Mapping[str, Any], function: str, where: str) -> Callable[..., Any]:
+    """A function out of an imported module. Raises ComponentNotFoundException."""
+    if function not in namespace:
+        raise ComponentNotFoundException(
+            f"{where} does not define `{function}` here", hint="it stands below an `if` or a `try`"
+        )
+    found: Callable[..., Any] = namespace[function]
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +19,8 @@ class ComponentFile:
     """A file as parsed.
 
     Attributes:
-        functions: the functions at its top level, the last of a name, in the order of the file.
+        functions: the functions at its top level, below `if`, `try` and `with` too, the last of a name, in
+            the order of the file.
         error: what is wrong with its syntax; then there are no functions.
     """
 
@@ -69,6 +71,24 @@ def _read(path: str, *_version: int) -> ComponentFile:
         return ComponentFile(path, text, {}, (), SyntaxError(str(error)))
     except (MemoryError, RecursionError):  # the parser's stack is full, whichever of the two it calls it
         return ComponentFile(path, text, {}, (), SyntaxError("an expression is nested too deeply"))
-    functions = {node.name: node for node in tree.body if isinstance(node, Function)}
+    functions = {node.name: node for node in _statements(tree.body) if isinstance(node, Function)}
     imports = tuple(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
     return ComponentFile(path, text, functions, imports)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """What a module runs when it is imported, below `if`, `try` and `with` too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and {"__name__", "TYPE_CHECKING"} & {*_names(node.test)}:
+            yield from _statements(node.orelse)  # the rest is for scripts and for type checkers
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            for part in ("body", "handlers", "orelse", "finalbody"):
+                for each in getattr(node, part, ()):
+                    yield from _statements(each.body if isinstance(each, ast.ExceptHandler) else [each])
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Name, ast.Attribute)):
+            yield each.id if isinstance(each, ast.Name) else each.attr

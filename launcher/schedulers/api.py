@@ -373,12 +373,12 @@ def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) 
         hook(app, scheduler.backend, cfg)
 
 
-def filter_regex(regex: str, lines: Iterable[str]) -> Iterator[str]:
-    """The lines in which `regex` is found, lazily."""
+def filter_regex(regex: str, data: Iterable[str]) -> Iterator[str]:
+    """The lines of `data` in which `regex` is found, lazily."""
     import re
 
     search = re.compile(regex).search
-    return (line for line in lines if search(line))
+    return (line for line in data if search(line))
 
 
 def split_lines(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from launcher.components.component import (
     ComponentValidationException,
 )
 from launcher.components.finder import (
+    ComponentsFinder,
     CustomComponentsFinder,
     ModuleComponentsFinder,
     get_builtin_source,
@@ -25,6 +26,7 @@ __all__ = [
     "Component",
     "ComponentNotFoundException",
     "ComponentValidationException",
+    "ComponentsFinder",
     "CustomComponentsFinder",
     "ModuleComponentsFinder",
     "get_builtin_source",

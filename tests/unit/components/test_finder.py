@@ -252,6 +252,47 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
         get_component(f"{tmp_path}/x.py:f")
 
 
+CONDITIONAL = """\
+import contextlib
+import typing
+from launcher.specs import AppDef
+try:
+    import no_such_module
+except ImportError:
+    def tried() -> AppDef:
+        return AppDef("tried")
+else:
+    def absent() -> AppDef: ...
+if typing:
+    with contextlib.suppress(Exception):
+        def given() -> AppDef:
+            return AppDef("given")
+if typing.TYPE_CHECKING:
+    def typed() -> AppDef: ...
+if __name__ == "__main__":
+    def script() -> AppDef: ...
+"""
+
+
+def test_functions_below_if_and_try_are_components(tmp_path, monkeypatch):
+    (tmp_path / "conditional.py").write_text(CONDITIONAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [each.name for each in ModuleComponentsFinder("conditional", "").find()] == [
+        "tried",
+        "absent",
+        "given",
+    ]
+    for name in ("tried", "given"):
+        component = get_component(f"{tmp_path}/conditional.py:{name}")
+        assert materialize_appdef(component.fn, []).name == name
+    for absent in (
+        get_component(f"{tmp_path}/conditional.py:absent"),
+        ModuleComponentsFinder("conditional", "").find()[1],
+    ):
+        with pytest.raises(ComponentNotFoundException, match="does not define `absent` here"):
+            materialize_appdef(absent.fn, [])
+
+
 def test_a_finder_tells_components_with_mistakes_too(installed):
     installed("acme")
     found = {one.name: one for one in ModuleComponentsFinder("acme_components.vision", "a").find(None)}
