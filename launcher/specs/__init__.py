@@ -49,6 +49,8 @@ if TYPE_CHECKING:
         substitute_partial,
     )
     from launcher.specs.mounts import BindMount, DeviceMount, MountType, VolumeMount, parse_mounts
+    from launcher.specs.named_resources_aws import AWS_NAMED_RESOURCES, instance_type_from_resource
+    from launcher.specs.named_resources_generic import GENERIC_NAMED_RESOURCES
     from launcher.specs.option import get_type_name, runopt
     from launcher.specs.resources import (
         UnknownResourceException,
@@ -56,16 +58,17 @@ if TYPE_CHECKING:
         named_resources,
         resource,
     )
-    from launcher.specs.resources_aws import instance_type_from_resource
     from launcher.specs.runopts import InvalidRunConfigException, runopts
     from launcher.specs.secret import MalformedSecretException, Secret
     from launcher.specs.status import AppStatus, AppStatusError, ReplicaStatus, RoleStatus, roll_up
 
 __all__ = [
     "ALL",
+    "AWS_NAMED_RESOURCES",
     "DEFAULT_PROJECT",
     "DEFAULT_TARGET",
     "ENDED_STATES",
+    "GENERIC_NAMED_RESOURCES",
     "LIVE_STATES",
     "MISSING",
     "NONE",
@@ -158,7 +161,8 @@ _NAMES_OF = {
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
     "option": "get_type_name runopt",
     "resources": "UnknownResourceException get_named_resources named_resources resource",
-    "resources_aws": "instance_type_from_resource",
+    "named_resources_aws": "AWS_NAMED_RESOURCES instance_type_from_resource",
+    "named_resources_generic": "GENERIC_NAMED_RESOURCES",
     "runopts": "InvalidRunConfigException runopts",
     "secret": "MalformedSecretException Secret",
     "status": "AppStatus AppStatusError ReplicaStatus RoleStatus roll_up",

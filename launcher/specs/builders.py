@@ -11,11 +11,13 @@ from launcher.components.call import (
     materialize_appdef,
     parse_args,
 )
+from launcher.specs.handle import make_app_handle
 from launcher.specs.mounts import parse_mounts
 
 __all__ = [
     "ComponentArgs",
     "component_args_from_str",
+    "make_app_handle",
     "materialize_appdef",
     "parse_args",
     "parse_mounts",

@@ -185,14 +185,14 @@ class macros:
         rank0_env: str
         base_img_root: str = "DEPRECATED"
 
-        def substitute(self, text: str) -> str:
-            """`text` with the five macros filled in and escapes resolved.
+        def substitute(self, arg: str) -> str:
+            """The text with the five macros filled in and escapes resolved.
 
             Raises TypeError for anything but text.
             """
-            if not isinstance(text, str):
-                raise TypeError(f"want text to substitute macros in, got {type(text).__name__}")
-            return substitute(text, self.to_dict())
+            if not isinstance(arg, str):
+                raise TypeError(f"want text to substitute macros in, got {type(arg).__name__}")
+            return substitute(arg, self.to_dict())
 
         def apply(self, role: Role, *, partial: Collection[str] = ()) -> Role:
             """A new role with the macros filled in, `$<role>` and `$<num_replicas>` too.

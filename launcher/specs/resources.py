@@ -12,20 +12,6 @@ from launcher.text import name_hint
 
 ENTRY_POINTS = "launcher.named_resources"
 
-GENERIC: dict[str, tuple[float, int, int]] = {
-    # name: (cpu, gpu, memMB)
-    "gpu.small": (8, 1, 32 * GiB),
-    "gpu.medium": (16, 2, 64 * GiB),
-    "gpu.large": (32, 4, 128 * GiB),
-    "gpu.xlarge": (64, 8, 256 * GiB),
-    "cpu.nano": (1, 0, GiB // 2),
-    "cpu.micro": (1, 0, 1 * GiB),
-    "cpu.small": (1, 0, 2 * GiB),
-    "cpu.medium": (2, 0, 4 * GiB),
-    "cpu.large": (2, 0, 8 * GiB),
-    "cpu.xlarge": (8, 0, 32 * GiB),
-}
-
 
 class UnknownResourceException(LauncherError, KeyError):
     """No resource goes by that name, or its plug-in cannot be loaded."""
@@ -38,12 +24,11 @@ def _null() -> Resource:
 @cache
 def _factories() -> Mapping[str, Callable[[], Resource]]:
     """Every name and what makes its resource; plug-ins win over what is built in."""
-    from launcher.specs.resources_aws import NAMED_RESOURCES
+    from launcher.specs import named_resources_aws as aws
+    from launcher.specs import named_resources_generic as generic
 
-    generic = {
-        name: partial(Resource, cpu=cpu, gpu=gpu, memMB=memMB) for name, (cpu, gpu, memMB) in GENERIC.items()
-    }
-    return {**generic, **NAMED_RESOURCES, "NULL": _null, "MISSING": _null, **_plugins()}
+    ours = {**generic.NAMED_RESOURCES, **aws.NAMED_RESOURCES, "NULL": _null, "MISSING": _null}
+    return {**ours, **_plugins()}
 
 
 def _plugins() -> dict[str, Callable[[], Resource]]:
@@ -86,9 +71,9 @@ class _NamedResources:
 named_resources = _NamedResources()
 
 
-def get_named_resources(name: str) -> Resource:
+def get_named_resources(res: str) -> Resource:
     """The resource of that name. Raises UnknownResourceException, which is a KeyError."""
-    return named_resources[name]
+    return named_resources[res]
 
 
 def resource(

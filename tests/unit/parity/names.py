@@ -82,7 +82,7 @@ SPECS = {
     "instance_type_from_resource": "resource",
     "named_resources_generic": "",
     "named_resources_aws": "",
-    **below("resources_aws", "GiB MEM_TAX K8S_ITYPE EFA_DEVICE NEURON_DEVICE aws_p3_2xlarge"),
+    **below("named_resources_aws", "GiB MEM_TAX K8S_ITYPE EFA_DEVICE NEURON_DEVICE aws_p3_2xlarge"),
     "api.AppDef": "",
     "api.AppDryRunInfo": "",
     "builders.parse_args": "cmpnt_fn cmpnt_args cmpnt_defaults= config=",

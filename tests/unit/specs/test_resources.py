@@ -14,7 +14,7 @@ from launcher.specs import (
     named_resources,
     resource,
 )
-from launcher.specs import resources_aws as aws
+from launcher.specs import named_resources_aws as aws
 from launcher.specs.resources import _factories
 
 EFA, NEURON = "vpc.amazonaws.com/efa", "aws.amazon.com/neurondevice"

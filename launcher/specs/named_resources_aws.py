@@ -89,3 +89,5 @@ aws_inf2_xlarge = _instance("inf2.xlarge", 4, 0, 16, neuron=1)
 aws_inf2_8xlarge = _instance("inf2.8xlarge", 32, 0, 128, neuron=1)
 aws_inf2_24xlarge = _instance("inf2.24xlarge", 96, 0, 384, neuron=6)
 aws_inf2_48xlarge = _instance("inf2.48xlarge", 192, 0, 768, neuron=12)
+
+AWS_NAMED_RESOURCES = NAMED_RESOURCES
