@@ -6,27 +6,28 @@ import warnings
 from collections.abc import Callable, Mapping
 
 from launcher.specs.mounts import DeviceMount
-from launcher.specs.resources_aws import EFA_DEVICE, NEURON_DEVICE
+from launcher.specs.named_resources_aws import EFA_DEVICE, NEURON_DEVICE
 from launcher.text import name_hint
 
 
-def efa_mounts(count: int) -> list[DeviceMount]:
-    """The first `count` EFA network devices of the machine, /dev/infiniband/uverbs0 and on."""
-    return _numbered("/dev/infiniband/uverbs", count)
+def to_devicemounts(num_devices: int, device_type: str) -> list[DeviceMount]:
+    """The files `device_type` with a number behind it, from 0 on."""
+    return [DeviceMount(f"{device_type}{n}", f"{device_type}{n}") for n in range(num_devices)]
 
 
-def neuron_mounts(count: int) -> list[DeviceMount]:
-    """The first `count` AWS Neuron accelerators of the machine, /dev/neuron0 and on."""
-    return _numbered("/dev/neuron", count)
+def efa_to_devicemounts(num_devices: int) -> list[DeviceMount]:
+    """The first EFA network devices of the machine, /dev/infiniband/uverbs0 and on."""
+    return to_devicemounts(num_devices, "/dev/infiniband/uverbs")
 
 
-def _numbered(path: str, count: int) -> list[DeviceMount]:
-    return [DeviceMount(f"{path}{n}", f"{path}{n}") for n in range(count)]
+def neuron_to_devicemounts(num_devices: int) -> list[DeviceMount]:
+    """The first AWS Neuron accelerators of the machine, /dev/neuron0 and on."""
+    return to_devicemounts(num_devices, "/dev/neuron")
 
 
 DEVICES: dict[str, Callable[[int], list[DeviceMount]]] = {
-    EFA_DEVICE: efa_mounts,
-    NEURON_DEVICE: neuron_mounts,
+    EFA_DEVICE: efa_to_devicemounts,
+    NEURON_DEVICE: neuron_to_devicemounts,
 }
 """Device name → what mounts so many of them."""
 

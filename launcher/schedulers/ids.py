@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 # No vowels, so that no words appear; no 8 beside B. An id begins with a letter: hosts and labels want that.
-_FIRST = "bcdfghjklmnpqrstvwxz"
-_LATER = _FIRST + "012345679"
+START_CANDIDATES = "bcdfghjklmnpqrstvwxz"
+END_CANDIDATES = START_CANDIDATES + "012345679"
 
 _LABEL_LIMIT = 63  # of a DNS label
 _PATH_LIMIT = 100  # well below the 255 bytes of a file name, with room for suffixes
@@ -23,11 +23,11 @@ def random_id() -> str:
     while number == 0:
         number = random_uint64()
     out = ""
-    alphabet = _FIRST
+    alphabet = START_CANDIDATES
     while number:
         number, digit = divmod(number, len(alphabet))
         out += alphabet[digit]
-        alphabet = _LATER
+        alphabet = END_CANDIDATES
     return out
 
 
@@ -37,11 +37,11 @@ def get_len_random_id(string_length: int) -> str:
         raise ValueError(f"an id has at least one character, not {string_length}")
     number = int.from_bytes(os.urandom(string_length + 8), "big")  # 8 more bytes: no digit is favoured
     out = ""
-    alphabet = _FIRST
+    alphabet = START_CANDIDATES
     for _ in range(string_length):
         number, digit = divmod(number, len(alphabet))
         out += alphabet[digit]
-        alphabet = _LATER
+        alphabet = END_CANDIDATES
     return out
 
 

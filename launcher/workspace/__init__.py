@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.workspace.api import WorkspaceMixin
     from launcher.workspace.context import WorkspaceError, content_digest
-    from launcher.workspace.directory import DirWorkspaceMixin, TmpDirWorkspaceMixin
+    from launcher.workspace.dir_workspace import DirWorkspaceMixin, TmpDirWorkspaceMixin
     from launcher.workspace.ignore import Ignore, read_ignore
     from launcher.workspace.projects import Workspace
     from launcher.workspace.triggers import trigger_digest
@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DirWorkspaceMixin": "directory",
+    "DirWorkspaceMixin": "dir_workspace",
     "Ignore": "ignore",
-    "TmpDirWorkspaceMixin": "directory",
+    "TmpDirWorkspaceMixin": "dir_workspace",
     "Workspace": "projects",
     "WorkspaceMixin": "api",
     "WorkspaceError": "context",
