@@ -300,7 +300,7 @@ class Runner:
         since: datetime | None = None,
         until: datetime | None = None,
         should_tail: bool = False,
-        streams: Stream | None = None,
+        streams: Stream | str | None = None,
     ) -> Iterator[str]:
         """The lines that replica `k` of a role wrote, each with its newline.
 
@@ -309,7 +309,7 @@ class Runner:
             regex: only the lines in which it is found (`re.search`).
             since, until: only the lines written between; without a time zone they are local time.
             should_tail: go on until the app has ended.
-            streams: stdout or stderr alone; both in the order of writing without it.
+            streams: stdout or stderr alone, as a Stream or its name; both in the order of writing without it.
 
         Raises UnknownAppException at the call, not at the first line, SchedulerError for a role or replica
         that the app does not have, and what `status` does.

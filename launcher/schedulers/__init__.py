@@ -5,7 +5,9 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.api import Scheduler
+    from launcher.schedulers.factory import SchedulerFactory
     from launcher.schedulers.registry import (
+        DEFAULT_SCHEDULER_MODULES,
         DEFAULT_SCHEDULERS,
         get_default_scheduler_name,
         get_scheduler,
@@ -16,9 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_SCHEDULERS",
+    "DEFAULT_SCHEDULER_MODULES",
     "DescribeAppResponse",
     "ListAppResponse",
     "Scheduler",
+    "SchedulerFactory",
     "StagedScheduler",
     "Stream",
     "get_default_scheduler_name",
@@ -32,7 +36,9 @@ _HOMES = {
     "DescribeAppResponse": "responses",
     "ListAppResponse": "responses",
     "Stream": "responses",
+    "SchedulerFactory": "factory",
     "DEFAULT_SCHEDULERS": "registry",
+    "DEFAULT_SCHEDULER_MODULES": "registry",
     "get_default_scheduler_name": "registry",
     "get_scheduler": "registry",
     "get_scheduler_factories": "registry",

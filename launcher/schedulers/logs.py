@@ -245,15 +245,18 @@ def as_text(
     since: datetime | None,
     until: datetime | None,
     follow: bool,
-    streams: Stream | None,
+    streams: Stream | str | None,
 ) -> Iterator[str]:
-    """The lines of a replica, where `read` is the `log_chunks` of its scheduler."""
+    """The lines of a replica, where `read` is the `log_chunks` of its scheduler.
+
+    Raises UsageError for a stream that there is not.
+    """
     chunks = read(
         app_id,
         [replica],
         since=since.timestamp() if since else None,
         until=until.timestamp() if until else None,
         follow=follow,
-        stream=str(streams.value) if streams else COMBINED,
+        stream=stream_of(streams).value if streams else COMBINED,
     )
     return text_lines(data for _, _, data in chunks)

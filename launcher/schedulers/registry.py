@@ -14,25 +14,31 @@ from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    Factory = Callable[..., Scheduler[Any]]
+    from launcher.schedulers.factory import SchedulerFactory
 
 GROUP = "launcher.schedulers"
 
 DEFAULT_SCHEDULERS = {
-    DEFAULT_SCHEDULER: "launcher.schedulers.local.scheduler:create_cwd_scheduler",
+    DEFAULT_SCHEDULER: "launcher.schedulers.local.scheduler:create_scheduler",
     "local_dir": "launcher.schedulers.local.scheduler:create_dir_scheduler",
     "local_docker": "launcher.schedulers.docker.scheduler:create_scheduler",
 }
 """Scheduler name → "module:function"; the first one is the default."""
 
+DEFAULT_SCHEDULER_MODULES = {
+    DEFAULT_SCHEDULER: "launcher.schedulers.local_scheduler",
+    "local_docker": "launcher.schedulers.docker_scheduler",
+}
+"""Scheduler name → module with a `create_scheduler`, where there is one for the name alone."""
+
 APP_SOURCES = ("launcher.schedulers.local.rebuild:apps", "launcher.schedulers.docker.records.rows:apps")
 """Functions of our schedulers that yield every app they have a record of: see `appstore.every_app`."""
 
 
-class SchedulerFactories(Mapping[str, "Factory"]):
+class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
     """Scheduler name → factory(session_name, **params); a factory imports its module when it is called.
 
     Our own schedulers come first and keep their names; entry points of `group` are looked up when a name
@@ -42,16 +48,16 @@ class SchedulerFactories(Mapping[str, "Factory"]):
     def __init__(self, group: str = GROUP, *, skip_defaults: bool = False) -> None:
         self._group = group
         self._ours = {} if skip_defaults else {n: _deferred(home) for n, home in DEFAULT_SCHEDULERS.items()}
-        self._all: dict[str, Factory] | None = None
+        self._all: dict[str, SchedulerFactory] | None = None
 
-    def _everything(self) -> dict[str, Factory]:
+    def _everything(self) -> dict[str, SchedulerFactory]:
         if self._all is None:
             self._all = {**_entry_points(self._group), **self._ours}
             order = [*self._ours, *(name for name in self._all if name not in self._ours)]
             self._all = {name: self._all[name] for name in order}
         return self._all
 
-    def __getitem__(self, name: str) -> Factory:
+    def __getitem__(self, name: str) -> SchedulerFactory:
         return self._ours[name] if name in self._ours else self._everything()[name]
 
     def __contains__(self, name: object) -> bool:
@@ -64,7 +70,7 @@ class SchedulerFactories(Mapping[str, "Factory"]):
         return len(self._everything())
 
 
-def _deferred(home: str) -> Factory:
+def _deferred(home: str) -> SchedulerFactory:
     def factory(session_name: str, **params: Any) -> Scheduler[Any]:
         from importlib import import_module
 
@@ -75,14 +81,14 @@ def _deferred(home: str) -> Factory:
     return factory
 
 
-def _entry_points(group: str) -> dict[str, Factory]:
+def _entry_points(group: str) -> dict[str, SchedulerFactory]:
     """Factories that installed packages offer; each is loaded when it is called.
 
     Calling one raises SchedulerError when it cannot be loaded, or raises anything that is no LauncherError.
     """
     from importlib.metadata import entry_points
 
-    def deferred(point: Any) -> Factory:
+    def deferred(point: Any) -> SchedulerFactory:
         def factory(session_name: str, **params: Any) -> Scheduler[Any]:
             try:
                 loaded = point.load()
@@ -103,7 +109,9 @@ def _entry_points(group: str) -> dict[str, Factory]:
     return {point.name: deferred(point) for point in entry_points(group=group)}
 
 
-def get_scheduler_factories(group: str = GROUP, skip_defaults: bool = False) -> Mapping[str, Factory]:
+def get_scheduler_factories(
+    group: str = GROUP, skip_defaults: bool = False
+) -> Mapping[str, SchedulerFactory]:
     """Every scheduler that can be named: ours and those that installed packages add under `group`."""
     return SchedulerFactories(group, skip_defaults=skip_defaults)
 

@@ -70,13 +70,13 @@ class DescribeAppResponse:
 
 @dataclass
 class ListAppResponse:
-    """One line of a scheduler's list. Two with the same id, handle and state hash alike."""
+    """One line of a scheduler's list. Two with the same id and state are equal, whatever else they say."""
 
     app_id: str
     state: AppState
-    app_handle: str = NOT_SET
-    name: str = ""
-    created_at: float | None = None
+    app_handle: str = field(default=NOT_SET, compare=False)
+    name: str = field(default="", compare=False)
+    created_at: float | None = field(default=None, compare=False)
 
     def __hash__(self) -> int:
-        return hash((self.app_id, self.app_handle, self.state))
+        return hash((self.app_id, self.state))

@@ -137,7 +137,7 @@ class StagedScheduler(Scheduler[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         should_tail: bool = False,
-        streams: Stream | None = None,
+        streams: Stream | str | None = None,
     ) -> Iterator[str]:
         """Lines as text; bytes that are no UTF-8 become U+FFFD. Times without a zone are local time."""
         from launcher.schedulers import logs

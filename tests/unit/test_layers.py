@@ -32,6 +32,8 @@ FACES = {
     "launcher.specs.finder",
     "launcher.specs.file_linter",
     "launcher.components.component_test_base",
+    "launcher.schedulers.docker_scheduler",
+    "launcher.schedulers.local_scheduler",
     "launcher.workspace.docker_workspace",
 }
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from launcher.schedulers.checks import add_times
 from launcher.schedulers.docker.names import NETWORK
 from launcher.specs.runopts import runopts
@@ -9,6 +11,14 @@ from launcher.specs.runopts import runopts
 DEFAULT_GRACE_S = 10.0
 PULL_POLICIES = ("missing", "always", "never")
 PORT_POLICIES = ("ephemeral", "fixed", "none")
+
+
+class DockerOpts(TypedDict, total=False):
+    """The run options that programs name, for type checkers; `options` has all."""
+
+    copy_env: list[str] | None
+    env: dict[str, str] | None
+    privileged: bool | None
 
 
 def options() -> runopts:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.devices import count_gpus, requested_gpus
-from launcher.schedulers.local.images import CWDImageProvider, LocalDirectoryImageProvider
+from launcher.schedulers.local.images import ImageProvider, provider_of
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import build_request
 from launcher.specs.app import AppDef, CfgVal
 
 
 def request(
-    app: AppDef, cfg: Mapping[str, CfgVal], *, backend: str, session: str, state_dir: str
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    *,
+    backend: str,
+    session: str,
+    state_dir: str,
+    provider: type[ImageProvider] | None = None,
+    extra_paths: Sequence[str] = (),
 ) -> PopenRequest:
     """The request under the symbolic id.
+
+    Args:
+        provider: says where roles run, in place of the backend's own.
 
     Looks up the current folder, and the GPUs when the options ask for them to be dealt out. Raises ImageError
     for a folder to run in that is not there.
     """
-    provider = LocalDirectoryImageProvider if backend == "local_dir" else CWDImageProvider
-    images = provider(cfg, os.getcwd())
+    images = (provider or provider_of(backend))(cfg)
     deal = bool(cfg.get("auto_set_cuda_visible_devices")) and requested_gpus(app) > 0
     made = build_request(
         app,
@@ -32,6 +40,7 @@ def request(
         apps_dir=rundir.apps_dir(state_dir),
         images=images,
         gpus=count_gpus() if deal else 0,
+        extra_paths=extra_paths,
     )
     for role in app.roles:
         images.check(role)

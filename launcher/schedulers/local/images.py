@@ -15,16 +15,25 @@ class ImageError(SchedulerError, ValueError):
 
 
 class ImageProvider:
-    """Turns a role's image into a folder and a command line. Reads nothing of the disk until `check`.
+    """Turns a role's image into a folder and a command line.
+
+    A class of your own, given to `LocalScheduler`, is called with the options alone, and its `fetch_role` may
+    edit the role: it gets a copy.
 
     Args:
         cfg: the resolved run options.
-        cwd: absolute folder to run in where the options name none.
+        cwd: absolute folder to run in where the options name none; else the current one.
     """
 
-    def __init__(self, cfg: Mapping[str, CfgVal], cwd: str) -> None:
+    _cwd: str | None = None
+
+    def __init__(self, cfg: Mapping[str, CfgVal], cwd: str | None = None) -> None:
         self.cfg = cfg
-        self.default_cwd = cwd
+        self._cwd = cwd
+
+    @property
+    def default_cwd(self) -> str:
+        return os.getcwd() if self._cwd is None else self._cwd
 
     def fetch(self, image: str) -> str:
         """The folder that `$<img_root>` stands for."""
@@ -33,9 +42,9 @@ class ImageProvider:
     def fetch_role(self, role: Role) -> str:
         return self.fetch(role.image)
 
-    def get_cwd(self, image: str) -> str:
-        """The absolute folder that replicas run in."""
-        return self.default_cwd
+    def get_cwd(self, image: str) -> str | None:
+        """The absolute folder that replicas run in; None for `default_cwd`."""
+        return None
 
     def get_entrypoint(self, img_root: str, role: Role) -> str:
         """The executable: a path, or a name that the replica's PATH is searched for."""
@@ -43,7 +52,7 @@ class ImageProvider:
 
     def check(self, role: Role) -> None:
         """Raises ImageError when replicas of the role could not run on this machine as it is now."""
-        cwd = self.get_cwd(role.image)
+        cwd = self.get_cwd(role.image) or self.default_cwd
         _usable_folder(cwd, f"role `{role.name}`: the working folder {cwd}")
 
     def get_replica_param(
@@ -55,8 +64,9 @@ class ImageProvider:
         combined: str | None = None,
     ) -> ReplicaParam:
         """The command line of a replica of `role`, whose macros were filled in before."""
+        cwd = self.get_cwd(role.image) or self.default_cwd
         argv = [self.get_entrypoint(img_root, role), *role.args]
-        return ReplicaParam(argv, dict(role.env), stdout, stderr, combined, self.get_cwd(role.image))
+        return ReplicaParam(argv, dict(role.env), stdout, stderr, combined, cwd)
 
 
 class CWDImageProvider(ImageProvider):
@@ -77,11 +87,13 @@ class LocalDirectoryImageProvider(ImageProvider):
     """local_dir: the image is an absolute existing folder, and replicas run in it."""
 
     def fetch(self, image: str) -> str:
+        """The image. Raises ImageError, a ValueError, where it is no folder that can be run in."""
         if not os.path.isabs(image):
             raise ImageError(
                 f"local_dir runs images that are folders: want an absolute path, got `{image}`",
                 hint="set the role's image to the absolute path of a folder, or use local_cwd",
             )
+        _usable_folder(image, f"the image {image}")
         return image
 
     def get_cwd(self, image: str) -> str:
@@ -90,8 +102,10 @@ class LocalDirectoryImageProvider(ImageProvider):
     def get_entrypoint(self, img_root: str, role: Role) -> str:
         return role.entrypoint
 
-    def check(self, role: Role) -> None:
-        _usable_folder(self.fetch(role.image), f"role `{role.name}`: the image {role.image}")
+
+def provider_of(backend: str) -> type[ImageProvider]:
+    """What a local scheduler of that name takes, unless it is given a class of the user's own."""
+    return LocalDirectoryImageProvider if backend == "local_dir" else CWDImageProvider
 
 
 def _usable_folder(folder: str, what: str) -> None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from launcher.schedulers.checks import add_times
 from launcher.schedulers.local.popen import DEFAULT_GRACE_S
 from launcher.specs.runopts import runopts
+
+
+class LocalOpts(TypedDict, total=False):
+    """The run options that programs name, for type checkers; `options` has all."""
+
+    log_dir: str | None
+    prepend_cwd: bool | None
+    auto_set_cuda_visible_devices: bool | None
 
 
 def options(backend: str) -> runopts:

@@ -7,7 +7,8 @@ is scheduled, so that a plan shows what will run and one dry run can be schedule
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -38,8 +39,9 @@ def build_request(
     apps_dir: str,
     images: ImageProvider,
     gpus: int = 0,
+    extra_paths: Sequence[str] = (),
 ) -> PopenRequest:
-    """The request for `app`. Reads no disk, clock or environment, edits nothing.
+    """The request for `app`. Reads no clock or environment, of the disk what `images` does; edits nothing.
 
     Args:
         cfg: resolved run options.
@@ -47,6 +49,7 @@ def build_request(
         apps_dir: absolute folder of the records of all apps.
         images: says where each role runs.
         gpus: GPUs of this host; looked at only with `auto_set_cuda_visible_devices`.
+        extra_paths: folders in front of each replica's PATH.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
@@ -69,7 +72,7 @@ def build_request(
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
-        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg)
+        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, extra_paths)
     _assign_gpus(request, app, cfg, gpus)
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
 
@@ -111,8 +114,15 @@ def _bind_replica(param: ReplicaParam, bind: Callable[[str], str]) -> ReplicaPar
 
 
 def _replicas(
-    role: Role, dirs: list[str], request: PopenRequest, images: ImageProvider, cfg: Mapping[str, CfgVal]
+    role: Role,
+    dirs: list[str],
+    request: PopenRequest,
+    images: ImageProvider,
+    cfg: Mapping[str, CfgVal],
+    extra_paths: Sequence[str],
 ) -> list[ReplicaParam]:
+    if type(images).fetch_role is not ImageProvider.fetch_role:
+        role = deepcopy(role)  # it may edit the role
     img_root = images.fetch_role(role)
     values = macros.Values(img_root=img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV)
     out = []
@@ -125,26 +135,29 @@ def _replicas(
             img_root, filled, stdout if own else None, stderr if own else None, combined
         )
         cwd = escape(param.cwd) if param.cwd else None
-        out.append(replace(param, cwd=cwd, env=_environment(param.env, role, folder, cwd, request, cfg)))
+        env = _environment(param.env, folder, cwd, request, cfg, extra_paths)
+        out.append(replace(param, cwd=cwd, env=env))
     return out
 
 
 def _environment(
     env: Mapping[str, str],
-    role: Role,
     folder: str,
     cwd: str | None,
     request: PopenRequest,
     cfg: Mapping[str, CfgVal],
+    extra_paths: Sequence[str],
 ) -> dict[str, str]:
     """What a replica's environment has beyond the inherited one. PATH goes in front of the inherited PATH."""
-    parts = [env.get("PATH", "").strip(":")]
+    parts = [*map(escape, extra_paths), env.get("PATH", "").strip(":")]
     if cwd:
         parts = [cwd, *parts] if cfg.get("prepend_cwd") else [*parts, cwd]
     return {
         "TORCHELASTIC_ERROR_FILE": os.path.join(folder, rundir.ERROR_FILE),
         "PET_LOG_DIR": os.path.join(
-            request.app_dir, "torchelastic", os.path.basename(os.path.dirname(folder))
+            request.log_dir if request.separate_streams else request.app_dir,
+            "torchelastic",
+            os.path.basename(os.path.dirname(folder)),
         ),
         **env,
         "PATH": ":".join(part for part in parts if part),

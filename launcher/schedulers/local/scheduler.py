@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
     from launcher.schedulers.local.client import Supervisor
+    from launcher.schedulers.local.images import ImageProvider
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.logs import LogRecord
     from launcher.specs.app import AppDef, CfgVal
@@ -53,14 +54,34 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     """Runs apps as local processes.
 
     Args:
-        backend: local_cwd (the image means nothing) or local_dir (the image is the folder to run in).
+        image_provider_class: says where roles run, in place of the backend's own class.
+        cache_size: how many apps another scheduler of this name would remember, at least 1. This one knows
+            every app of the state folder: the number changes nothing.
+        extra_paths: folders in front of each replica's PATH.
+        backend: local_cwd (the image means nothing) or local_dir (the image is the folder to run in); without
+            it local_dir for a LocalDirectoryImageProvider, else local_cwd.
         detach: apps outlive this object and its process; otherwise they are cancelled with it.
+
+    Raises ValueError for a `cache_size` below 1.
     """
 
-    def __init__(self, session_name: str, *, backend: str = CWD, detach: bool = False) -> None:
+    def __init__(
+        self,
+        session_name: str,
+        image_provider_class: type[ImageProvider] | None = None,
+        cache_size: int = 100,
+        extra_paths: Sequence[str] | None = None,
+        *,
+        backend: str = "",
+        detach: bool = False,
+    ) -> None:
         self._store: Store | None = None
-        super().__init__(backend, session_name)
-        if backend == CWD:
+        if cache_size < 1:
+            raise ValueError(f"want a cache_size of at least 1, got {cache_size}")
+        super().__init__(backend or _backend_of(image_provider_class), session_name)
+        self._provider = image_provider_class
+        self._extra_paths = tuple(extra_paths or ())
+        if self.backend == CWD:
             self.workspace_option = "cwd"
         else:
             self.no_workspace_hint = "make the folder the image of the roles, or use local_cwd"
@@ -100,7 +121,15 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def _request(self, app: AppDef, cfg: Mapping[str, CfgVal], session: str) -> PopenRequest:
         from launcher.schedulers.local.dryrun import request
 
-        return request(app, cfg, backend=self.backend, session=session, state_dir=self._state_dir)
+        return request(
+            app,
+            cfg,
+            backend=self.backend,
+            session=session,
+            state_dir=self._state_dir,
+            provider=self._provider,
+            extra_paths=self._extra_paths,
+        )
 
     def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
         """Start the app under a fresh id; returns when every replica was seen to start.
@@ -418,11 +447,30 @@ def _machine_id() -> str:
         return os.uname().nodename
 
 
-def create_cwd_scheduler(session_name: str, detach: bool = False, **_: object) -> LocalScheduler:
-    """Replicas run in the current folder, or in the one that the `cwd` option names."""
-    return LocalScheduler(session_name, backend=CWD, detach=detach)
+def _backend_of(provider: type[ImageProvider] | None) -> str:
+    if provider is None:
+        return CWD
+    from launcher.schedulers.local.images import LocalDirectoryImageProvider
+
+    return DIR if issubclass(provider, LocalDirectoryImageProvider) else CWD
 
 
-def create_dir_scheduler(session_name: str, detach: bool = False, **_: object) -> LocalScheduler:
+def create_scheduler(
+    session_name: str,
+    cache_size: int = 100,
+    extra_paths: Sequence[str] | None = None,
+    image_provider_class: type[ImageProvider] | None = None,
+    *,
+    detach: bool = False,
+    backend: str = "",
+    **_: object,
+) -> LocalScheduler:
+    """Replicas run where `image_provider_class` says; else in the current folder, or that of option `cwd`."""
+    return LocalScheduler(
+        session_name, image_provider_class, cache_size, extra_paths, backend=backend, detach=detach
+    )
+
+
+def create_dir_scheduler(session_name: str, **params: Any) -> LocalScheduler:
     """Replicas run in their role's image, an absolute existing folder."""
-    return LocalScheduler(session_name, backend=DIR, detach=detach)
+    return create_scheduler(session_name, **{**params, "backend": DIR})

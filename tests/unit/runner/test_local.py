@@ -16,7 +16,7 @@ from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, submit
 from launcher.schedulers.local.claim import claim
 from launcher.schedulers.local.request import bind_request
-from launcher.schedulers.local.scheduler import create_cwd_scheduler
+from launcher.schedulers.local.scheduler import create_scheduler
 from launcher.specs import AppDef, AppState, Role
 from tests import processes
 
@@ -130,7 +130,7 @@ def test_what_was_created_is_taken_back_also_when_its_supervisor_is_suspended(
 ):
     monkeypatch.setattr(submit, "_TAKE_BACK_S", 0.1)
     state_dir = str(launcher_home / "local")
-    scheduler = create_cwd_scheduler("test", detach=True)
+    scheduler = create_scheduler("test", detach=True)
     info = scheduler.submit_dryrun(app("true"), {})
     record = attemptfile.of_app(app("true"), {}, "local_cwd", "demo-1", 1.0)
     with open_store(durable=False) as store:

@@ -164,10 +164,11 @@ def test_responses_have_their_established_defaults() -> None:
     assert (found.metadata, found.roles_statuses, found.roles) == ({}, [], [])
 
 
-def test_listed_apps_hash_by_id_handle_and_state() -> None:
-    first = ListAppResponse("a", AppState.RUNNING, "h", name="x")
-    assert hash(first) == hash(ListAppResponse("a", AppState.RUNNING, "h", name="y"))
-    assert first != ListAppResponse("a", AppState.RUNNING, "h", name="y")
+def test_listed_apps_are_equal_by_id_and_state_and_hash_alike() -> None:
+    first = ListAppResponse("a", AppState.RUNNING, "h", name="x", created_at=1.0)
+    assert first == ListAppResponse("a", AppState.RUNNING)
+    assert hash(first) == hash(ListAppResponse("a", AppState.RUNNING))
+    assert first != ListAppResponse("a", AppState.FAILED, "h", name="x", created_at=1.0)
     assert first.app_handle == "h"
     assert ListAppResponse("a", AppState.RUNNING).app_handle == "<NOT_SET>"
 

@@ -265,3 +265,15 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
     environ = os.environ if environ is None else environ
     where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
     return EngineView(Reader(where, version)) if readonly else Engine(Writer(where, version))
+
+
+def has_docker() -> bool:
+    """Whether the engine that `connect` finds answers."""
+    try:
+        view = connect(readonly=True)
+        try:
+            return bool(view.engine_id())
+        finally:
+            view.close()
+    except SchedulerError:
+        return False

@@ -1,0 +1,30 @@
+"""The import path under which the local scheduler is known; it lives in launcher.schedulers.local.
+
+Nothing of ours imports it: it is there for programs that come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from launcher.schedulers.ids import make_unique
+from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES
+from launcher.schedulers.local.images import CWDImageProvider, ImageProvider, LocalDirectoryImageProvider
+from launcher.schedulers.local.options import LocalOpts
+from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
+from launcher.schedulers.local.request import COMBINED_LOG, STDERR_LOG, STDOUT_LOG
+from launcher.schedulers.local.scheduler import LocalScheduler, create_scheduler
+
+__all__ = [
+    "COMBINED_LOG",
+    "ENV_CUDA_VISIBLE_DEVICES",
+    "STDERR_LOG",
+    "STDOUT_LOG",
+    "CWDImageProvider",
+    "ImageProvider",
+    "LocalDirectoryImageProvider",
+    "LocalOpts",
+    "LocalScheduler",
+    "PopenRequest",
+    "ReplicaParam",
+    "create_scheduler",
+    "make_unique",
+]

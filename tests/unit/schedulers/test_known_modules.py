@@ -1,0 +1,104 @@
+"""The schedulers under the import paths and with the arguments that programs from elsewhere use."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import UsageError
+from launcher.schedulers import DEFAULT_SCHEDULER_MODULES, ListAppResponse
+from launcher.schedulers.docker_scheduler import DockerScheduler, has_docker
+from launcher.schedulers.docker_scheduler import create_scheduler as create_docker
+from launcher.schedulers.local_scheduler import (
+    CWDImageProvider,
+    ImageProvider,
+    LocalDirectoryImageProvider,
+    LocalScheduler,
+    create_scheduler,
+)
+from launcher.specs import AppDef, AppState, Role
+
+
+def app(script: str = "true", image: str = "") -> AppDef:
+    return AppDef("demo", [Role("main", image, entrypoint="sh", args=["-c", script])])
+
+
+def first(scheduler: LocalScheduler, given: AppDef, **cfg: object) -> object:
+    """The first replica of a dry run."""
+    return scheduler.submit_dryrun(given, cfg).request.role_params["main"][0]
+
+
+def test_the_schedulers_are_made_as_elsewhere(tmp_path: Path) -> None:
+    assert create_scheduler("s", cache_size=5, unknown="x").backend == "local_cwd"
+    assert LocalScheduler("s", CWDImageProvider, cache_size=100).backend == "local_cwd"
+    by_folder = LocalScheduler("s", image_provider_class=LocalDirectoryImageProvider)
+    assert by_folder.backend == "local_dir"
+    assert first(by_folder, app(image=str(tmp_path))).cwd == str(tmp_path)
+    assert isinstance(create_docker("s"), DockerScheduler)
+    assert set(DEFAULT_SCHEDULER_MODULES) == {"local_cwd", "local_docker"}
+
+
+def test_a_cache_is_at_least_one_app() -> None:
+    with pytest.raises(ValueError, match="cache_size of at least 1, got 0"):
+        LocalScheduler("s", CWDImageProvider, cache_size=0)
+
+
+class Fetched(ImageProvider):
+    """One of a user's own: it knows nothing of ours."""
+
+    def __init__(self, cfg: object) -> None:
+        self.root = "/images"
+
+    def fetch_role(self, role: Role) -> str:
+        role.env["FETCHED"] = role.image
+        return f"{self.root}/{role.image}"
+
+    def get_cwd(self, image: str) -> str | None:
+        return None
+
+
+def test_a_provider_of_ones_own_says_where_roles_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = app(image="train")
+    before = deepcopy(given)
+    param = first(LocalScheduler("s", Fetched, extra_paths=["/opt/x"]), given)
+    assert param.args[0] == "/images/train/sh"
+    assert (param.cwd, param.env["FETCHED"]) == (str(tmp_path), "train")
+    assert param.env["PATH"] == f"/opt/x:{tmp_path}"
+    assert given == before
+
+
+def test_a_missing_image_folder_is_a_value_error(tmp_path: Path) -> None:
+    provider = LocalDirectoryImageProvider({})
+    assert provider.fetch(str(tmp_path)) == str(tmp_path)
+    with pytest.raises(ValueError, match="does not exist"):
+        provider.fetch(str(tmp_path / "none"))
+
+
+def test_torchelastic_logs_follow_the_log_folder(tmp_path: Path) -> None:
+    param = first(LocalScheduler("s"), app(), log_dir=str(tmp_path))
+    assert param.env["PET_LOG_DIR"] == f"{tmp_path}/s/$<app_id>/torchelastic/main"
+
+
+def test_an_app_is_in_the_list_and_its_streams_can_be_named() -> None:
+    scheduler = LocalScheduler("s", CWDImageProvider)
+    try:
+        app_id = scheduler.submit(app("echo out; echo err >&2"), {})
+        scheduler.wait(app_id, 30)
+        assert ListAppResponse(app_id, AppState.SUCCEEDED) in scheduler.list()
+        assert ListAppResponse(app_id, AppState.FAILED) not in scheduler.list()
+        assert list(scheduler.log_iter(app_id, "main", streams="stdout")) == ["out\n"]
+        with pytest.raises(UsageError, match="`stdot`") as caught:
+            list(scheduler.log_iter(app_id, "main", streams="stdot"))
+        assert caught.value.hint == "did you mean `stdout`?"
+    finally:
+        scheduler.close()
+
+
+def test_has_docker_is_false_where_no_engine_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert has_docker() is False
+    monkeypatch.setenv("DOCKER_HOST", "nonsense")
+    assert has_docker() is False
