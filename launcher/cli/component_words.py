@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.cli.console import Console
@@ -24,8 +24,8 @@ from launcher.runner.config import component_defaults
 from launcher.schedulers import get_default_scheduler_name
 from launcher.specs import AppDef
 
-_OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
-_OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "workspace", "parent_run_id")
+OF_FILES = ("job", "target", "var", "var_file", "allow_dirty", "no_components", "no_env_vars", "strict")
+OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "workspace", "parent_run_id")
 
 
 def words_of(
@@ -68,24 +68,34 @@ def is_component(word: str) -> bool:
 
 def refuse_options_of_files(args: Any) -> None:
     """Raises UsageError for an option that says something about a job file."""
-    for name in _OF_FILES:
+    for name in OF_FILES:
         if getattr(args, name):
             option = name.replace("_", "-")
             hint = "a component has arguments; they stand behind its name"
             raise UsageError(f"--{option} is for job files, and {args.file} is a component", hint=hint)
 
 
-def made(name: str, words: Sequence[str], console: Console) -> AppDef | None:
+def made(
+    name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
+) -> AppDef | None:
     """The app that a component makes of its words; None when they asked for help, which was printed.
+
+    Args:
+        values: parameter → value, for those that no word gives.
 
     Raises LauncherError: no such component, wrong arguments, or what the component says.
     """
-    found = called(name, words, console)
+    found = called(name, words, console, values)
     return build(*found) if found else None
 
 
-def called(name: str, words: Sequence[str], console: Console) -> tuple[Component, ComponentArgs] | None:
+def called(
+    name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
+) -> tuple[Component, ComponentArgs] | None:
     """A component and the arguments that its words are; None when they asked for help, which was printed.
+
+    Args:
+        values: as in `made`.
 
     Raises LauncherError: no such component, wrong arguments.
     """
@@ -98,7 +108,7 @@ def called(name: str, words: Sequence[str], console: Console) -> tuple[Component
     if assigned.repeated:
         raise UsageError(f"--{assigned.repeated[0]} is given twice", hint="give it once")
     try:
-        arguments = component_args_from_str(component.fn, words, defaults)
+        arguments = component_args_from_str(component.fn, words, defaults, values)
     except ComponentArgumentException as error:
         problems = [_placed(problem) for problem in error.problems]
         raise ComponentArgumentException(component.name, problems) from None
@@ -107,7 +117,7 @@ def called(name: str, words: Sequence[str], console: Console) -> tuple[Component
 
 def _placed(problem: ArgumentProblem) -> ArgumentProblem:
     """With the hint that an option of `run` stands in front of the component."""
-    if problem.code != "unknown-field" or problem.name not in _OF_RUN:
+    if problem.code != "unknown-field" or problem.name not in OF_RUN:
         return problem
     return problem._replace(hint=f"an option of `run` stands before the component: run --{problem.name} …")
 

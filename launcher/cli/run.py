@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from launcher.cli import jobs
-from launcher.cli.component_words import made, refuse_options_of_files, scheduler_and_options, words_of
+from launcher.cli.component_words import (
+    OF_FILES,
+    OF_RUN,
+    made,
+    refuse_options_of_files,
+    scheduler_and_options,
+    words_of,
+)
 from launcher.cli.console import Console
 from launcher.cli.image_news import ImageNews
 from launcher.cli.interrupts import Attached, Terminated, terminate_with_exception
 from launcher.cli.log_reader import Asked, display, note, show
 from launcher.cli.render.log_lines import prefixes
+from launcher.cli.run_request import read_request
 from launcher.errors import UsageError
 from launcher.inventory.find import find
 from launcher.inventory.installed import scheduler_of
@@ -41,6 +50,8 @@ EXAMPLES = """\
   launcher run ./train.py:train --help
   launcher run -s local_docker --workspace . dist.ddp --script train.py
   launcher wait $(launcher run train.launcher.yaml --detach)
+  echo '{"component_name": "utils.echo", "scheduler": "local_cwd",
+         "scheduler_args": {}}' | launcher run --stdin
 
 Exit code 5 when it did not succeed, 130 when it was interrupted."""
 
@@ -49,7 +60,12 @@ _SHOWN = 8  # names in a message
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("file", metavar="FILE", help="a job file, or a component")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a job file, or a component")
+    parser.add_argument(
+        "--stdin",
+        action="store_true",
+        help="read component, scheduler and options as a JSON object from standard input",
+    )
     jobs.add_variables(parser)
     parser.add_argument("--job", metavar="JOB", help="which one, where FILE has a matrix or is a directory")
     parser.add_argument(
@@ -79,6 +95,10 @@ def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence
 
 
 def run(args: Any, console: Console) -> int:
+    if args.stdin:
+        return _run_request(args, console)
+    if args.file is None:
+        raise UsageError("run wants FILE, COMPONENT or --stdin", hint="see `launcher run --help`")
     if args.component_args is not None:
         return _run_component(args, console)
     if args.workspace:
@@ -99,6 +119,25 @@ def _run_component(args: Any, console: Console) -> int:
     with get_runner(detach=args.detach) as runner:
         scheduler, cfg = scheduler_and_options(args, runner)
         info = runner.dryrun(app, scheduler, cfg, _workspace_of_component(args), args.parent_run_id)
+        return _attached(info, app.name, args, runner, console)
+
+
+def _run_request(args: Any, console: Console) -> int:
+    """What standard input asks for; no other option says anything about it."""
+    given = [name for name in ("file", *OF_FILES, *OF_RUN) if getattr(args, name)]
+    if given:
+        word = args.file if given[0] == "file" else f"--{given[0].replace('_', '-')}"
+        raise UsageError(f"{word} cannot stand beside --stdin", hint="put it into the JSON object")
+    asked = read_request(sys.stdin.read())
+    for name in ("dryrun", "detach", "workspace", "parent_run_id"):
+        setattr(args, name, getattr(asked, name))
+    app = made(asked.component_name, asked.component_args_str, console, asked.component_args)
+    if app is None:
+        return 0
+    with get_runner(detach=args.detach) as runner:
+        cfg = runner.scheduler_run_opts(asked.scheduler).cfg_from_json_repr(asked.options)
+        config.apply(asked.scheduler, cfg)
+        info = runner.dryrun(app, asked.scheduler, cfg, _workspace_of_component(args), args.parent_run_id)
         return _attached(info, app.name, args, runner, console)
 
 

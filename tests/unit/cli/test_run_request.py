@@ -1,0 +1,86 @@
+"""`launcher run --stdin`: a component, its scheduler and its options as a JSON object."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from launcher.cli.main import main
+from launcher.cli.run_request import EXAMPLE, read_request
+from launcher.errors import UsageError
+
+ECHO = {"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler_args": {}}
+
+
+@pytest.fixture
+def run(monkeypatch, capfd, tmp_path):
+    """Runs `launcher run --stdin WORDS` in this process; its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def stdin(given, *words):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given if isinstance(given, str) else json.dumps(given)))
+        code = main(["run", "--stdin", *words])
+        return code, *capfd.readouterr()
+
+    return stdin
+
+
+def test_a_component_runs_with_what_the_object_says(run):
+    asked = {**ECHO, "component_args": {"msg": "hello", "num_replicas": 1}, "wait": True}
+    code, out, _ = run(asked)
+    assert (code, out) == (0, "hello\n")
+
+
+def test_words_win_over_values_and_options_are_those_of_the_scheduler(run):
+    asked = {
+        **ECHO,
+        "component_args": {"msg": "value"},
+        "component_args_str": ["--msg", "word"],
+        "dryrun": True,
+    }
+    asked["scheduler_args"], asked["scheduler_cfg"] = {"grace_s": 3.0}, {"timeout_s": 60}
+    code, out, _ = run(asked)
+    assert code == 0
+    assert "command   echo word" in out
+    assert ("timeout   60 s" in out, "grace     3 s" in out) == (True, True)
+
+
+def test_the_example_of_messages_is_a_request():
+    assert read_request(EXAMPLE).component_name == "utils.echo"
+    assert read_request(json.dumps({**ECHO, "workspace": None})).workspace is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "hint"),
+    [
+        ("nonsense", "not JSON", "such as"),
+        ("[]", "no JSON object", "such as"),
+        ({"scheduler": "local_cwd"}, "no `component_name` and no `scheduler_args`", "such as"),
+        ({**ECHO, "dry_run": True}, "no field `dry_run`", "did you mean `dryrun`?"),
+        ({**ECHO, "dryrun": "yes"}, '`dryrun` is true or false, got "yes"', None),
+        ({**ECHO, "component_args_str": [1]}, "`component_args_str` is a list of texts, got [1]", None),
+        ({**ECHO, "scheduler": None}, "`scheduler` is text, got null", None),
+    ],
+)
+def test_a_wrong_object_is_refused(given, said, hint):
+    with pytest.raises(UsageError) as caught:
+        read_request(given if isinstance(given, str) else json.dumps(given))
+    assert said in str(caught.value)
+    assert (caught.value.hint or "").startswith(hint or "")
+
+
+def test_other_options_and_wrong_run_options_are_refused(run):
+    code, _, said = run(ECHO, "--dryrun")
+    assert (code, "--dryrun cannot stand beside --stdin" in said) == (64, True)
+    code, _, said = run(ECHO, "train.launcher.yaml")
+    assert (code, "train.launcher.yaml cannot stand beside --stdin" in said) == (64, True)
+    code, _, said = run({**ECHO, "scheduler_args": {"grace": 1}})
+    assert (code, "did you mean `grace_s`?" in said) == (64, True)
+
+
+def test_a_run_of_nothing_is_refused(capfd):
+    assert main(["run"]) == 64
+    assert "wants FILE, COMPONENT or --stdin" in capfd.readouterr().err
