@@ -34,7 +34,7 @@ from launcher.specs.runopts import runopts
 from launcher.specs.status import AppStatus
 
 if TYPE_CHECKING:
-    from launcher.schedulers.registry import Factory
+    from launcher.schedulers.factory import SchedulerFactory
     from launcher.schedulers.staged import OnImage
 
 
@@ -59,7 +59,7 @@ class Runner:
     def __init__(
         self,
         name: str,
-        scheduler_factories: Mapping[str, Factory],
+        scheduler_factories: Mapping[str, SchedulerFactory],
         component_defaults: Mapping[str, Mapping[str, Any]] | None = None,
         scheduler_params: Mapping[str, Any] | None = None,
         *,

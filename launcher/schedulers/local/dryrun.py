@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.devices import count_gpus, requested_gpus
@@ -19,7 +19,7 @@ def request(
     backend: str,
     session: str,
     state_dir: str,
-    provider: type[ImageProvider] | None = None,
+    provider: Callable[[Mapping[str, CfgVal]], ImageProvider] | None = None,
     extra_paths: Sequence[str] = (),
 ) -> PopenRequest:
     """The request under the symbolic id.

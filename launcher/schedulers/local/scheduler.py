@@ -15,7 +15,7 @@ from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from launcher.schedulers.api import DescribeAppResponse, ListAppResponse, Stream
@@ -68,7 +68,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def __init__(
         self,
         session_name: str,
-        image_provider_class: type[ImageProvider] | None = None,
+        image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] | None = None,
         cache_size: int = 100,
         extra_paths: Sequence[str] | None = None,
         *,
@@ -447,8 +447,8 @@ def _machine_id() -> str:
         return os.uname().nodename
 
 
-def _backend_of(provider: type[ImageProvider] | None) -> str:
-    if provider is None:
+def _backend_of(provider: Callable[[Mapping[str, CfgVal]], ImageProvider] | None) -> str:
+    if not isinstance(provider, type):
         return CWD
     from launcher.schedulers.local.images import LocalDirectoryImageProvider
 
@@ -459,7 +459,7 @@ def create_scheduler(
     session_name: str,
     cache_size: int = 100,
     extra_paths: Sequence[str] | None = None,
-    image_provider_class: type[ImageProvider] | None = None,
+    image_provider_class: Callable[[Mapping[str, CfgVal]], ImageProvider] | None = None,
     *,
     detach: bool = False,
     backend: str = "",

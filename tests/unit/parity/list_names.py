@@ -1,4 +1,4 @@
-"""Lists the public names of an installed TorchX: `python list_names.py FOLDER_OF_TORCHX > peer.txt`.
+"""Lists the public names of an installed TorchX: `python list_names.py FOLDER > torchx-VERSION.txt`.
 
 A line has a name and its parameters in order: `a` must be given, `a=` has a default, `*a` takes the rest;
 nothing follows what is not called. Files are parsed, not imported: no dependency of theirs is needed.
@@ -29,7 +29,7 @@ def names_of(module: str, file: Path) -> Iterator[str]:
     """The lines of one module."""
     tree = ast.parse(file.read_text())
     listed = [name for node in tree.body for name in _listed(node)]
-    for name, node in _defined(tree, module.partition(".")[0] if file.name == "__init__.py" else None):
+    for name, node in _defined(tree, module if file.name == "__init__.py" else None):
         if name in listed or not listed:
             yield from _lines(f"{module}.{name}", node)
 
@@ -58,7 +58,7 @@ def _names(node: ast.stmt, package: str | None) -> list[str]:
         return [_name(target) for target in node.targets if _name(target)]
     if isinstance(node, ast.AnnAssign):
         return [_name(node.target)]
-    if isinstance(node, ast.ImportFrom) and package and (node.module or "").partition(".")[0] == package:
+    if isinstance(node, ast.ImportFrom) and package and f"{node.module}.".startswith(f"{package}."):
         return [alias.asname or alias.name for alias in node.names]
     return []
 
