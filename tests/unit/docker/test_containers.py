@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.errors import StartError
+from launcher.errors import SchedulerError, StartError
 from launcher.specs import AppState, BindMount, DeviceMount, Resource
 from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
@@ -187,3 +187,39 @@ def test_a_relative_executable_is_looked_for_from_the_working_folder(
     app = case.app("exit 0")
     app.roles[0].entrypoint = entrypoint
     assert case.run(app, **cfg).state is AppState.SUCCEEDED
+
+
+def test_what_a_dry_run_was_edited_into_is_what_runs(case: DockerCase) -> None:
+    types = pytest.importorskip("docker.types")
+    info = case.scheduler.submit_dryrun(case.app("true", replicas=2), {"user": "1000"})
+    info.request.grace_s = 3.5
+    container, _ = info.request.containers
+    container.command = (
+        "sh -c 'id -u; hostname; echo $EXTRA; touch /x || echo kept; touch $LAUNCHER_SCRATCH/a /t/b'"
+    )
+    container.kwargs["environment"]["EXTRA"] = "of $<app_id>"
+    edits = {"read_only": True, "hostname": "mine", "network_mode": "none", "cap_drop": ["ALL"]}
+    container.kwargs |= edits
+    container.kwargs["mounts"].append(types.Mount("/t", None, type="tmpfs", tmpfs_mode=0o1777))
+    app_id = case.scheduler.schedule(info)
+    assert case.end(app_id).state == AppState.SUCCEEDED
+    printed = [line.strip() for line in case.lines(app_id)]
+    assert [line for line in printed if "touch" not in line] == ["1000", "mine", f"of {app_id}", "kept"]
+    assert Daemon().inspect(f"{app_id}-r-0")["Config"]["Labels"]["launcher.grace-s"] == "3.5"
+
+
+def test_read_only_containers_of_a_user_without_rights_are_refused(case: DockerCase) -> None:
+    info = case.scheduler.submit_dryrun(case.app("true"), {"user": "1000"})
+    info.request.containers[0].kwargs["read_only"] = True
+    with pytest.raises(SchedulerError, match="every container is `read_only`"):
+        case.scheduler.schedule(info)
+    assert case.listed() == []
+
+
+def test_an_edit_that_no_container_can_have_makes_nothing(case: DockerCase) -> None:
+    info = case.scheduler.submit_dryrun(case.app("true"), {})
+    info.request.containers[0].kwargs["read_onli"] = True
+    with pytest.raises(SchedulerError, match="`read_onli`") as caught:
+        case.scheduler.schedule(info)
+    assert caught.value.hint == "did you mean `read_only`?"
+    assert case.listed() == []

@@ -156,7 +156,14 @@ class Making:
         users = (each.kwargs.get("user") or there[each.image].user for each in job.containers)
         if all(str(user).partition(":")[0] in _ROOT for user in users):
             return
-        self.engine.put_archive(self._made[0], "/", _folder(SCRATCH.lstrip("/"), 0o1777))
+        # The engine writes to no container with `read_only`, but they all share the volume.
+        writable = [i for i, each in enumerate(job.containers) if not each.kwargs.get("read_only")]
+        if not writable:
+            raise SchedulerError(
+                f"cannot open {SCRATCH} to users other than root: every container is `read_only`",
+                hint="leave one replica writable, or set `user` to root",
+            )
+        self.engine.put_archive(self._made[writable[0]], "/", _folder(SCRATCH.lstrip("/"), 0o1777))
 
     def _check(
         self,
