@@ -191,11 +191,12 @@ def _by_name(word: Word) -> tuple[list[AppRecord], bool]:
             return family, True
     project = project_here()
     jobs = {each.key: each for each in named}
+    held: list[Attempt] = []
     unasked = ""
     if not apps and not (word.number is not None and any(key[0] == project for key in jobs)):
         known = [each.scheduler for each in latest if each.project == project]
         held, unasked = held_by_engines(known, lambda scheduler: _held(scheduler, word, project, latest))
-        jobs = with_newer(jobs, held)
+        jobs = with_newer(jobs, [each for each in held if each.key.job == word.name])
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
         raise LauncherError(
@@ -207,6 +208,11 @@ def _by_name(word: Word) -> tuple[list[AppRecord], bool]:
         raise LauncherError(
             f"`{word.name}` can mean several apps", hint=f"say which{by_target}: {_listed(apps)}"
         )
+    if not apps and word.number is None and held:
+        from launcher.inventory.groups import held_matrix
+
+        if family := held_matrix(word.name, held):
+            return family, True
     if not apps and word.number is None and _looks_like_an_app_id(word.name):
         apps = _known_to_engines(word.name)
     if not apps:
@@ -217,7 +223,7 @@ def _by_name(word: Word) -> tuple[list[AppRecord], bool]:
 def _held(
     scheduler: Scheduler[Any], word: Word, project: str, latest: Sequence[AppRecord]
 ) -> Iterable[Attempt]:
-    """The latest attempts of a job, or the one that is asked for."""
+    """The latest attempts of a job and of those whose names begin with its own, or the one asked for."""
     from launcher.specs.jobkey import DEFAULT_TARGET, JobKey, attempt_id
 
     keys = {
@@ -225,7 +231,7 @@ def _held(
         *(JobKey(*each.key) for each in latest),
     }
     if word.number is None:
-        found = [each for each in scheduler.observe(keys) if each.key.job == word.name]
+        found = [each for each in scheduler.observe(keys) if f"{each.key.job}-".startswith(f"{word.name}-")]
     else:
         asked = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
         found = [each for each in asked if each is not None]

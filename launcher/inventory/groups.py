@@ -18,7 +18,7 @@ from launcher.specs.jobkey import JobKey
 from launcher.text import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
@@ -65,25 +65,38 @@ def matching(
 
 
 def matrix(name: str, target: str = "") -> list[AppRecord]:
-    """The latest attempts of the jobs of the matrix of that name; none where there is no such matrix.
+    """The latest attempts of the jobs of the matrix of that name; none where none is on record.
 
     On record are the names of its jobs, `NAME-…`, and the file that they come from. Jobs of a file that is
     here and has another name are not of this matrix; of one that is not here, two jobs make a matrix.
     """
     found = [app for app in recorded.matching(f"{name}-*", project_here(), target) if app.job]
-    files = recorded.files([app.app_id for app in found])
-    names = {place: _declared(*place) for place in files.values()}
-    family = [
-        app
-        for app in found
-        if (app.job or "").startswith(f"{name}-")
-        and names.get(files.get(app.app_id, ("", "")), "") in ("", name)
-    ]
-    if len(family) < 2 and name not in names.values():
+    family = _family(name, found, recorded.files([app.app_id for app in found]))
+    if not family:
         return []
     known = {app.key for app in family}
     apps, _ = _as_engines_hold(family, lambda attempt: attempt.key in known)
     return _in_order(apps)
+
+
+def held_matrix(name: str, held: Sequence[Attempt]) -> list[AppRecord]:
+    """`matrix`, of attempts in the project of the current directory that only engines hold."""
+    here = project_here()
+    found = with_newer({}, [attempt for attempt in held if attempt.key.project == here])
+    files = {attempt.app_id: (attempt.origin, attempt.path) for attempt in held}
+    return _in_order(_family(name, list(found.values()), files))
+
+
+def _family(name: str, found: Sequence[AppRecord], files: Mapping[str, tuple[str, str]]) -> list[AppRecord]:
+    """Those of a matrix' jobs among attempts of jobs.
+
+    Args:
+        files: app id → origin and path of the job file.
+    """
+    names = {place: _declared(*place) for place in set(files.values())}
+    named = [app for app in found if (app.job or "").startswith(f"{name}-")]
+    family = [app for app in named if names.get(files.get(app.app_id, ("", "")), "") in ("", name)]
+    return family if len(family) > 1 or name in names.values() else []
 
 
 def _as_engines_hold(

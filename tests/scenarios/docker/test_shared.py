@@ -53,3 +53,16 @@ def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
     scenario.cancel("job")
     assert [one.state for one in scenario.containers(app_id)] == ["exited"]
     assert scenario.status("job")["state"] == "CANCELLED"
+
+
+def test_what_runs_of_a_matrix_is_found_by_one_word_though_the_home_was_removed(scenario):
+    file = scenario.job("echo $<matrix.n>; exec sleep 1000", name="sweep", top="matrix: {n: [2, 10]}")
+    scenario.apply(file)
+    scenario.forget()
+    for word in ("sweep", "swe*"):
+        lines = scenario.launcher("status", word).out.splitlines()
+        assert [line.split()[0] for line in lines[1:-1]] == ["sweep-2", "sweep-10"]
+    assert sorted(scenario.logs("sweep").splitlines()) == ["sweep-10/main/0 | 10", "sweep-2/main/0  | 2"]
+    scenario.cancel("sweep", "--yes", "--grace", "0")
+    assert {one.state for one in scenario.containers()} == {"exited"}
+    assert "2 apps have ended before: 2 cancelled" in scenario.cancel("sweep").err
