@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from enum import Enum
 from typing import Any, Final
 
 from launcher.specs.macros import with_brackets
+from launcher.specs.rolefields import DOCUMENT_FIELDS
 from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import HIDDEN
 
 _ROLE = r"roles(?:\.[A-Za-z0-9_-]+|\[\"(?:[^\"\\]|\\.)*\"\])\."
 _AMOUNT = rf"({_ROLE}resource\.)(cpu_millis|memory_bytes)\Z"
-_POLICY = rf"{_ROLE}retry_policy\Z"
+_OF_ROLE = rf"{_ROLE}([a-z_]+)\Z"
 _WORKSPACE = r"(?s:workspace(?:\.projects(\[.*\]|\.[^.\[]+))?\.(path|target|digest)\Z)"
 _DIGEST = r"(ws[0-9]+):sha256:([0-9a-f]{8})[0-9a-f]{56}\Z"
+_CHOICES: Final = {each.name for each in DOCUMENT_FIELDS if isinstance(each.default, Enum)}
 _FIELDS: Final = {"cpu_millis": "cpu", "memory_bytes": "memory"}
 _TIMES: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 _SIZES: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
@@ -50,7 +53,7 @@ def show_at(path: str, value: Any) -> str:
         if amount := re.match(_AMOUNT, path):
             return _cores(value) if amount[2] == "cpu_millis" else _memory(value)
     if isinstance(value, str):
-        if re.match(_POLICY, path):
+        if (own := re.match(_OF_ROLE, path)) and own[1] in _CHOICES:
             return show(value.lower())
         if digest := re.match(_WORKSPACE, path) and re.match(_DIGEST, value):
             return f"{digest[1]}:{digest[2]}"
