@@ -74,6 +74,8 @@ def run(args: Any, console: Console) -> int:
     console.flush()
     for step in steps:
         _tell(step, console)
+    if wanted.name and jobs and not os.path.lexists(os.path.join(folder, IGNORE_FILE)):
+        console.note(f"no {IGNORE_FILE} written: it would change the jobs whose workspace this is")
     if not wanted.name:
         _tell_of_jobs(jobs, wanted, steps, console)
     job = os.path.relpath(steps[0].path) if wanted.name else os.path.relpath(folder)

@@ -29,17 +29,16 @@ IDS = frozenset({"launcher-fmt", "launcher-validate"})
 
 
 def with_hooks(text: str) -> str | None:
-    """`text` with our hooks behind the others; None where it cannot take them, or has one of the two alone.
+    """`text` with our hooks behind the others; None where it cannot take them.
 
-    A file that has both, whatever is in them, stays as it is.
+    A file that has one of them, whatever was made of it, stays as it is.
     """
     from ruamel.yaml.error import YAMLError
 
     try:
         before = _read(text) or {}
-        there = {hook["id"] for repo in before.get("repos") or () for hook in repo["hooks"]} & IDS
-        if there:
-            return text if there == IDS else None
+        if any(hook["id"] in IDS for repo in before.get("repos") or () for hook in repo["hooks"]):
+            return text
         out = _added(text, before)
         wanted = {**before, "repos": [*(before.get("repos") or ()), *_read(HOOKS)]}
         # The judge: what looks like the end of the list may be the middle of a text.

@@ -106,7 +106,8 @@ def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
     job = scenario.job("true", name="there", top="workspace: .")
     scenario.write(".venv/x", "x")
     digest = digest_of(scenario, job)
-    scenario.launcher("init", "--name", "second")
+    told = scenario.launcher("init", "--name", "second").err
+    assert "no .launcherignore written" in told
     assert not (scenario.folder / ".launcherignore").exists()
     assert digest_of(scenario, job) == digest
 

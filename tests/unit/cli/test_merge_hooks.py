@@ -43,6 +43,8 @@ def test_lines_end_as_they_did_and_the_last_one_is_ended():
 def test_what_has_them_stays_as_it_is_however_they_were_edited():
     ours = "repos:\n" + indent(HOOKS.replace("validate --no-components", "validate --strict"), "  ")
     assert with_hooks(ours) == ours
+    fmt_alone = "repos:\n- repo: https://example.org/l\n  rev: v1\n  hooks: [{id: launcher-fmt}]\n"
+    assert with_hooks(fmt_alone) == fmt_alone
     found = YAML(typ="safe").load(ours)["repos"][0]["hooks"]
     assert {hook["id"] for hook in found} == IDS
 
@@ -54,7 +56,6 @@ def test_what_has_them_stays_as_it_is_however_they_were_edited():
         "- a\n",
         "repos: {a: b}\n",
         "repos: [\n",
-        "repos:\n  - repo: local\n    hooks:\n      - id: launcher-fmt\n",
         "repos: []\nci: {}\n",
         "repos:\n- repo: local\n  hooks:\n  - id: a\n    entry: |\n      x\n      # text\n",
     ],
