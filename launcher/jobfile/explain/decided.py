@@ -134,13 +134,10 @@ EXPLANATIONS = (
     ),
     ReasonExplanation(
         "superseded",
-        "Two attempts of one job are live, which one state folder does not allow: two machines have applied "
-        "the job to one engine. The older one is stopped.",
-        Example(
-            {JOB: _HEAD + "scheduler: local_docker\nroles: {main: {image: busybox:1.37, entrypoint: top}}\n"},
-            _PLAN,
-            (f"LAUNCHER_HOME=$PWD/one {_APPLY}", f"LAUNCHER_HOME=$PWD/other {_APPLY} --rerun train"),
-        ),
+        "An older attempt is live beside a newer one. The schedulers that come with launcher do not let that "
+        "happen; one of a package may, where its engine did not stop an attempt that it said it had stopped. "
+        "The older one is stopped.",
+        Example({JOB: _LONG.replace("roles", "scheduler: of-a-package\nroles")}, _PLAN, (_APPLY,)),
         "Apply it, and allow it to stop the older attempt.",
         (f"{_APPLY} --allow-destructive",),
     ),

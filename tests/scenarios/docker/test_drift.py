@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.jobfile.explain import REASON_EXPLANATIONS
+from tests.engines.images import SHELL_IMAGE
+
 
 @pytest.fixture
 def running(scenario):
@@ -59,3 +62,20 @@ def test_drift_is_told_of_all_that_was_removed_and_after_its_end_is_on_record(sc
     for _ in range(3):  # the end is recorded, then the record of the app is removed
         scenario.apply(file)
     scenario.plan(file, "--fail-on", "drift", code=3)
+
+
+def test_the_explained_example_shows_drift_and_its_remedy_removes_it(scenario):
+    explained = REASON_EXPLANATIONS["drift"]
+    for name, content in explained.example.files.items():
+        scenario.write(name, str(content).replace("busybox:1.37", SHELL_IMAGE))
+    for line in explained.example.before:
+        if line == "docker rm -f ID":
+            scenario.remove_by_hand(scenario.containers())
+        elif line.startswith("launcher"):
+            scenario.launcher(*line.split()[1:])
+    shown = explained.example.command.split()[1:]
+    assert "drift" in {reason["code"] for reason in scenario.plan_document(*shown)["jobs"][0]["reasons"]}
+    for line in explained.typed:
+        scenario.launcher(*line.split()[1:])
+    assert scenario.actions(*shown) == {"train": "keep"}
+    scenario.cancel("train")

@@ -20,8 +20,8 @@ from tests import processes
 from tests.scenario import Scenario
 
 NOT_RUN = {
-    "drift": "needs a Docker engine",
-    "superseded": "needs a Docker engine",
+    "drift": "needs a Docker engine: tests/scenarios/docker/test_drift.py",
+    "superseded": "needs a scheduler that does not stop what it should",
     "interrupted": "needs an apply that is killed at one moment",
     "in_progress": "needs an apply that is looked at in one moment",
     "expired": "takes a day",
