@@ -12,6 +12,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
@@ -54,7 +55,7 @@ def build_request(
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
     check(app, cfg)
-    app_dir = os.path.join(escape(apps_dir), SYMBOLIC_APP_ID)
+    app_dir = _app_dir(apps_dir)
     log_dir = _log_dir(cfg, images, session, app_dir)
     request = PopenRequest(
         app_id=SYMBOLIC_APP_ID,
@@ -75,6 +76,27 @@ def build_request(
         request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, extra_paths)
     _assign_gpus(request, app, cfg, gpus)
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def check_edits(request: PopenRequest, apps_dir: str) -> None:
+    """Raises SchedulerError for a dry run's request that was edited where nothing would follow the edit.
+
+    Args:
+        apps_dir: absolute folder of the records of all apps.
+    """
+    if (request.app_id, request.app_dir) != (SYMBOLIC_APP_ID, _app_dir(apps_dir)):
+        raise SchedulerError(
+            "`app_id` and `app_dir` of a request cannot be edited: `schedule` makes them anew"
+        )
+    for role, params in request.role_params.items():
+        for k, (param, folder) in enumerate(zip(params, request.role_log_dirs[role], strict=True)):
+            for name, file in (("stdout", STDOUT_LOG), ("stderr", STDERR_LOG), ("combined", COMBINED_LOG)):
+                written, path = getattr(param, name), os.path.join(folder, file)
+                if written not in (None, path):
+                    raise SchedulerError(
+                        f"`{name}` of {role}/{k} is {written}, and its log folder has {path}",
+                        hint="give the option `log_dir`, or edit `role_log_dirs` and the three files alike",
+                    )
 
 
 def bind_request(request: PopenRequest, app_id: str) -> PopenRequest:
@@ -165,6 +187,10 @@ def _environment(
         RANK0_ENV: "localhost",
         "LAUNCHER_SCRATCH": os.path.join(request.app_dir, "scratch"),
     }
+
+
+def _app_dir(apps_dir: str) -> str:
+    return os.path.join(escape(apps_dir), SYMBOLIC_APP_ID)
 
 
 def _log_dir(cfg: Mapping[str, CfgVal], images: ImageProvider, session: str, app_dir: str) -> str:

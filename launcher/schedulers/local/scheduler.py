@@ -134,15 +134,17 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
         """Start the app under a fresh id; returns when every replica was seen to start.
 
-        Raises StartError, with nothing left behind, when one cannot.
+        Raises StartError, with nothing left behind, when one cannot; SchedulerError for a request that was
+        edited where nothing follows.
         """
         from launcher.schedulers.ids import make_unique, normalise
         from launcher.schedulers.local import attemptfile, submit
-        from launcher.schedulers.local.request import bind_request
+        from launcher.schedulers.local.request import bind_request, check_edits
 
         app, cfg = dryrun_info.app, dryrun_info.cfg
         if app is None:
             raise ValueError("want an info that submit_dryrun has made")
+        check_edits(dryrun_info.request, rundir.apps_dir(self._state_dir))
         app_id = make_unique(normalise(app.name, limit=48))
         record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
         made = self._claim(record, session=self.session_name, name=app.name)

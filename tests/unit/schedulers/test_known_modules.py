@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from launcher.errors import UsageError
+from launcher.errors import SchedulerError, UsageError
 from launcher.schedulers import DEFAULT_SCHEDULER_MODULES, ListAppResponse
 from launcher.schedulers.docker_scheduler import DockerScheduler, has_docker
 from launcher.schedulers.docker_scheduler import create_scheduler as create_docker
@@ -18,7 +19,7 @@ from launcher.schedulers.local_scheduler import (
     LocalScheduler,
     create_scheduler,
 )
-from launcher.specs import AppDef, AppState, Role
+from launcher.specs import AppDef, AppDryRunInfo, AppState, Role
 
 
 def app(script: str = "true", image: str = "") -> AppDef:
@@ -93,6 +94,27 @@ def test_an_app_is_in_the_list_and_its_streams_can_be_named() -> None:
         with pytest.raises(UsageError, match="`stdot`") as caught:
             list(scheduler.log_iter(app_id, "main", streams="stdot"))
         assert caught.value.hint == "did you mean `stdout`?"
+    finally:
+        scheduler.close()
+
+
+def test_an_edited_request_runs_as_it_was_edited_or_not_at_all(tmp_path: Path) -> None:
+    scheduler = LocalScheduler("s")
+    try:
+        info = scheduler.submit_dryrun(app(), {"log_dir": str(tmp_path / "logs")})
+        info.request.role_params["main"][0].args[-1] = "pwd; echo $ADDED"
+        info.request.role_params["main"][0].env["ADDED"] = "yes"
+        info.request.role_params["main"][0].cwd = str(tmp_path)
+        app_id = scheduler.schedule(info)
+        scheduler.wait(app_id, 30)
+        assert list(scheduler.log_iter(app_id, "main")) == [f"{tmp_path}\n", "yes\n"]
+        info.request.role_params["main"][0].stdout = "/tmp/mine.log"
+        with pytest.raises(SchedulerError, match="`stdout` of main/0 is /tmp/mine"):
+            scheduler.schedule(info)
+        with pytest.raises(SchedulerError, match="`app_dir`"):
+            scheduler.schedule(
+                AppDryRunInfo(replace(info.request, app_dir="/x"), str, app=app(), cfg=info.cfg)
+            )
     finally:
         scheduler.close()
 
