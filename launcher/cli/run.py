@@ -32,7 +32,7 @@ from launcher.specs import Launch
 from launcher.text import did_you_mean
 from launcher.workspace import Workspace
 
-USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]"
+USAGE = "run FILE [OPTIONS]\n       launcher run [OPTIONS] COMPONENT [ARGUMENTS]\n       launcher run --stdin"
 HELP = """\
 Run one job file or component now, outside of plan and apply, and show what it
 prints. It is cancelled with this command: by Ctrl-C, by a closed terminal. What

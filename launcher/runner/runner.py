@@ -19,6 +19,7 @@ from launcher.components import get_component, materialize_appdef
 from launcher.errors import LauncherError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 from launcher.schedulers.api import Scheduler, validate
+from launcher.schedulers.logs import stream_of
 from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.binding import bind_launch
@@ -312,14 +313,15 @@ class Runner:
             streams: stdout or stderr alone, as a Stream or its name; both in the order of writing without it.
 
         Raises UnknownAppException at the call, not at the first line, SchedulerError for a role or replica
-        that the app does not have, and what `status` does.
+        that the app does not have, UsageError for a stream that there is not, and what `status` does.
         """
         if regex is not None:
             _checked(regex)
         engine, app_id = self._locate(app_handle)
         if not engine.exists(app_id):
             raise UnknownAppException(app_handle)
-        return iter(engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=streams))
+        stream = None if streams is None else stream_of(streams)
+        return iter(engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream))
 
     # Schedulers
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from launcher.components import ComponentArgumentException
-from launcher.errors import LauncherError, SchedulerError
+from launcher.errors import LauncherError, SchedulerError, UsageError
 from launcher.runner import InvalidAppException, Runner, get_runner
 from launcher.schedulers.responses import ListAppResponse, Stream
 from launcher.specs import (
@@ -311,6 +311,14 @@ def test_log_lines_pass_everything_on(runner: Runner, engines: list[MemorySchedu
     assert engines[0].log_calls == [
         (("demo-0", "main", 2, "regex", None, None, True), {"streams": Stream.STDERR})
     ]
+
+
+def test_a_stream_may_be_named(runner: Runner, engines: list[MemoryScheduler]):
+    handle = runner.run(app(), "memory")
+    list(runner.log_lines(handle, "main", streams="stderr"))
+    assert [given["streams"] for _, given in engines[0].log_calls] == [Stream.STDERR]
+    with pytest.raises(UsageError, match="`stder`"):
+        runner.log_lines(handle, "main", streams="stder")
 
 
 # Lists and options
