@@ -57,11 +57,11 @@ def command(role: Mapping[str, Any]) -> str:
 
 def _quoted(word: str) -> str:
     """In quotes where blanks or quotes are in it; as JSON where that needs an escape."""
-    if not word.isprintable() or ('"' in word and "'" in word):
-        return show(word)
-    if re.match(_BARE, word):
+    if word.isprintable() and re.match(_BARE, word):
         return with_brackets(word)
-    return f"'{with_brackets(word)}'" if '"' in word or "\\" in word else show(word)
+    if word.isprintable() and "'" not in word and ('"' in word or "\\" in word):
+        return f"'{with_brackets(word)}'"
+    return show(word)
 
 
 def _padded(text: str, size: int) -> str:

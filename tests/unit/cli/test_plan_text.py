@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
+from launcher.cli.render.roles import command
 from launcher.specs import Role
 from tests.unit.cli.worlds import attempt, launch, plan
 
@@ -31,6 +34,25 @@ def test_below_a_new_job_stands_what_each_role_runs():
     ]
     assert all(len(line) <= 80 for line in lines([job]))
     assert "--token (value not shown)" in plan_text(plan([job]), columns=120)
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("--lr=0.1", "--lr=0.1"),
+        ("${replica_id}", "$<replica_id>"),
+        ("", '""'),
+        ("two words", '"two words"'),
+        ("it's", '"it\'s"'),
+        ('say "hi"', "'say \"hi\"'"),
+        ("a\\b", "'a\\b'"),
+        ("printf '\\r'", "\"printf '\\\\r'\""),
+        ("a\nb", '"a\\nb"'),
+        ("\x1b[1m", '"\\u001b[1m"'),
+    ],
+)
+def test_a_word_of_a_command_begins_and_ends_where_it_seems_to(word, shown):
+    assert command({"entrypoint": "run", "args": [word]}) == f"run {shown}"
 
 
 def test_a_role_that_is_new_is_told_by_what_it_runs():
