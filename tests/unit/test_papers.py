@@ -1,0 +1,56 @@
+"""ARCHITECTURE and CONTRIBUTING name only what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.specs.attempt import ENDED_STATES, LIVE_STATES
+from tests.unit.test_layers import RANK
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_path_exists(paper):
+    text = (ROOT / paper).read_text()
+    named = re.findall(r"`((?:launcher|tests|scripts|examples|schemas|\.ci)/[\w./-]*)", text)
+    named += [path for path in re.findall(r"\]\(([^)]+)\)", text) if "://" not in path]
+    assert named
+    missing = [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_the_layers_are_those_of_the_tests():
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    told = {
+        path.removesuffix(".py").rpartition("/")[2]: int(rank)
+        for rank, names in rows
+        for path in re.findall(r"`([\w/.]+)`", names)
+    }
+    assert told.items() <= RANK.items()
+    assert {name for name, rank in RANK.items() if rank > 1} <= told.keys()
+
+
+def test_the_states_of_an_attempt_are_all_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert [state for state in (*LIVE_STATES, *ENDED_STATES) if f" {state}" not in text] == []
+
+
+def test_scripts_can_be_run_from_anywhere(tmp_path):
+    names = [path.name for path in (ROOT / "scripts").iterdir()]
+    assert sorted(names) == ["bench", "lint", "setup", "test"]
+    words = [ROOT / "scripts" / "test", "--version"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "pytest" in done.stdout + done.stderr) == (0, True)
+
+
+def test_the_workflow_has_every_declared_python():
+    declared = re.findall(r'Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert f"python: {json.dumps(declared)}" in workflow
