@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,25 @@ def test_a_dry_run_builds_nothing(project: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "job").exists()
     runner.schedule(info)
     assert (tmp_path / "job" / "main.py").exists()
+
+
+class ImagesScheduler(MemoryScheduler):
+    """Builds workspaces into images, as local_docker does."""
+
+    builds_workspaces = True
+
+    def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: Any) -> AppDef:
+        return AppDef(
+            app.name, [replace(role, image=f"{role.image}:{workspace.digest}") for role in app.roles]
+        )
+
+
+def test_an_edit_of_a_dry_run_outlives_the_build(project: Path) -> None:
+    runner, engine = runner_of(ImagesScheduler)
+    info = runner.dryrun(app(), "mine", workspace=str(project))
+    info.request = replace(info.request, name="other")
+    assert runner.schedule(info) == "mine://s/other-0"
+    assert all(":" in role.image for role in engine.apps["other-0"].roles)
 
 
 def test_an_edit_that_a_build_would_lose_is_refused(project: Path, tmp_path: Path) -> None:
