@@ -28,13 +28,18 @@ EXAMPLES = """\
 STATES = ("reserved", "created", "running", "succeeded", "failed", "cancelled", "lost", "unknown")
 
 
+def _states(text: str) -> tuple[str, ...]:
+    """Also as the list shows them, in capitals."""
+    return several_of(*STATES)(text.lower())
+
+
 def add_arguments(parser: Any) -> None:
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
     parser.add_argument("--project", metavar="PROJECT", help="only apps of this project's jobs")
     parser.add_argument(
         "--state",
         metavar="STATE",
-        type=several_of(*STATES),
+        type=_states,
         default=(),
         help="only apps in this state: running, succeeded, failed, cancelled, lost; several with commas",
     )

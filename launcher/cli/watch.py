@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _MOST_ROWS = 20  # of unchanged jobs in the result; more are a count
-_DETACHED = "detached: the jobs go on; `launcher list` shows them, `launcher logs JOB --follow` reads along"
+_DETACHED = "detached: the jobs go on; to watch them: launcher status --watch"
 
 
 class Watch:
@@ -131,6 +131,8 @@ class Watch:
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""
+        if len(running) > 1 and not self._wait:
+            return "running by themselves now; to watch them: launcher status --watch"
         if running and not self._wait:
             app = called(running[0].key.job, running[0].handle)
             return f"running by itself now; to read along: launcher logs {app} --follow"

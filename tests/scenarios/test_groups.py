@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 
 import pytest
 
-from tests.scenarios.test_terminal import at_a_terminal
+from tests.scenarios.test_terminal import at_a_terminal, read
 
 
 @pytest.fixture
@@ -16,7 +19,8 @@ def family(scenario):
     def start(ending="exit $<matrix.n>", top="matrix: {n: [0, 2, 10]}"):
         gates = {n: scenario.gate(f"gate{n}") for n in (0, 2, 10)}
         script = f"echo begun $<matrix.n>; read x <gate$<matrix.n>.leave; {ending}"
-        scenario.apply(scenario.job(script, name="sweep", top=top))
+        applied = scenario.apply(scenario.job(script, name="sweep", top=top))
+        assert "to watch them: launcher status --watch" in applied.err
         scenario.apply(scenario.job("exec sleep 60", name="other"))
         return gates
 
@@ -104,11 +108,21 @@ def test_a_watched_status_follows_to_the_ends_and_says_the_worst(scenario, famil
 
 def test_at_a_terminal_a_watched_status_is_a_table_and_then_the_app(scenario, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    scenario.apply(scenario.job("sleep 0.6"))
-    code, shown = at_a_terminal(scenario, "status", "--watch", answer=b"")
-    assert code == 0
-    assert "job SUCCEEDED after " in shown
-    assert "in project default, attempt 1" in shown
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"read x <{gate.leave}"))
+    ours, theirs = pty.openpty()
+    watching = scenario.start("status", "--watch", stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while not re.search(rb"job\S*  \S*RUNNING\S*  main", shown):
+        shown += os.read(ours, 4096)
+    gate.open()
+    while chunk := read(ours):
+        shown += chunk
+    os.close(ours)
+    assert watching.wait() == 0
+    assert b"job SUCCEEDED after " in shown
+    assert b"in project default, attempt 1" in shown
     assert "nothing is running" in scenario.launcher("status", "--watch").err
     assert "leave one of them out" in scenario.launcher("status", "--watch", "--json", code=64).err
 

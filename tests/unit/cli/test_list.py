@@ -65,7 +65,7 @@ def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
         attempt(launch("stopped"), "cancelled"),
     )
     assert set(jobs(scenario, "--state", "failed")) == {"bad", "other"}
-    assert set(jobs(scenario, "--state", "failed,cancelled")) == {"bad", "other", "stopped"}
+    assert set(jobs(scenario, "--state", "FAILED,cancelled")) == {"bad", "other", "stopped"}
     assert jobs(scenario, "--state", "failed", "--project", "vision") == ["bad"]
     assert len(jobs(scenario, "--state", "failed", "-n", "1")) == 1
     assert jobs(scenario, "--project", "vision", "--state", "running") == []

@@ -8,6 +8,7 @@ import pytest
 
 from launcher.cli.commands import names
 from launcher.cli.render.apps import apps_table
+from launcher.cli.render.progress import Progress
 from launcher.cli.render.values import shortened
 from launcher.components import component_help
 from launcher.components.dist import ddp
@@ -68,21 +69,37 @@ def test_the_help_of_a_command_fits_in_60_columns(scenario, monkeypatch, command
     assert [line for line in prose if len(line) > 60] == []
 
 
-def test_more_jobs_than_lines_are_counted(monkeypatch):
-    from launcher.cli.render.progress import Progress
+def running():
+    """What `describe` says of an app with one replica, as far as the live table reads it."""
+    role = SimpleNamespace(role="main", replicas=[SimpleNamespace(state="RUNNING")])
+    return SimpleNamespace(
+        state="RUNNING", started_at=1.0, ended_at=None, num_restarts=0, roles_statuses=[role]
+    )
 
+
+def rows(progress):
+    with progress._console.capture() as shown:
+        progress._console.print(progress._table())
+    return shown.get().splitlines()
+
+
+def test_jobs_of_one_name_are_told_apart_in_the_live_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    progress = Progress()
+    for key in (JobKey("p", "default", "a"), JobKey("p", "dev", "a"), JobKey("p", "default", "b")):
+        progress.update(key, running())
+    assert [line.split()[0] for line in rows(progress)] == ["p/a", "p.dev/a", "b"]
+
+
+def test_more_jobs_than_lines_are_counted(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("LINES", "14")
     progress = Progress()
     for number in range(20):
-        role = SimpleNamespace(role="main", replicas=[SimpleNamespace(state="RUNNING")])
-        seen = SimpleNamespace(
-            state="RUNNING", started_at=1.0, ended_at=None, num_restarts=0, roles_statuses=[role]
+        progress.update(
+            JobKey("p", "t", f"a-very-long-name-of-a-job-for-training-with-{number:02}"), running()
         )
-        progress.update(JobKey("p", "t", f"a-very-long-name-of-a-job-for-training-with-{number:02}"), seen)
-    with progress._console.capture() as shown:
-        progress._console.print(progress._table())
-    lines = shown.get().splitlines()
+    lines = rows(progress)
     assert len(lines) == 13
     assert [line.split()[0][-3:] for line in lines[:-1]] == [f"-{number:02}" for number in range(12)]
     assert lines[-1].strip() == "… and 8 more"
