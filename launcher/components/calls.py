@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from launcher.errors import UsageError
+from launcher.text import DURATION_EXAMPLES, is_number, seconds_in
 
 # What calls a component is imported with the first one: a job file without components does not pay for it.
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Calls:
         from launcher.components.process import DiedError, Process
 
         name = call.component
-        limit = _timeout_s()
+        limit = timeout_s(os.environ)
         try:
             if self._process is None:
                 self._process = Process(limit)
@@ -95,7 +96,7 @@ class Calls:
         except TimeoutError:
             self._late = f"component `{name}` took longer than {limit:g} s"
             self._stop()
-            hint = f"set {TIMEOUT} to more seconds if it needs them"
+            hint = f"set {TIMEOUT} to more if it needs that, such as 2m"
             return failed(name, "invalid-value", f"{self._late} and was killed", hint=hint)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._stop()
@@ -114,14 +115,12 @@ class Calls:
             self._process = None
 
 
-def _timeout_s() -> float:
-    said = os.environ.get(TIMEOUT) or str(TIMEOUT_S)
-    try:
-        limit = float(said)
-    except ValueError:
-        limit = 0.0
-    if not 0 < limit < float("inf"):
-        raise UsageError(f"{TIMEOUT} is `{said}`", hint="want a number of seconds, such as 60")
+def timeout_s(environ: Mapping[str, str]) -> float:
+    """What LAUNCHER_COMPONENT_TIMEOUT says, in seconds. Raises UsageError for anything but a duration."""
+    said = environ.get(TIMEOUT) or str(TIMEOUT_S)
+    limit = float(said) if is_number(said) else seconds_in(said)
+    if not limit or limit == float("inf"):
+        raise UsageError(f"{TIMEOUT} is `{said}`", hint=f"want a duration such as {DURATION_EXAMPLES}")
     return limit
 
 
