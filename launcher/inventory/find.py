@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
-_MOST = 1000  # apps that a misspelt name is compared with
-
 SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 _WILD = "*?["  # no name of a job and no app id holds one of them
 
@@ -265,49 +263,9 @@ def _known_to_engines(app_id: str) -> list[AppRecord]:
     return found
 
 
-def _unknown(word: Word, unasked: str = "") -> LauncherError:
-    """What to say of a word that means no app, with the nearest name.
+def _unknown(word: Word, unasked: str) -> LauncherError:
+    from launcher.inventory.unknown import matches_nothing, means_nothing
 
-    Args:
-        unasked: engines that could not be asked, as `held_by_engines` names them.
-    """
-    import os
-
-    from launcher.text import nearest
-
-    everywhere = recorded.find(word.name)
-    if everywhere and word.target and word.target not in {each.target for each in everywhere}:
-        return LauncherError(
-            f"job `{word.name}` has no attempt in target `{word.target}`",
-            hint=f"it has some in {', '.join(sorted({each.target or '' for each in everywhere}))}",
-        )
-    latest = recorded.find(word.name, target=word.target) if word.number is not None else []
-    if latest:
-        return LauncherError(
-            f"job `{word.name}` has no attempt {word.number}",
-            hint=f"its latest on record here is attempt {latest[0].number}",
-        )
-    known = _known_names()
-    near = nearest(word.name.strip(_WILD), known)
-    hint = f"did you mean `{known[near]}`?" if near else f"`launcher list` shows what there is{unasked}"
-    if not word.is_pattern and os.path.exists(word.name):
-        hint = "it is a file here; quote a pattern, such as 'train*', so that the shell leaves it alone"
-    number = "" if word.number is None else f"@{word.number}"
-    what = "matches no job and no app" if word.is_pattern else ""
-    return LauncherError(
-        f"`{word.name}` {what}" if what else f"there is no job or app `{word.name}{number}`", hint=hint
-    )
-
-
-def _known_names() -> dict[str, str]:
-    """What a misspelt name is compared with → what to type for it: for what names begin with, a pattern."""
-    here, jobs = project_here(), [each for each in recorded.newest(_MOST) if each.job]
-    begun: dict[str, set[str]] = {}
-    for each in jobs:
-        parts = each.name.split("-")
-        for end in range(1, len(parts) if each.project == here else 0):
-            begun.setdefault("-".join(parts[:end]), set()).add(each.name)
-    known = {name: f"{name}-*" for name, names in begun.items() if len(names) > 1}
-    for each in jobs:
-        known[each.name], known[each.app_id] = each.name, each.app_id
-    return known
+    if word.is_pattern:
+        return matches_nothing(word.name, unasked)
+    return means_nothing(word.name, word.number, word.target, unasked)
