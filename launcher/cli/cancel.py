@@ -51,12 +51,12 @@ def add_arguments(parser: Any) -> None:
 def run(args: Any, console: Console) -> int:
     from launcher.cli.interrupts import terminate_with_exception
     from launcher.inventory.find import wholes
-    from launcher.inventory.status import inspect
 
     terminate_with_exception()
     found = [wholes(text, args.target) for text in args.apps]
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
-    seen = [inspect(app) for app in {app.handle: app for each in found for app in each.apps}.values()]
+    apps = {app.handle: app for each in found for app in each.apps}
+    seen = _inspected(list(apps.values()), console)
     live = [app for app in seen if app.is_live]
     ended = [app for app in seen if not app.is_live]
     for app in ended:
@@ -69,7 +69,24 @@ def run(args: Any, console: Console) -> int:
         console.note(in_short(left, "has ended before" if len(left) == 1 else "have ended before"))
     if len(live) > 1 and not args.yes and not of_groups.isdisjoint(app.handle for app in live):
         _ask(live, console)
-    return _cancel_all(live, args.grace, console)
+    stopped = _cancel_all(live, args.grace, console)
+    return stopped or int(len(seen) < len(apps))
+
+
+def _inspected(apps: Sequence[AppRecord], console: Console) -> list[AppRecord]:
+    """The apps as they are now. Of several, those that cannot be asked for are reported and left out."""
+    from launcher.errors import LauncherError
+    from launcher.inventory.status import inspect
+
+    seen = []
+    for app in apps:
+        try:
+            seen.append(inspect(app))
+        except LauncherError as error:
+            if len(apps) == 1:
+                raise
+            console.error(error)
+    return seen
 
 
 def _ask(apps: Sequence[AppRecord], console: Console) -> None:

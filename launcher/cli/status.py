@@ -72,9 +72,8 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
         from json import dumps
 
         from launcher.cli.render.apps import status_json
-        from launcher.inventory.status import inspect
 
-        console.print(dumps([status_json(inspect(app)) for app in apps], indent=2))
+        console.print(dumps([status_json(_inspected(app, console)) for app in apps], indent=2))
         return 0
     from launcher.cli.render.apps import in_short
     from launcher.inventory.find import wholes
@@ -85,6 +84,18 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
     _table(console, shown)
     console.print(in_short(shown))
     return 0
+
+
+def _inspected(app: AppRecord, console: Console) -> AppRecord:
+    """The app as it is now; as last seen where its scheduler cannot be asked."""
+    from launcher.errors import LauncherError
+    from launcher.inventory.status import inspect
+
+    try:
+        return inspect(app)
+    except LauncherError as error:
+        console.warn(f"{app.handle} is shown as last seen: {error}")
+        return app
 
 
 def _live(args: Any, console: Console) -> int:

@@ -6,10 +6,13 @@ import json
 import os
 import pty
 import re
+from dataclasses import replace
 
 import pytest
 
+from launcher.state.store import Store
 from tests.scenarios.test_terminal import at_a_terminal, read
+from tests.unit.cli.worlds import attempt, launch
 
 
 @pytest.fixture
@@ -138,3 +141,18 @@ def test_a_target_says_which_app_of_a_job_is_meant(scenario):
     assert "has ended before" in scenario.launcher("cancel", "job", "-t", "good").err
     assert "--target" in scenario.launcher("describe", "job", code=1).err
     assert "attempt 1" in scenario.launcher("describe", "job", "-t", "good").out
+
+
+def test_an_app_that_cannot_be_stopped_or_waited_for_does_not_keep_the_others(scenario):
+    elsewhere = replace(launch("sweep-1"), scheduler="gone")
+    with Store.open() as store:
+        store.record(attempt(elsewhere, "running"))
+    scenario.apply(scenario.job("exec sleep 60", name="sweep-2"))
+    done = scenario.cancel("sweep-*", "--yes", code=1)
+    assert "gone" in done.err
+    assert scenario.status("sweep-2")["state"] == "CANCELLED"
+    shown = scenario.launcher("status", "sweep-*", "--json")
+    assert [app["state"] for app in json.loads(shown.out)] == ["RUNNING", "CANCELLED"]
+    assert "sweep-1-1-ypfhh is shown as last seen" in shown.err
+    waited = scenario.launcher("wait", "sweep-*", code=1)
+    assert waited.out.split()[1] == "CANCELLED"
