@@ -61,9 +61,12 @@ def ran_for(app: AppRecord, now: float) -> str:
     """From its start to its end; up to `now` while it lives; "" for what has not started.
 
     What it waited before, for an image or for an older attempt to stop, is no time of its own. Of some apps
-    no start is on record: there it is a moment after the app was made.
+    no start is on record: there it is a moment after the app was made. Of others it is the moment when all
+    replicas had started: the first of them counts where they are known.
     """
     start = app.started_at or (None if app.is_live else app.created_at)
+    if start is not None:
+        start = min([start, *(replica.started_at for replica in app.replicas if replica.started_at)])
     return took(start, app.ended_at, now if app.is_live else None)
 
 

@@ -160,7 +160,7 @@ class _Fold:
             "supervisor": self._supervisor,
             "created": self._created,
             "starting": self._starting,
-            "started": self._starting,
+            "started": self._started,
             "restart": self._restart,
             "stopping": self._stopping,
             "warning": self._warning,
@@ -189,10 +189,12 @@ class _Fold:
                 self._replica(role, k)
 
     def _starting(self, event: dict[str, Any], at: float) -> None:
-        """Recorded before the first replica starts, as "starting", and once all have, as "started"."""
         self.view.state = "running"
-        if self.view.started_at is None:
-            self.view.started_at = at
+        self.view.started_at = at
+
+    def _started(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "running"
+        self.view.started_at = at
 
     def _spawn(self, event: dict[str, Any], at: float) -> None:
         self.view.state = "running"

@@ -4,7 +4,7 @@ import pytest
 
 from launcher.cli.render.apps import ran_for
 from launcher.cli.render.values import ago, duration, iso, listing, took
-from launcher.state.records import AppRecord
+from launcher.state.records import AppRecord, ReplicaRecord
 
 DURATIONS = {0: "0ms", -1: "0ms", 0.0354: "35ms", 0.9996: "1.0s", 1.24: "1.2s", 9.96: "10s", 59.4: "59s"}
 DURATIONS |= {59.6: "1m00s", 185: "3m05s", 3600: "1h00m", 7801: "2h10m", 86400 * 4 + 3600 * 3: "4d03h"}
@@ -41,6 +41,15 @@ def test_an_app_takes_the_time_from_its_start_and_not_what_it_waited_before(
 ):
     times = {"created_at": 10.0, "started_at": started_at, "ended_at": ended_at}
     assert ran_for(AppRecord("local_docker", "s", "a", state=state, **times), 30.0) == text
+
+
+def test_an_app_takes_no_less_time_than_a_replica_of_it():
+    """A scheduler may record its start when all of them had started, and the first one had ended."""
+    app = AppRecord("local_cwd", "s", "a", state="succeeded", created_at=10.0, started_at=24.9, ended_at=25.0)
+    app.replicas = [
+        ReplicaRecord("main", k, "succeeded", started_at=20.0 + k, ended_at=24.0) for k in range(2)
+    ]
+    assert ran_for(app, 30.0) == "5.0s"
 
 
 def test_what_still_runs_took_until_now():

@@ -93,14 +93,6 @@ def test_replicas_are_known_before_they_are_started() -> None:
     ]
 
 
-def test_an_app_starts_before_its_first_replica_does() -> None:
-    """Or it would have taken less time than a replica of it."""
-    times = [(event("starting"), 1), (spawn(0), 2), (spawn(1), 3), (event("started"), 4), (end(0), 5)]
-    view = folded(START, *({**each, "t": at * 1_000_000_000} for each, at in times))
-    assert view.started_at == 1
-    assert [replica.started_at for replica in view.replicas] == [2, 3]
-
-
 def test_a_restart_forgets_how_the_replica_ended_before() -> None:
     view = folded(
         START, spawn(), end(code=1), event("restart", scope="replica", role="main", k=0, n=1), spawn(0, 1)
