@@ -59,9 +59,9 @@ def job_file() -> str:
         "# Job files: every field\n",
         HEAD,
         "A job file is YAML (`NAME.launcher.yaml`) or TOML (`NAME.launcher.toml`), with the same\n"
-        "fields. A key that is not in these tables is an error. One that begins with `x-` is free, for notes.\n",
-        "Editors check and complete job files with `schemas/job-v1.schema.json`; `launcher init`\n"
-        "writes it with `--editor`. In place of a number or a truth value, a reference such as `$<var.NAME>` may stand.\n",
+        "fields. A key that is not in these tables is an error, but for keys that begin with `x-`.\n",
+        "Editors check and complete job files with `schemas/job-v1.schema.json`, which `launcher init\n"
+        "--editor` writes. A reference such as `$<var.NAME>` may stand for a number or a truth value.\n",
         "The last column says which references a field takes. Run macros, known when a replica starts, are\n"
         f"{_macros()}.\nAll others, such as `$<var.NAME>` and `$<git.commit>`, are known while compiling.\n",
     ]
