@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.collector import Collector
@@ -15,7 +16,9 @@ from launcher.specs.check import SET_FOR_REPLICAS
 from launcher.specs.sensitive import is_sensitive
 from launcher.specs.text import shell_words
 
-_OPTIONS = re.compile(r"--?[A-Za-z][\w-]*[ \t]+[^\s-]\S*(?:[ \t]+--?[A-Za-z][\w-]*(?:[ \t]+[^\s-]\S*)?)*")
+_VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"-]\S*)"""
+_OPTION = r"--?[A-Za-z][\w-]*"
+_OPTIONS = re.compile(rf"{_OPTION}[ \t]+{_VALUE}(?:[ \t]+{_OPTION}(?:[ \t]+{_VALUE})?)*")
 """Options, each with at most one value: no sentence reads like that."""
 
 _SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
@@ -60,9 +63,10 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
     Args:
         folder: of the job file.
     """
+    roles = (problems.document.value or {}).get("roles", {})
     for name, role in job.roles.items() if job is not None else ():
         _advise_entrypoint(name, role.entrypoint, folder, problems)
-        _advise_args(name, role.args, problems)
+        _advise_args(name, roles[name].get("args"), problems)
         _advise_names(name, role, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
@@ -73,20 +77,21 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
     _advise_env(env if isinstance(env, dict) else {}, ("cfg", "env"), "`cfg.env`", problems)
 
 
-def _advise_args(role: str, args: Sequence[str], problems: Collector) -> None:
-    for index, text in enumerate(args):
+def _advise_args(role: str, args: Any, problems: Collector) -> None:
+    """Note options that stand in one argument with their values. `args` are those of the file, references
+    and all."""
+    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
+    for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False)):
         # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
-        is_value = index > 0 and args[index - 1].startswith("-") and "=" not in args[index - 1]
+        is_value = before.startswith("-") and "=" not in before
         if is_value or not _OPTIONS.fullmatch(text):
             continue
-        words = text.split()
-        message = (
-            f"argument {index + 1} of role `{role}` is `{words[0]}` with its value, a blank between them"
-        )
-        path = ("roles", role, "args", index)
+        words = shell_words(text) or []
+        message = f"argument {index + 1} of role `{role}` is an option and its value, with a space in between"
         label = "make each word an item"
-        if not any(map(is_sensitive, words)):
-            label += ": " + ", ".join(f'"{word}"' for word in words)
+        if words and not any(map(is_sensitive, words)):
+            label += ": " + json.dumps(words, ensure_ascii=False)[1:-1]
+        path = ("roles", role, "args", index)
         problems.add(path, "command-line", message, label=label, severity="warning")
 
 

@@ -114,6 +114,8 @@ def test_a_description_may_have_any_quotes(tmp_path: Path) -> None:
     [
         ("[--lr 0.1]", '"--lr", "0.1"'),
         ("[train, -n 3]", '"-n", "3"'),
+        ("[--lr $<app_id>]", '"--lr", "$<app_id>"'),
+        ("[\"-c 'echo hi'\"]", '"-c", "echo hi"'),
         ("[--lr 0.1 --fast --epochs 3]", '"--lr", "0.1", "--fast", "--epochs", "3"'),
     ],
 )
