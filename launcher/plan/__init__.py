@@ -1,5 +1,6 @@
 """Deciding what an apply does. Pure: no clock, randomness, file, process or network.
 
-`snapshot.merge` makes one view of the world, `reconcile.reconcile` a plan of it, `model.Plan` is that plan,
-`codec` saves and loads it, `recheck.recheck` holds a saved one against the world of a later day.
+`snapshot.merge` joins the ledger and the engines into one snapshot, `reconcile.reconcile` makes a
+`model.Plan` of it, `codec` saves and loads plans, and `recheck.recheck` compares a saved plan with a later
+snapshot.
 """

@@ -9,7 +9,7 @@ from typing import Any, Literal
 Edit = tuple[Literal["+", "-", "~"], int, int]
 """What to do, the index in the old list, the index in the new list."""
 
-# A replacement costs a trifle more than an insertion or a removal alone, so that among equally short
+# A replacement costs slightly more than an insertion or a removal alone, so that among equally short
 # ways the one that keeps most items wins: b in [a, b] → [b, c] stays b.
 _EDIT, _SWAP = 1000, 1001
 
@@ -33,7 +33,7 @@ def align(old: Sequence[Any], new: Sequence[Any]) -> list[Edit]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many items the two have in common at their front."""
+    """The number of equal items at the front of both lists."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((k for k, (a, b) in pairs if a != b), min(len(old), len(new)))
 

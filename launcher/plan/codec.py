@@ -11,7 +11,7 @@ from typing import Any
 from launcher.errors import LauncherError
 from launcher.plan.diff import Change
 from launcher.plan.encode import encode
-from launcher.plan.model import Orphan, Plan, Problem, Selection
+from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
 from launcher.plan.reasons import Reason
 from launcher.plan.schema import PLAN, VERSION, plan_schema
 from launcher.plan.seal import is_sealed, seal
@@ -30,7 +30,7 @@ class PlanFileError(LauncherError):
 
 
 class SealError(PlanFileError):
-    """A saved plan was edited, or an older version saved it without a seal: as stale as an old one."""
+    """A saved plan was edited, or an older version saved it without a seal. It is refused as stale."""
 
     exit_code = 4
 
@@ -41,9 +41,9 @@ def dumps(plan: Plan) -> str:
 
 
 def loads(text: str | bytes, *, name: str = "plan.json") -> Plan:
-    """The plan of a text that `dumps` wrote; `name` is for messages.
+    """Read a plan that `dumps` wrote; `name` is the name of the file for messages.
 
-    Raises SealError when a byte of it was edited, PlanFileError when it is no saved plan.
+    Raises SealError when a byte of it was edited, PlanFileError when the text is not a saved plan.
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if not is_sealed(raw):
@@ -93,7 +93,7 @@ def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | Non
 
 
 def decode(data: Any, *, name: str = "plan.json") -> Plan:
-    """The plan of a JSON object, without a look at its seal; `recheck.located` sets the `root` of its jobs.
+    """Make a plan of a JSON object without checking its seal; `recheck.located` sets the root of its jobs.
 
     Raises PlanFileError with every fault; also for a document or effects that do not match their digests.
     """
@@ -117,7 +117,7 @@ def _refusal(name: str, faults: Sequence[Fault]) -> PlanFileError:
 
 
 def _cross_faults(data: Mapping[str, Any]) -> Iterator[Fault]:
-    """What no shape can say, of a plan whose shape is good."""
+    """Yield the faults that the schema cannot express, in a plan that matches the schema."""
     for name in ("created_at", "expires_at"):
         if _seconds(data[name]) is None:
             yield name, f"no such time: {data[name]}"
@@ -168,7 +168,7 @@ def _plan(data: Mapping[str, Any]) -> Plan:
             for item in data.get("orphans", ())
         ),
         problems=tuple(
-            Problem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
+            PlanProblem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
         ),
         selection=Selection(**{**selection, "rerun": tuple(selection.get("rerun", ()))}),
         engines=data["engines"],

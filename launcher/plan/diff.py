@@ -1,4 +1,4 @@
-"""The difference of two documents, path by path: minimal, typed, and readable.
+"""Compare two documents path by path: minimal, typed and readable.
 
 Roles are compared by name and mounts by destination. Every other list is aligned by its fewest edits, so
 that an argument inserted in front is one `+`. Mappings are compared by key, down to their leaves.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launcher.plan.align import align, atom
-from launcher.plan.words import field, show, show_at, show_both
+from launcher.plan.notation import field, show, show_at, show_both
 from launcher.specs.secret import reference_in
 from launcher.specs.sensitive import HIDDEN, hide, hide_item, is_sensitive
 
@@ -20,7 +20,7 @@ Op = Literal["+", "-", "~"]
 
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 _BARE_DESTINATION = re.compile(r"/[^\[\]\"\\\x00-\x1f]*\Z")
-_NOTHING: Any = object()  # told apart from every JSON value
+_NOTHING: Any = object()  # differs from every JSON value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Change:
     new: Any = None
 
     def __str__(self) -> str:
-        """One line, in the words of job files."""
+        """One line in the notation of job files."""
         path = field(self.path)
         if self.op == "~" and self.old == self.new == HIDDEN:
             return f"~ {path}: {HIDDEN}"
@@ -48,13 +48,13 @@ class Change:
         if self.op == "+":
             return f"+ {path} = {show_at(self.path, self.new)}"
         if isinstance(self.old, Mapping) and not reference_in(self.old):
-            # a whole role or mount: its name says what goes
+            # a whole role or mount is shown by its name alone
             return f"- {path}"
         return f"- {path} = {show_at(self.path, self.old)}"
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """What turns the document `old` into `new`; literals under sensitive-looking names are left out."""
+    """List the changes from the document `old` to `new`, without literals under sensitive-looking names."""
     rest = _mappings(_without(old, "roles"), _without(new, "roles"), "")
     return (*rest, *_roles(old.get("roles", []), new.get("roles", [])))
 
@@ -65,7 +65,7 @@ def _mappings(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iter
 
 
 def _values(old: Any, new: Any, name: str, path: str) -> Iterator[Change]:
-    """`name` is the key that both values stand under; either may be _NOTHING."""
+    """`name` is the key of both values; either value may be _NOTHING."""
     before, after = _branch(old), _branch(new)
     emptied = before and new == {}  # an empty mapping is not the same as none
     if (
@@ -87,7 +87,7 @@ def _values(old: Any, new: Any, name: str, path: str) -> Iterator[Change]:
 
 
 def _branch(value: Any) -> Mapping[str, Any] | None:
-    """What to compare key by key, so that an `env` that is new as a whole gives one `+` per variable."""
+    """The mapping to compare key by key: a new `env` gives one `+` per variable."""
     if value is _NOTHING:
         return {}
     return value if isinstance(value, Mapping) and not reference_in(value) else None
@@ -132,7 +132,7 @@ def _role(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator
 
 
 def _by(items: Sequence[Mapping[str, Any]], key: str) -> dict[str, Mapping[str, Any]]:
-    """The items by what is unique among them: a normal form holds each role name and destination once."""
+    """The items by name or destination: a normal form holds each of them once."""
     return {item[key]: item for item in items}
 
 

@@ -1,4 +1,4 @@
-"""The digest of what a plan would do to the world: what people approve.
+"""The plan digest: what a plan would start and stop, and what users approve.
 
 A plan digest has two parts, `lp2:sha256:<hex>+<app id>+<app id>…`:
 
@@ -26,7 +26,7 @@ _PREFIX = "lp2:sha256:"
 _OLD_PREFIX = "lp1:"
 
 
-class Start(NamedTuple):
+class StartEffect(NamedTuple):
     """One job that a plan starts: its key, the digest of its document, and the job file that declares it."""
 
     key: JobKey
@@ -35,7 +35,7 @@ class Start(NamedTuple):
     path: str
 
 
-def effects_digest(starts: Iterable[Start], stops: Iterable[str]) -> str:
+def effects_digest(starts: Iterable[StartEffect], stops: Iterable[str]) -> str:
     """The plan digest of starting jobs and stopping apps (by id). Order does not matter."""
     rows = sorted([*start.key, start.digest, start.origin, start.path] for start in starts)
     text = json.dumps(rows, separators=(",", ":"))
@@ -50,5 +50,5 @@ def covers(approved: str, digest: str) -> bool:
 
 
 def is_superseded(digest: str) -> bool:
-    """Whether an older version made this plan digest, by a rule that approves nothing today."""
+    """Whether an older version made this plan digest; such a digest approves nothing today."""
     return digest.strip().startswith(_OLD_PREFIX)

@@ -1,4 +1,4 @@
-"""Plans to JSON objects."""
+"""Encode plans as JSON objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
 
 
 def encode(plan: Plan) -> dict[str, Any]:
-    """A plan as a JSON object. Stamp it first: without an id and a time it is no saved plan."""
+    """Encode a plan as a JSON object. A plan to save has to be stamped first with an id and a time."""
     orphans = [
         {"key": _key(orphan.key), "path": orphan.path, "guard": _guard(orphan.guard)}
         for orphan in plan.orphans
@@ -32,11 +32,11 @@ def encode(plan: Plan) -> dict[str, Any]:
         "expires_at": _moment(plan.expires_at),
         "has_changes": not plan.is_empty,
         "counts": plan.counts(),
-        "selection": _told({**_fields(plan.selection), "rerun": list(plan.selection.rerun)}),
+        "selection": _filled({**_fields(plan.selection), "rerun": list(plan.selection.rerun)}),
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
         "jobs": [_step(step) for step in plan.steps],
-        **_told({"orphans": orphans, "problems": problems}),
+        **_filled({"orphans": orphans, "problems": problems}),
     }
 
 
@@ -58,7 +58,7 @@ def _step(step: Step) -> dict[str, Any]:
         "action": step.kind,
         "reasons": [_reason(reason) for reason in step.reasons],
         "guard": _guard(step.guard),
-        **_told(optional),
+        **_filled(optional),
     }
 
 
@@ -83,12 +83,12 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "enabled": launch.enabled,
         "origin": launch.origin,
         "path": launch.file,
-        **_told(optional),
+        **_filled(optional),
     }
 
 
 def _trigger(trigger: Trigger) -> str | dict[str, list[str]]:
-    """As a job file has it."""
+    """The trigger as a job file writes it."""
     return "every_apply" if trigger.kind == "every_apply" else {"files": list(trigger.globs)}
 
 
@@ -97,13 +97,13 @@ def _key(key: JobKey) -> dict[str, str]:
 
 
 def _guard(guard: Guard) -> dict[str, Any]:
-    return {"attempt": guard.attempt, **_told(_fields(guard))}
+    return {"attempt": guard.attempt, **_filled(_fields(guard))}
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
     values = {"old": reason.old, "new": reason.new}
-    told = {name: value for name, value in values.items() if value is not None}
-    return {"code": reason.code, **_told({"path": reason.path, "detail": reason.detail}), **told}
+    given = {name: value for name, value in values.items() if value is not None}
+    return {"code": reason.code, **_filled({"path": reason.path, "detail": reason.detail}), **given}
 
 
 def _change(change: Change) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def _change(change: Change) -> dict[str, Any]:
     return {"op": change.op, "path": change.path, **old, **new}
 
 
-def _told(optional: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what says nothing: None, false, 0 and empties."""
+def _filled(optional: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without None, false, 0 and empty values."""
     return {name: value for name, value in optional.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""What a plan is: one step per job, and what it was made with. Values only; `str(plan)` is stable."""
+"""The plan: one step per job, and the flags it was made with. Values only; `str(plan)` is stable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from launcher.plan.effects import Start, covers, effects_digest
+from launcher.plan.effects import StartEffect, covers, effects_digest
 from launcher.plan.reasons import ReasonCode
 from launcher.plan.step import MARKS, ActionKind, Guard, Step
 from launcher.specs.launch import JobKey
@@ -24,7 +24,7 @@ _COUNT_WORDS: Final[dict[ActionKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """A live attempt whose job no file declares any more, and that the plan leaves alone."""
+    """A live attempt whose job no file declares any more. The plan does not stop it."""
 
     key: JobKey
     path: str
@@ -35,7 +35,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class PlanProblem:
     """Why a job cannot be planned. A plan with problems must not be applied."""
 
     key: JobKey
@@ -69,7 +69,7 @@ class Plan:
 
     steps: tuple[Step, ...] = ()
     orphans: tuple[Orphan, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PlanProblem, ...] = ()
     selection: Selection = Selection()
     engines: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
@@ -84,11 +84,11 @@ class Plan:
 
     @property
     def plan_digest(self) -> str:
-        """What approval is given to; see `launcher.plan.effects`."""
+        """The digest that a user approves; see `launcher.plan.effects`."""
         effective = [step for step in self.steps if step.has_effects]
         return effects_digest(
             (
-                Start(step.key, step.digest, step.launch.origin, step.launch.file)
+                StartEffect(step.key, step.digest, step.launch.origin, step.launch.file)
                 for step in effective
                 if step.starts and step.launch is not None
             ),
@@ -96,7 +96,7 @@ class Plan:
         )
 
     def counts(self) -> dict[ActionKind, int]:
-        """How many steps of each kind; every kind is there."""
+        """The number of steps of each kind; every kind has an entry."""
         kinds = [step.kind for step in self.steps]
         return {kind: kinds.count(kind) for kind in MARKS}
 
@@ -108,7 +108,7 @@ class Plan:
         lifetime_s: float = 24 * 3600,
         commits: Mapping[str, str] | None = None,
     ) -> Plan:
-        """The plan as it can be saved: with an id of its own and a time after which it is refused."""
+        """The plan with an id and an expiry time, ready to be saved."""
         start = int(created_at)
         known = self.commits if commits is None else commits
         return replace(

@@ -14,7 +14,7 @@ from launcher.specs.launch import JobKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where orphans are sought: attempts of one origin and target whose recorded path lies below a directory.
+    """Where to look for orphans: attempts of one origin and target whose recorded path is below a directory.
 
     `directory` is relative to the repository's root, with forward slashes; "" is the root.
     """
@@ -44,7 +44,7 @@ def report(attempt: Attempt) -> Orphan:
 
 
 def destroy(attempt: Attempt) -> Step:
-    """Stop an orphan. One step per attempt: a job that was being replaced when its file went may have two."""
+    """Stop an orphan. One step per attempt: a job may have two when its file went during a replace."""
     return stop(attempt, Reason("orphan", detail=f"{attempt.path} declares it no more"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from launcher.plan.words import field, show_at, show_both
+from launcher.plan.notation import field, show_at, show_both
 from launcher.specs.sensitive import HIDDEN
 
 ReasonCode = Literal[
@@ -72,13 +72,13 @@ REASONS: Final[dict[ReasonCode, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason for an action, or against a saved plan.
+    """One reason for an action, or for refusing a saved plan.
 
     Attributes:
         code: what kind of reason; `REASONS` says what each means.
         path: the field that decides, such as `roles.trainer.args[3]` or `lifecycle.on_failed`; "" for none.
         old, new: its values, JSON-able; None where there is none.
-        detail: what is known beyond the code, as a phrase for people.
+        detail: further facts as a phrase for users.
     """
 
     code: ReasonCode
@@ -89,8 +89,8 @@ class Reason:
 
     def __str__(self) -> str:
         """One phrase: the path with its values and the detail, else the text of the code."""
-        told = " ".join(filter(None, (field(self.path), _values(self.path, self.old, self.new))))
-        return " ".join(filter(None, (told, self.detail))) or REASONS[self.code]
+        change = " ".join(filter(None, (field(self.path), _values(self.path, self.old, self.new))))
+        return " ".join(filter(None, (change, self.detail))) or REASONS[self.code]
 
 
 def _values(path: str, old: Any, new: Any) -> str:

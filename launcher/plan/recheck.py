@@ -1,9 +1,9 @@
-"""Hold a saved plan against the world of today: what of it is still to do, and what speaks against it.
+"""Compare a saved plan with the present: which steps are left to do, and why it may have to be refused.
 
-A step stands when today it would get the same action on the same latest attempt. A kept or held job may
-have moved on as long as it would still be kept or held: a run that has succeeded since is no reason to
-refuse. An attempt that this very plan made (`Attempt.plan_id`) never speaks against it: unfinished it is
-resumed, else it counts as done, whatever became of it.
+A step is valid when the planner would still choose the same action on the same latest attempt. The attempt
+of a kept or held job may have changed as long as the job would still be kept or held: a run that has
+succeeded since is no reason to refuse. An attempt that this plan made (`Attempt.plan_id`) never invalidates
+it: an unfinished one is resumed, any other counts as done, whatever its outcome.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from launcher.errors import StaleError
-from launcher.plan.decide import Wish, decide, past_of
+from launcher.plan.decide import Desired, decide, history_of
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin
@@ -24,12 +24,12 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
 
 _CLOCK_SKEW_S = 300
-"""How far the clocks of two machines may be apart, the one that plans and the one that applies."""
+"""The tolerated clock difference between the machine that plans and the machine that applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale:
-    """One thing against a plan. `key` is None for what concerns it as a whole."""
+    """One reason to refuse a plan. `key` is None for a reason that concerns the whole plan."""
 
     key: JobKey | None = None
     reason: Reason
@@ -40,13 +40,13 @@ class Stale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """`plan` is what is left to do; nothing of it may be done when `stale` has entries."""
+    """The part of the plan that is left to do. Nothing of it may be applied when `stale` has entries."""
 
     plan: Plan
     stale: tuple[Stale, ...] = ()
 
     def refusal(self) -> StaleError | None:
-        """The error to raise, with everything that speaks against the plan; None when nothing does."""
+        """The error to raise, with every reason to refuse the plan; None when there is none."""
         if not self.stale:
             return None
         lines = "".join(f"\n  {stale}" for stale in self.stale)
@@ -54,11 +54,11 @@ class Recheck:
 
 
 def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
-    """What is left of a saved plan, once `located` has bound it to a repository.
+    """Return what is left to do of a saved plan that `located` has bound to a repository.
 
-    The snapshot must know the latest attempt of every key in the plan. Steps whose work this plan has done
-    already come back as kept or held, unfinished ones as resumed. Where `waits_for` names somebody, wait for
-    them and check again. `now` is in seconds since the epoch.
+    The snapshot must know the latest attempt of every key in the plan. Steps that this plan has already
+    carried out come back as kept or held, unfinished ones as resumed. Where `waits_for` names a client, wait
+    for it and check again. `now` is in seconds since the epoch.
     """
     unfit = _unfit(plan, snapshot, now)
     if unfit:
@@ -73,15 +73,15 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
 
 
 def stale(step: Step, plan: Plan, snapshot: Snapshot) -> Reason | None:
-    """What speaks against one step of a saved plan today; None when it stands or this plan has done it."""
+    """Why one step of a saved plan is stale; None when it is valid or already carried out."""
     return _today(step, plan, snapshot, _asked(plan))[1]
 
 
 def located(plan: Plan, *, root: str, origin: str) -> Plan:
     """The plan with its job files bound to the repository at `root`.
 
-    A job whose origin is a folder, for want of a remote, is at home there and nowhere else: in a checkout
-    that has no remote either, when one of the two folders holds the other.
+    A job without a git remote has a folder as its origin and belongs only there: in a checkout that has no
+    remote either, where one of the two folders contains the other.
     Raises StaleError when the plan has jobs of a repository other than this one.
     """
     origins = {step.launch.origin for step in plan.steps if step.launch}
@@ -118,7 +118,7 @@ def _at(step: Step, root: str, origin: str) -> Step:
 
 
 def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
-    """What speaks against the plan as a whole."""
+    """The reasons to refuse the whole plan."""
     if now > plan.expires_at:
         detail = f"the plan expired at {_utc(plan.expires_at)}"
         return (Stale(reason=Reason("expired", detail=detail)),)
@@ -137,7 +137,7 @@ def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
 def _today(
     step: Step, plan: Plan, snapshot: Snapshot, asked: Collection[JobKey]
 ) -> tuple[Step, Reason | None]:
-    """The step as it is to be done today, and what speaks against it."""
+    """The step as it would be carried out now, and why it is stale."""
     if step.launch is None:
         return _stop_today(step, snapshot)
     latest = snapshot.latest.get(step.key)
@@ -158,11 +158,11 @@ def _today(
 def _decided(
     step: Step, launch: Launch, snapshot: Snapshot, *, rerun: bool = False, retry_failed: bool = False
 ) -> Step:
-    wish = Wish(
+    desired = Desired(
         launch=launch, document=step.document, digest=step.digest, rerun=rerun, retry_failed=retry_failed
     )
     live = [attempt for attempt in snapshot.live if attempt.key == step.key]
-    today = decide(wish, past_of(wish, snapshot, live))
+    today = decide(desired, history_of(desired, snapshot, live))
     return replace(today, launch=step.launch, notes=step.notes)
 
 
@@ -172,13 +172,13 @@ def _is_own(latest: Attempt | None, step: Step, plan: Plan) -> bool:
 
 
 def _quiet(launch: Launch) -> Launch:
-    """The launch without its automatic re-runs: a plan starts a job once, however that ends."""
+    """The launch without its automatic re-runs: a plan starts a job once, whatever the outcome."""
     lifecycle = replace(launch.lifecycle, on_failed="hold", on_cancelled="hold", on_lost="hold", rerun_on=())
     return replace(launch, lifecycle=lifecycle)
 
 
 def _untriggered(launch: Launch) -> Launch:
-    """The launch without its triggers: what a plan has kept while it ran stays kept when it has succeeded."""
+    """The launch without its triggers: a job that was kept while it ran stays kept once it has succeeded."""
     return replace(launch, lifecycle=replace(launch.lifecycle, rerun_on=()))
 
 
@@ -187,7 +187,7 @@ def _stands(step: Step, today: Step) -> bool:
         return today.kind == step.kind
     if (today.guard.attempt, today.guard.app_id) != (step.guard.attempt, step.guard.app_id):
         return False
-    if step.kind == "destroy":  # of a disabled job; what has ended meanwhile needs no stopping
+    if step.kind == "destroy":  # of a disabled job; an attempt that has ended since needs no stop
         return today.kind in ("destroy", "keep")
     approved = {stop.app_id for stop in step.stops}
     return (today.kind, today.number) == (step.kind, step.number) and all(
@@ -196,7 +196,7 @@ def _stands(step: Step, today: Step) -> bool:
 
 
 def _stop_today(step: Step, snapshot: Snapshot) -> tuple[Step, Reason | None]:
-    """A step that only stops: done when the attempt has ended, which is also how it looks after a kill."""
+    """A step that only stops. It counts as done once the attempt has ended, for whatever reason."""
     latest = snapshot.latest.get(step.key)
     if step.reasons[0].code == "orphan" and latest is not None and latest.number > step.guard.attempt:
         return step, _moved(step, latest)
@@ -209,16 +209,16 @@ def _stop_today(step: Step, snapshot: Snapshot) -> tuple[Step, Reason | None]:
 
 
 def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Reason:
-    """What was expected, what was found, and who did it."""
+    """The expected attempt, the one found, and the user who made it."""
     by = f" made by {latest.actor}" if latest is not None and latest.actor else ""
-    told = f"expected {step.guard}, found {Guard.of(latest)}{by}"
+    detail = f"expected {step.guard}, found {Guard.of(latest)}{by}"
     if today is not None and today.kind != step.kind:
-        told += f"; the plan says {step.kind}, and now it would be {today.kind}"
-    return Reason("attempt_changed", detail=told)
+        detail += f"; the plan says {step.kind}, and now it would be {today.kind}"
+    return Reason("attempt_changed", detail=detail)
 
 
 def _already_applied(plan: Plan, left: Plan) -> Reason:
-    """Nothing is left to do; say who did it."""
+    """Nothing is left to do; names the users who applied the plan."""
     made = {step.latest.actor for step in left.steps if step.latest and step.latest.plan_id == plan.plan_id}
     who = " and ".join(sorted(filter(None, made)))
     return Reason("already_applied", detail=f"{who} applied it already" if who else "")

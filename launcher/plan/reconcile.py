@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from launcher.errors import UsageError
-from launcher.plan.decide import Wish, decide, past_of
-from launcher.plan.model import Plan, Problem, Selection
+from launcher.plan.decide import Desired, decide, history_of
+from launcher.plan.model import Plan, PlanProblem, Selection
 from launcher.plan.orphans import Scope, destroy, find_orphans, report, supersede
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
@@ -26,14 +26,14 @@ def reconcile(
     take_over: bool = False,
     scopes: Collection[Scope] = (),
 ) -> Plan:
-    """What it takes to make the desired jobs true.
+    """Make the plan that turns the snapshot into the desired jobs.
 
     Args:
-        rerun: jobs to run again whatever became of them, each as `job` or `project/job`.
+        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`.
         retry_failed: run the jobs again whose latest attempt failed or was lost.
         prune: destroy orphans instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
-        scopes: where orphans are sought; nowhere by default.
+        scopes: where to look for orphans; nowhere by default.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
@@ -44,8 +44,8 @@ def reconcile(
     faulty = {problem.key for problem in problems}
     for launch in desired:
         if launch.key not in faulty:
-            wish = Wish.of(launch, rerun=launch.key in asked, retry_failed=retry_failed)
-            steps += _steps(wish, snapshot, live.get(launch.key, ()))
+            job = Desired.of(launch, rerun=launch.key in asked, retry_failed=retry_failed)
+            steps += _steps(job, snapshot, live.get(launch.key, ()))
     orphans = find_orphans(snapshot.live, {launch.key for launch in desired}, scopes)
     if prune:
         steps += [destroy(orphan) for orphan in orphans]
@@ -60,14 +60,14 @@ def reconcile(
     )
 
 
-def _steps(wish: Wish, snapshot: Snapshot, live: Sequence[Attempt]) -> list[Step]:
-    """The job's step, and where it touches nothing, the end of older attempts that live beside the newest."""
-    past = past_of(wish, snapshot, live)
-    step = decide(wish, past)
-    if step.has_effects or past.judged is None or wish.launch.lifecycle.protect:
+def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[Step]:
+    """The job's step; where that has no effects, also the stops of older attempts beside the newest one."""
+    history = history_of(job, snapshot, live)
+    step = decide(job, history)
+    if step.has_effects or history.judged is None or job.launch.lifecycle.protect:
         return [step]
-    older = [attempt for attempt in past.live if attempt.number < past.judged.number]
-    return [step, *(supersede(attempt, past.judged.number) for attempt in older)]
+    older = [attempt for attempt in history.live if attempt.number < history.judged.number]
+    return [step, *(supersede(attempt, history.judged.number) for attempt in older)]
 
 
 def _by_key(attempts: Iterable[Attempt]) -> dict[JobKey, list[Attempt]]:
@@ -105,7 +105,9 @@ def _named(desired: Sequence[Launch], name: str) -> JobKey:
     return key
 
 
-def _problems(desired: Sequence[Launch], latest: Mapping[JobKey, Attempt], take_over: bool) -> list[Problem]:
+def _problems(
+    desired: Sequence[Launch], latest: Mapping[JobKey, Attempt], take_over: bool
+) -> list[PlanProblem]:
     problems = []
     first: dict[JobKey, Launch] = {}
     for launch in desired:
@@ -118,13 +120,13 @@ def _problems(desired: Sequence[Launch], latest: Mapping[JobKey, Attempt], take_
 
 
 def has_other_origin(launch: Launch, latest: Attempt | None) -> bool:
-    """Whether the job's attempts belong to another repository. An attempt without an origin is anybody's."""
+    """Whether the job's attempts belong to another repository. One without an origin belongs to all."""
     return latest is not None and latest.origin not in ("", launch.origin)
 
 
-def _conflict(launch: Launch, latest: Attempt) -> Problem:
+def _conflict(launch: Launch, latest: Attempt) -> PlanProblem:
     key = launch.key
-    return Problem(
+    return PlanProblem(
         key=key,
         code="origin_conflict",
         message=f"`{key.job}` in project `{key.project}` belongs to {latest.origin} ({latest.path})",
@@ -132,8 +134,8 @@ def _conflict(launch: Launch, latest: Attempt) -> Problem:
     )
 
 
-def _duplicate(one: Launch, other: Launch) -> Problem:
-    return Problem(
+def _duplicate(one: Launch, other: Launch) -> PlanProblem:
+    return PlanProblem(
         key=one.key,
         code="duplicate_job",
         message=f"declared by {one.file} and by {other.file}",

@@ -23,7 +23,7 @@ _GUARD = Record(
     {
         "attempt": Whole("Number of the attempt; 0 for none.", least=0),
         "state": Text(
-            "What it was doing. `submitting`: somebody was at it; `unfinished`: nobody was.",
+            "Its state. `submitting`: a client was submitting it; `unfinished`: its client had died.",
             choices=get_args(GuardState),
         ),
     },

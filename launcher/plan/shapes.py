@@ -1,6 +1,6 @@
-"""Shapes of JSON values: each finds every fault of a value, and writes its own JSON Schema.
+"""Shapes of JSON values: each finds every fault of a value and writes its own JSON Schema.
 
-One description serves both, so that we accept what the published schema accepts.
+Checks and published schema come from one description, so they accept the same values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string. `pattern` is for the whole of it; `choices` are all there are."""
+    """A string: one of `choices`, or a full match of `pattern`."""
 
     doc: str = ""
     pattern: str = ""
@@ -82,7 +82,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer, not below `least`."""
+    """An integer of at least `least`."""
 
     doc: str = ""
     least: int | None = None
@@ -143,7 +143,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An object with keys of the user's choice and values of one shape."""
+    """An object with arbitrary keys and values of one shape."""
 
     value: Shape
     doc: str = ""
@@ -161,7 +161,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An object with fields of ours; those in `optional` may be absent, others beside them are faults."""
+    """An object with known fields; those in `optional` may be absent, unknown ones are faults."""
 
     fields: Mapping[str, Shape]
     optional: Mapping[str, Shape]
@@ -198,7 +198,7 @@ def _described(schema: dict[str, Any], doc: str) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """What a JSON value is, in a user's words."""
+    """The kind of a JSON value as messages name it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What was seen of the world, once: the ledger and the engines in one view."""
+"""The observed attempts: the ledger and the engines in one view."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SEEN_TO_END = ENDED_STATES - {"lost"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What was seen of the world. `merge` makes one of ledger and engines.
+    """The observed attempts. `merge` makes a snapshot of the ledger and the engines.
 
     Attributes:
         latest: the latest attempt per job, whatever its state.
-        ran: the latest attempt per job that is more than an unfinished submission.
-        live: every live attempt, also of jobs that nobody asked about, by job and number.
+        ran: the latest attempt per job without unfinished submissions.
+        live: every live attempt, also of jobs that were not asked for, by job and number.
         counts: attempts on record per (job, digest); bounds automatic re-runs.
-        fingerprints: per scheduler that was looked at, the identity of its engine.
+        fingerprints: per observed scheduler, the identity of its engine.
     """
 
     latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
@@ -38,11 +38,11 @@ def merge(
     fingerprints: Mapping[str, str],
     counts: Mapping[tuple[JobKey, str], int] | None = None,
 ) -> Snapshot:
-    """One view of what the ledger remembers and what the engines hold.
+    """Join the attempts of the ledger and of the engines into one snapshot.
 
-    `fingerprints` names the schedulers whose engines were asked; of the others the ledger is believed.
-    `counts` are the ledger's: attempts on record per (job, digest). An attempt that the ledger has not heard
-    of yet (its apply was killed before it wrote the row) is added to them.
+    `fingerprints` names the schedulers whose engines were asked; for the others the ledger is authoritative.
+    `counts` holds the ledger's number of attempts per (job, digest). Attempts that are not in the ledger yet
+    (their apply was killed before it wrote the row) are added to it.
     """
     recorded = {(attempt.scheduler, attempt.app_id): attempt for attempt in ledger}
     held = {(attempt.scheduler, attempt.app_id): attempt for attempt in engines}
@@ -67,9 +67,9 @@ def merge(
 
 
 def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> Attempt | None:
-    """The engine is believed about what is live, the ledger about what has ended. None: it never was.
+    """The engine decides about live attempts, the ledger about ended ones. None: the attempt never ran.
 
-    A lost attempt is one whose end was not seen: what the engine tells of it wins.
+    The end of a lost attempt was not observed, so the engine decides about it too.
     """
     if engine is not None and (engine.is_live or ledger is None or ledger.state not in _SEEN_TO_END):
         return engine
@@ -78,7 +78,7 @@ def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> At
     if ledger is None or not ledger.is_live or not asked:
         return ledger
     if ledger.state in PENDING_STATES:
-        return None  # taken back before anything of it started
+        return None  # removed before any replica started
     return replace(ledger, state="lost", owner="", message="nothing of it is left")
 
 

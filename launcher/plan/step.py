@@ -1,4 +1,4 @@
-"""What a plan does to one job, and the attempt it was decided on. Values only."""
+"""The step of a plan for one job, and the attempt that it was decided on. Values only."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 class Guard:
     """An attempt as the plan saw it. Without one: attempt 0, state "none".
 
-    `state` is the attempt's; what is not all started yet is told apart by its owner: "submitting" while
-    somebody is at it, "unfinished" when its owner is dead before anything ran.
+    `state` is the attempt's. An attempt that has not started completely is "submitting" while its owner
+    lives, and "unfinished" when its owner died before any replica ran.
     """
 
     attempt: int = 0
@@ -82,16 +82,16 @@ class Step:
         document, digest: the normal form of `launch`; {} and "" without one.
         number: of the attempt to make or to resume; 0 where none is.
         stops: the live attempts that have to be stopped: by replace before the new one starts, by destroy.
-        leftovers: submissions that nobody will finish, to be removed first. `number` may take up the
-            number of one: whoever reserves it removes what is there.
+        leftovers: unfinished submissions, to be removed first. `number` may be the number of one: reserving
+            the attempt then removes it.
         guard: the latest attempt that this step was decided on.
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy turned a step that had effects into this hold; None for every other step.
-        waits_for: who is submitting this job right now; wait for them, then plan again. "" for nobody.
+        waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
-        latest: the attempt that counts for this job: the one behind `guard`, or the one before it where that
-            is a leftover of another document; not saved.
-        bound: `launch` as this machine has it, where the step starts it; not saved.
+        latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
+            leftover of another document; not saved.
+        bound: `launch` bound to this machine, where the step starts it; not saved.
     """
 
     key: JobKey
@@ -126,27 +126,27 @@ class Step:
 
     @property
     def is_quiet(self) -> bool:
-        """The job is kept and there is nothing to say of it: a count tells enough."""
-        told = self.waits_for or self.notes or any(reason.code == "drift" for reason in self.reasons)
-        return self.kind == "keep" and not told
+        """The job is kept without remarks: plans count it and print no line."""
+        remarks = self.waits_for or self.notes or any(reason.code == "drift" for reason in self.reasons)
+        return self.kind == "keep" and not remarks
 
     @property
     def destructive(self) -> bool:
-        """Something live is stopped."""
+        """Whether the step stops a live attempt."""
         return self.has_effects and bool(self.stops)
 
     @property
     def app_id(self) -> str:
-        """Of the attempt to make; "" where none is."""
+        """The app id of the attempt to make; "" for none."""
         return attempt_id(self.key, self.number) if self.starts else ""
 
     def why(self, changed: str = "") -> str:
-        """The reasons in one line; `changed` stands for all that differs from the attempt before."""
-        told = (
+        """The reasons in one line; `changed` replaces the first difference from the attempt before."""
+        reasons = (
             changed if changed and reason.code == "spec_changed" and self.changes else str(reason)
             for reason in self.reasons
         )
-        return "; ".join(told)
+        return "; ".join(reasons)
 
     def __str__(self) -> str:
         """The step's line, its changes, stops and notes indented below it. Ends with a line end."""
@@ -161,10 +161,10 @@ class Step:
 
 
 def submitter(attempt: Attempt) -> str:
-    """Who is busy submitting the attempt; "" when nobody is."""
+    """The client that is submitting the attempt; "" when there is none."""
     return attempt.owner if guard_state(attempt) == "submitting" else ""
 
 
 def is_unfinished(attempt: Attempt) -> bool:
-    """A submission that was begun and has no owner any more."""
+    """Whether the attempt is a begun submission whose owner has died."""
     return guard_state(attempt) == "unfinished"

@@ -1,4 +1,4 @@
-"""Where two long texts differ: the lines of a script, and of a long line the words. Pure."""
+"""Show where two long texts differ: the lines of a script, and the words of a long line. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from launcher.plan.align import align
-from launcher.plan.words import show
+from launcher.plan.notation import show
 from launcher.specs.macros import with_brackets
 from launcher.text import printable
 
 Piece = tuple[Literal["+", "-"], str]
-"""What goes and what comes, each on one line; `…` stands for what is left out around it."""
+"""The removed and the added text, each on one line; `…` stands for omitted context."""
 
 _Range = tuple[int, int]
 
 MOST: Final = 30
-"""Pieces of two texts that are shown; of further ones, how many lines they are."""
+"""The differences to show, and the number of lines of those left out."""
 
 _LEFT_OUT = "…"
 _LEAST_CONTEXT = 4  # words and blanks between two differences that are shown as one
@@ -26,7 +26,7 @@ _WORDS = r"\s+|\S+"
 
 
 def differences(old: str, new: str, width: int) -> list[Piece]:
-    """The lines that differ; of lines longer than `width` characters, the words that do and some around.
+    """List the differing lines; of lines longer than `width` characters, the differing words with context.
 
     Macros are spelled as in job files.
     """
@@ -61,7 +61,7 @@ def _of_words(old: Sequence[str], new: Sequence[str], width: int) -> Iterator[Pi
 
 
 def _hunks(old: Sequence[str], new: Sequence[str], width: int) -> list[tuple[_Range, _Range]]:
-    """Ranges of words that differ; those with next to nothing between them are one, as far as it fits."""
+    """Ranges of differing words; ranges that are close together are joined as far as they fit."""
     found: list[tuple[_Range, _Range]] = []
     for op, i, j in align(old, new):
         here = (i, i + (op != "+")), (j, j + (op != "-"))
@@ -76,7 +76,7 @@ def _hunks(old: Sequence[str], new: Sequence[str], width: int) -> list[tuple[_Ra
 
 
 def _reach(words: Iterator[str] | Sequence[str], room: int) -> int:
-    """How many words fit."""
+    """The number of words that fit into `room` characters."""
     count = 0
     for word in words:
         room -= len(word)
@@ -96,7 +96,7 @@ def _window(words: Sequence[str], start: int, end: int, width: int, other: Seque
 
 
 def _middle(text: str, other: str) -> str:
-    """Of a word that is longer than a line, what differs from the other one and a little around it."""
+    """The differing part of a word that is longer than a line, with a little context."""
     front = _alike(text, other)
     back = min(_alike(text[::-1], other[::-1]), len(text) - front)
     start, end = max(0, front - _AROUND), min(len(text), len(text) - back + _AROUND)
@@ -104,7 +104,7 @@ def _middle(text: str, other: str) -> str:
 
 
 def _alike(text: str, other: str) -> int:
-    """With how many characters both begin."""
+    """The length of the common prefix."""
     pairs = enumerate(zip(text, other, strict=False))
     return next((k for k, (a, b) in pairs if a != b), min(len(text), len(other)))
 
@@ -114,7 +114,7 @@ def _cut(line: str, width: int) -> str:
 
 
 def _seen(line: str) -> str:
-    """In quotes where blanks at its end would not be seen."""
+    """The text, quoted where blanks at its end would be invisible."""
     return show(line) if not line or line != line.rstrip() else printable(line)
 
 

@@ -1,4 +1,4 @@
-"""What the exit code of `launcher plan` says about a plan."""
+"""The exit code of `launcher plan`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAIL_ON: Final[dict[FailOn, str]] = {
 
 
 def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
-    """What of `fail_on` the plan shows, with the jobs; only what there is."""
+    """The conditions of `fail_on` that the plan meets, each with its jobs."""
     found: dict[FailOn, list[JobKey]] = {
         "held": [step.key for step in plan.steps if step.kind == "hold"],
         "orphan": [orphan.key for orphan in plan.orphans] + _with_reason(plan.steps, "orphan"),

@@ -12,7 +12,7 @@ from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import listing
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
-from launcher.plan.words import field
+from launcher.plan.notation import field
 from launcher.text import plural
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters

@@ -1,4 +1,4 @@
-"""Paths and values of a document in the words of job files: `timeout` 3m, `resource.memory` 4GiB."""
+"""Write paths and values of a document as job files do: `timeout` 3m, `resource.memory` 4GiB."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SIZES: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
 
 
 def field(path: str) -> str:
-    """A path of a document as job files have it: `timeout_s` → `timeout`.
+    """The path of a document as job files write it: `timeout_s` → `timeout`.
 
-    What a workspace holds is no field of a job file: `workspace files`.
+    The digest of a workspace has no field in a job file and is called `workspace files`.
     """
     if path == "timeout_s":
         return "timeout"
@@ -40,13 +40,13 @@ def field(path: str) -> str:
 
 
 def is_workspace_digest(path: str) -> bool:
-    """Whether what stands at this path of a document is the digest of a workspace, or of a part of it."""
+    """Whether the path of a document is that of the digest of a workspace or of one of its projects."""
     part = re.match(_WORKSPACE, path)
     return part is not None and part[2] == "digest"
 
 
 def show_at(path: str, value: Any) -> str:
-    """The value at a path of a document, as job files have it there: `3m`, `1.5`, `4GiB`, else `show`."""
+    """The value at a path as job files write it there: `3m`, `1.5`, `4GiB`; elsewhere as `show` writes it."""
     if isinstance(value, int) and not isinstance(value, bool):
         if path == "timeout_s":
             return _duration(value)
@@ -61,7 +61,7 @@ def show_at(path: str, value: Any) -> str:
 
 
 def show_both(path: str, old: Any, new: Any) -> tuple[str, str]:
-    """Two values at a path. Two spellings of one macro stay apart."""
+    """Two values at a path. Two spellings of one macro remain distinct."""
     both = show_at(path, old), show_at(path, new)
     return both if both[0] != both[1] else (_plain(old), _plain(new))
 
