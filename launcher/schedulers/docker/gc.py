@@ -15,14 +15,14 @@ from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.objects import Labelled
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL, is_workspace_name
+from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
 from launcher.schedulers.docker.records import record, rows
-from launcher.schedulers.docker.records.record import Lock
+from launcher.schedulers.docker.records.record import RecordLock
 from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.apps import App
+from launcher.schedulers.docker.state.apps import DockerApp
 from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"
@@ -42,18 +42,18 @@ def finished(engine: EngineView) -> list[AppRecord]:
     return [_finished(app) for app in known if is_over(app)]
 
 
-def _is_known(app: App) -> bool:
+def _is_known(app: DockerApp) -> bool:
     """Whether a closer look would tell no more than is on record here, or nothing that counts here."""
-    return app.journal is None or bool(app.view.settled and app.view.ended_at)
+    return app.journal is None or bool(app.view.final and app.view.ended_at)
 
 
-def is_over(app: App) -> bool:
+def is_over(app: DockerApp) -> bool:
     """Whether it has ended for good: nothing of it runs, and no watcher has anything left to do."""
-    waits = not app.view.settled and record.is_locked(app.app_dir)
+    waits = not app.view.final and record.is_locked(app.app_dir)
     return app.view.ended and not app.view.live and not waits
 
 
-def _finished(app: App) -> AppRecord:
+def _finished(app: DockerApp) -> AppRecord:
     record = app.to_record()
     record.ended_at = record.ended_at or record.created_at
     record.own = app.journal is not None
@@ -76,8 +76,8 @@ def remove(engine: Engine, app_id: str) -> None:
         if app is not None and app.containers:
             # Clients with other state folders know of its end from its containers alone.
             tombstones.write(engine, app.containers[0].labels, app.view)
-        together(lambda container: engine.remove(container.id), app.containers if app else ())
-        together(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
+        run_parallel(lambda container: engine.remove(container.id), app.containers if app else ())
+        run_parallel(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
         if lock is not None:
             record.remove(app_dir)
         rows.remove(app_id)
@@ -86,7 +86,7 @@ def remove(engine: Engine, app_id: str) -> None:
             lock.release()
 
 
-def _claim(app_dir: str) -> Lock:
+def _claim(app_dir: str) -> RecordLock:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -97,7 +97,7 @@ def _claim(app_dir: str) -> Lock:
             time.sleep(_AGAIN_S)
 
 
-class _Shared:
+class _SharedObject:
     """Something that apps shared, and what there is to say about it.
 
     Attributes:
@@ -146,12 +146,12 @@ def leftovers(engine: EngineView, *, now: float | None = None) -> list[tuple[str
     ]
 
 
-def _shared(engine: EngineView, now: float | None) -> list[_Shared]:
+def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
     """All that apps share at this engine, but volumes of apps that are there."""
     containers = engine.containers()
     ours = [each for each in containers if APP_ID in each.labels]
     being_made = any(each.labels.get(PART) == RESERVATION_PART for each in ours)
-    in_use = not all(each.ended for each in ours) or _is_anybody_at_work()
+    in_use = not all(each.ended for each in ours) or _is_any_app_locked()
     old = (time.time() if now is None else now) - FRESH_S
     known = {each.labels[APP_ID] for each in ours} | set(record.app_ids())
 
@@ -164,20 +164,20 @@ def _shared(engine: EngineView, now: float | None) -> list[_Shared]:
     found = []
     for volume in engine.volumes(APP_ID):
         if volume.labels[APP_ID] not in known:
-            found.append(_Shared("volume", volume.name, [volume.name], why(volume)))
+            found.append(_SharedObject("volume", volume.name, [volume.name], why(volume)))
     for network in engine.networks(NETWORK_LABEL):
         used = "apps that have not ended use it" if in_use else ""
-        found.append(_Shared("network", network.name, [network.id], why(network, used)))
+        found.append(_SharedObject("network", network.name, [network.id], why(network, used)))
     used_images = {each.image_id for each in containers}
     for image in engine.images(WORKSPACE_LABEL):
         names = [name for name in image.tags if is_workspace_name(name)]
         if names or not image.tags:  # else it is an image that a user has based on one of ours
             used = "containers were made from it" if image.id in used_images else ""
             names = names or [image.id]
-            found.append(_Shared("image", names[0], names, why(image, used)))
+            found.append(_SharedObject("image", names[0], names, why(image, used)))
     return found
 
 
-def _is_anybody_at_work() -> bool:
+def _is_any_app_locked() -> bool:
     """Between two starts of an app nothing of it runs; its containers name the network that they had."""
     return any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.request.job import DockerJob
-    from launcher.schedulers.docker.state.apps import App
+    from launcher.schedulers.docker.state.apps import DockerApp
     from launcher.schedulers.docker.submit.staging import DockerReservation
     from launcher.schedulers.docker.submit.submission import Submission
     from launcher.schedulers.logs import LogRecord
@@ -58,7 +58,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     @property
     def view(self) -> EngineView:
-        """The engine, to ask. Connected when it is first asked."""
+        """The engine, to ask. Connected when it is first query."""
         with self._lock:
             if self._client is None:
                 from launcher.schedulers.docker.client.engine import connect
@@ -148,7 +148,9 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.submit import staging
 
         report, fresh = self._report(attempt.app_id), set[str]()
-        made = staging.take(self.engine, attempt, take_over=self.take_over, report=report, fresh=fresh)
+        made = staging.reserve_attempt(
+            self.engine, attempt, take_over=self.take_over, report=report, fresh=fresh
+        )
         self._fresh[attempt.app_id] = fresh
         return made
 
@@ -157,63 +159,63 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         resolved, report = self.run_opts().resolve(cfg), self._report(reservation.app_id)
         fresh = self._fresh.pop(reservation.app_id, set())
-        staging.create(self.engine, staging.ours(reservation), app, resolved, report, fresh)
+        staging.create(self.engine, staging.as_docker_reservation(reservation), app, resolved, report, fresh)
 
     def start(self, reservation: Reservation) -> None:
         from launcher.schedulers.docker.submit import staging
 
-        staging.start(staging.ours(reservation))
+        staging.start(staging.as_docker_reservation(reservation))
 
     def abort(self, reservation: Reservation) -> None:
         from launcher.schedulers.docker.submit import staging
 
         self._fresh.pop(reservation.app_id, None)
-        staging.abort(self.engine, staging.ours(reservation))
+        staging.abort(self.engine, staging.as_docker_reservation(reservation))
 
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.docker.state import elsewhere
+        from launcher.schedulers.docker.state import other_engines
         from launcher.schedulers.docker.state.apps import observe
 
         here = observe(self.view, keys, settled, take_over=self.take_over)
-        return [*here, *elsewhere.observe(self.view, keys, settled)]
+        return [*here, *other_engines.observe(self.view, keys, settled)]
 
     def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.docker.state import apps, elsewhere
+        from launcher.schedulers.docker.state import apps, other_engines
 
         found = apps.find(self.view, app_id, take_over=self.take_over)
         if found is not None:
             return apps.attempt_of(found)
-        return elsewhere.attempt(self.view, app_id) if apps.is_id(app_id) else None
+        return other_engines.attempt(self.view, app_id) if apps.is_id(app_id) else None
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        from launcher.schedulers.docker.images import moved
+        from launcher.schedulers.docker.images import tag_changes
 
-        return moved.notes(self.view, kept)
+        return tag_changes.notes(self.view, kept)
 
     def reap(self) -> list[Attempt]:
-        from launcher.schedulers.docker.watching.reap import reap
+        from launcher.schedulers.docker.watching.record_ends import record_ends
 
-        return reap(self.engine)
+        return record_ends(self.engine)
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
-        found = self._looked_after(app_id)
+        found = self._find_watched(app_id)
         return None if found is None else self._response(found)
 
-    def _looked_after(self, app_id: str) -> App | None:
+    def _find_watched(self, app_id: str) -> DockerApp | None:
         """The app; when nobody looks after it and somebody has to, that is seen to."""
-        from launcher.schedulers.docker.state import apps, elsewhere
+        from launcher.schedulers.docker.state import apps, other_engines
         from launcher.schedulers.docker.watching.client import ensure_watched
 
         found = apps.find(self.view, app_id)
         if found is None and apps.is_id(app_id):
-            elsewhere.refuse(self.view, app_id)
+            other_engines.refuse(self.view, app_id)
         if found is not None and found.view.needs_watcher and not self._readonly:
             ensure_watched(self.engine, app_id)
         return found
 
-    def _response(self, found: App) -> DescribeAppResponse:
+    def _response(self, found: DockerApp) -> DescribeAppResponse:
         from launcher.schedulers.docker.state.describe import error_files, response
 
         return response(found, error_files(self.view, found))
@@ -238,12 +240,12 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """By what the watchers wrote down; where none is at work, by one look at the engine's list."""
-        from launcher.schedulers.docker.records import kept
+        from launcher.schedulers.docker.records import app_record
 
         unwatched = []
         for app_id in app_ids:
-            seen = kept.read(app_id)
-            if seen is not None and (not seen.is_live or kept.is_tended(app_id)):
+            seen = app_record.read(app_id)
+            if seen is not None and (not seen.is_live or app_record.is_locked(app_id)):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record says nothing between reservation and start
                 yield seen
@@ -273,11 +275,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return of_attempt(attempt)
 
-    def _wait(self, app_id: str, deadline: float | None) -> App | None:
+    def _wait(self, app_id: str, deadline: float | None) -> DockerApp | None:
         """The app when it has ended, or as it is at `deadline` (monotonic)."""
         from launcher.schedulers.docker.watching.waiting import wait_for_end
 
-        return None if self._looked_after(app_id) is None else wait_for_end(self.view, app_id, deadline)
+        return None if self._find_watched(app_id) is None else wait_for_end(self.view, app_id, deadline)
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Woken by the engine when a container ends."""
@@ -303,10 +305,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
 
     def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker.state import apps, elsewhere
+        from launcher.schedulers.docker.state import apps, other_engines
 
         if apps.is_id(app_id):
-            elsewhere.refuse(self.view, app_id)
+            other_engines.refuse(self.view, app_id)
 
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)
@@ -368,10 +370,12 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         follow: bool = False,
         streams: Stream | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.docker.logs import of_app
-        from launcher.schedulers.docker.logs.reader import Asked
+        from launcher.schedulers.docker.logs import app_logs
+        from launcher.schedulers.docker.logs.reader import LogQuery
 
-        return of_app.records(self.view, app_id, (role_name, k), Asked(streams, since, until), follow=follow)
+        return app_logs.records(
+            self.view, app_id, (role_name, k), LogQuery(streams, since, until), follow=follow
+        )
 
     def log_chunks(
         self,
@@ -384,11 +388,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.docker.logs import of_app
-        from launcher.schedulers.docker.logs.reader import Asked
+        from launcher.schedulers.docker.logs import app_logs
+        from launcher.schedulers.docker.logs.reader import LogQuery
 
-        asked = Asked(stream, since, until)
-        return of_app.chunks(self.view, app_id, replicas, asked, tail=tail, follow=follow)
+        query = LogQuery(stream, since, until)
+        return app_logs.chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
 
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.answers import listed_of

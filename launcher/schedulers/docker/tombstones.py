@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, Labels
-from launcher.schedulers.docker.records.journal import Outcome
+from launcher.schedulers.docker.records.journal import RecordedOutcome
 from launcher.specs.attempt import ENDED_STATES
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Labelled
     from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.state.status import AppView
+    from launcher.schedulers.docker.state.status import DockerAppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
 
@@ -43,7 +43,7 @@ class Tombstone:
 
     volume: str
     labels: Labels
-    outcome: Outcome
+    outcome: RecordedOutcome
     started_at: float | None
 
     @property
@@ -78,9 +78,9 @@ def name_of(app_id: str) -> str:
     return f"{app_id}.ended"
 
 
-def body(labels: Mapping[str, str], view: AppView) -> dict[str, str]:
+def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
     """The labels of the volume, of the labels of an attempt's containers and how it ended."""
-    told: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "outcome": view.state,
         "message": view.message,
         "exit-code": view.exit_code,
@@ -91,7 +91,7 @@ def body(labels: Mapping[str, str], view: AppView) -> dict[str, str]:
     ours = {name: text for name, text in labels.items() if name.startswith(PREFIX)}
     return {
         **{name: text for name, text in ours.items() if name not in _LEFT_OUT},
-        **{PREFIX + name: str(value) for name, value in told.items() if value not in (None, "")},
+        **{PREFIX + name: str(value) for name, value in outcome.items() if value not in (None, "")},
         TOMBSTONE: labels.get(APP_ID, ""),
     }
 
@@ -103,7 +103,7 @@ def parse(volume: Labelled) -> Tombstone | None:
         return None
     labels = Labels({**volume.labels, APP_ID: app_id})
     code = _number(labels.text("exit-code"))
-    outcome = Outcome(
+    outcome = RecordedOutcome(
         state=state,  # type: ignore[arg-type]  # one of ENDED_STATES
         message=labels.text("message"),
         code=None if code is None else int(code),
@@ -126,7 +126,7 @@ def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombsto
     return {each.app_id: each for each in found if each is not None}
 
 
-def write(engine: Engine, labels: Mapping[str, str], view: AppView) -> None:
+def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> None:
     """Say at the engine how an attempt ended, in place of what is said of earlier attempts of its job.
 
     The first to say it counts. Does nothing for an app that is no job's, or when the engine makes no volume:

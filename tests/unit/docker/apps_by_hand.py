@@ -12,9 +12,9 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.owner import Owner, this_process
-from launcher.schedulers.docker.state.status import AppView
-from launcher.schedulers.docker.watching import stop
-from launcher.schedulers.docker.watching.client import Watcher
+from launcher.schedulers.docker.state.app_containers import inspect_app
+from launcher.schedulers.docker.state.status import DockerAppView
+from launcher.schedulers.docker.watching.client import WatcherClient
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 
@@ -54,7 +54,7 @@ class HandMade:
             "launcher.owner": (owner or this_process()).to_json(),
             **({"launcher.timeout-s": str(timeout_s)} if timeout_s else {}),
         }
-        self.lock: record.Lock | None = None
+        self.lock: record.RecordLock | None = None
 
     def create(self) -> list[str]:
         """Every container, none of them started."""
@@ -75,16 +75,16 @@ class HandMade:
     def name(self, role: str = "r", k: int = 0) -> str:
         return f"{self.app_id}-{role}-{k}"
 
-    def spawn(self, *, attached: bool = False) -> Watcher:
+    def spawn(self, *, attached: bool = False) -> WatcherClient:
         self.lock = record.claim(self.app_dir)
-        return Watcher.spawn(self.lock, self.app_id, attached=attached)
+        return WatcherClient.spawn(self.lock, self.app_id, attached=attached)
 
     def release(self) -> None:
         """Give up our copy of the lock: from here on the watcher alone holds it."""
         assert self.lock is not None
         self.lock.release()
 
-    def start(self, *, attached: bool = False) -> Watcher:
+    def start(self, *, attached: bool = False) -> WatcherClient:
         """All of it, as a client would."""
         watcher = self.spawn(attached=attached)
         made = self.create()
@@ -100,8 +100,8 @@ class HandMade:
     def containers(self) -> list[Container]:
         return sorted(self.engine.containers(self.label), key=lambda each: each.name)
 
-    def view(self) -> AppView | None:
-        return stop.look(self.engine, self.app_id)[0]
+    def view(self) -> DockerAppView | None:
+        return inspect_app(self.engine, self.app_id)[0]
 
     def states(self) -> list[str]:
         """Each replica's state: ["r/0 running", …]."""
@@ -115,7 +115,7 @@ class HandMade:
         assert holder is not None
         return holder.pid
 
-    def end(self) -> AppView:
+    def end(self) -> DockerAppView:
         """How it ended, its watcher gone."""
         from launcher.schedulers.docker.watching.client import wait_for_exit
 

@@ -10,7 +10,7 @@ import pytest
 
 from launcher.errors import LauncherError
 from launcher.schedulers.bound import BoundWorkspace, bind_workspace
-from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.images.build import (
     BASES,
     FOLDER,
@@ -168,7 +168,7 @@ def test_what_is_there_is_not_built_again(place: Place) -> None:
     assert "built" in place.kinds
     made = place.own.engine.image(image)
     assert made is not None
-    assert stock.is_only_here(image, made)
+    assert pull.is_only_here(image, made)
     place.kinds.clear()
     assert place.build() == image
     assert place.kinds == []

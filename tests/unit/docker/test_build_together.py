@@ -15,7 +15,7 @@ import pytest
 from launcher.errors import LauncherError
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.images.build import LABEL, build_workspace, workspace_app
-from launcher.schedulers.docker.images.exclusive import exclusive, once
+from launcher.schedulers.docker.images.build_lock import exclusive, once
 from tests.engines.docker import DEFAULT_HOST, Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.engines.proxy import Proxy, everything

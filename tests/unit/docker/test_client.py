@@ -11,7 +11,7 @@ import pytest
 
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken, NotFound
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from tests.engines.images import SHELL_IMAGE
 from tests.unit.docker.engine_things import Bench
 
@@ -101,7 +101,7 @@ def test_a_name_is_taken_only_once_however_many_want_it(own: Bench):
         except NameTaken:
             return ""
 
-    assert len([made for made in together(claim, range(8), workers=8) if made]) == 1
+    assert len([made for made in run_parallel(claim, range(8), workers=8) if made]) == 1
 
 
 def test_a_missing_image_is_said_so(own: Bench):
@@ -148,7 +148,7 @@ def test_remove_spares_what_runs_unless_forced_and_is_content_when_it_is_gone(ow
     made = own.sh("sleep 60")
     with pytest.raises(Conflict):
         own.engine.remove(made)
-    together(lambda _: own.engine.remove(made, force=True), range(4))
+    run_parallel(lambda _: own.engine.remove(made, force=True), range(4))
     assert own.engine.inspect(made) is None
     own.engine.remove(made)
 
@@ -203,7 +203,7 @@ def test_an_image_tells_its_entrypoint_and_environment(own: Bench):
 
 
 def test_one_network_comes_of_many_who_ensure_it_at_once(own: Bench):
-    together(lambda _: own.engine.ensure_network(f"{own.token}-net", own.labels()), range(8), workers=8)
+    run_parallel(lambda _: own.engine.ensure_network(f"{own.token}-net", own.labels()), range(8), workers=8)
     assert [each.name for each in own.engine.networks(own.label)] == [f"{own.token}-net"]
     own.engine.remove_network(f"{own.token}-net")
     own.engine.remove_network(f"{own.token}-net")
@@ -238,11 +238,11 @@ def test_an_image_gets_names_and_loses_them(own: Bench):
 
 def test_many_threads_share_one_client(own: Bench):
     made = [own.create("true", k=k) for k in range(3)]
-    seen = together(lambda k: own.engine.inspect(made[k % 3]), range(60), workers=20)
+    seen = run_parallel(lambda k: own.engine.inspect(made[k % 3]), range(60), workers=20)
     assert [one and one.id for one in seen] == [made[k % 3] for k in range(60)]
 
 
-def test_together_tries_all_and_raises_the_first_error_of_the_items():
+def test_run_parallel_tries_all_and_raises_the_first_error_of_the_items():
     tried = []
     last = threading.Event()
 
@@ -257,9 +257,9 @@ def test_together_tries_all_and_raises_the_first_error_of_the_items():
         return k
 
     with pytest.raises(ValueError, match="1"):
-        together(work, range(6))
+        run_parallel(work, range(6))
     assert sorted(tried) == list(range(6))
-    assert together(lambda k: k * k, range(6)) == [0, 1, 4, 9, 16, 25]
+    assert run_parallel(lambda k: k * k, range(6)) == [0, 1, 4, 9, 16, 25]
 
 
 def test_the_engine_has_an_id_that_stays(own: Bench):

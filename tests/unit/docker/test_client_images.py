@@ -203,9 +203,9 @@ def test_a_transfer_counts_the_bytes_of_the_layers_it_knows():
         {"status": "Downloading", "id": "c", "progressDetail": {"current": 7}},
         {"status": "Extracting", "id": "a", "progressDetail": {"current": 1, "total": 300}},
     ):
-        seen.hear(message)
+        seen.update(message)
     assert (seen.done, seen.total) == (15, 150)
-    seen.hear({"status": "Download complete", "id": "a", "progressDetail": {}})
+    seen.update({"status": "Download complete", "id": "a", "progressDetail": {}})
     assert (seen.done, seen.total) == (105, 150)
 
 

@@ -14,7 +14,7 @@ from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.frames import frames
-from launcher.schedulers.docker.logs.stamps import stamped
+from launcher.schedulers.docker.logs.timestamps import split_timestamp
 from tests.unit.docker.engine_things import Bench
 
 
@@ -111,7 +111,7 @@ def test_a_log_is_followed_to_the_end_of_the_container(own: Bench):
 def test_a_part_of_a_log_is_chosen_by_time_and_number(own: Bench):
     made = own.sh("for i in 1 2 3; do echo $i; sleep 0.1; done")
     own.ended(made)
-    stamps = [stamped(data)[0] for _, data in own.engine.log_frames(made, timestamps=True)]
+    stamps = [split_timestamp(data)[0] for _, data in own.engine.log_frames(made, timestamps=True)]
     assert len(stamps) == 3
     assert list(own.engine.log_frames(made, since=stamps[1])) == [("stdout", b"2\n"), ("stdout", b"3\n")]
     assert list(own.engine.log_frames(made, until=stamps[1])) == [("stdout", b"1\n"), ("stdout", b"2\n")]

@@ -21,7 +21,7 @@ from launcher.schedulers.docker.watching.decide import (
     cancel_message,
     decide,
 )
-from tests.unit.docker.test_status import ROSTER, container, journal
+from tests.unit.docker.test_status import EXPECTED, container, journal
 
 GO: dict[str, Any] = {"e": "go"}
 CANCEL: dict[str, Any] = {"e": "cancel", "by": "me"}
@@ -41,7 +41,7 @@ def next_of(
 ) -> Action:
     found = [container(k, each, retries=list(retries)) for k, each in enumerate(said)]
     known = journal(*told)
-    app = view(found, known, roster=ROSTER)
+    app = view(found, known, expected_replicas=EXPECTED)
     return decide(app, found, known, retries={"main": retries}, deadline=deadline, now=100.0)
 
 
@@ -133,7 +133,7 @@ def test_a_restart_resumes_with_the_containers_that_it_has_not_reached() -> None
 
 def test_a_role_restarts_alone() -> None:
     found = [container(0, "exited 3", retries=[1, "ROLE"]), container(1, "running", labels_of="other")]
-    app = view(found, journal(GO), roster=[("main", 0), ("other", 1)])
+    app = view(found, journal(GO), expected_replicas=[("main", 0), ("other", 1)])
     action = decide(app, found, journal(GO), retries={"main": (1, "ROLE")}, deadline=None, now=0.0)
     assert action == Restart("main", "ROLE", (found[0],))
 

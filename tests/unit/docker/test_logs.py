@@ -13,10 +13,10 @@ from launcher.errors import LauncherError
 from launcher.schedulers import Stream, logs
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
-from launcher.schedulers.docker.logs.follow import Followed
+from launcher.schedulers.docker.logs.follow import FollowedApp
 from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records
-from launcher.schedulers.docker.logs.reader import Asked, LogsGone
-from launcher.schedulers.docker.logs.stamps import stamped
+from launcher.schedulers.docker.logs.reader import LogQuery, LogsGone
+from launcher.schedulers.docker.logs.timestamps import split_timestamp
 from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench
 
@@ -27,14 +27,16 @@ def app(own: Bench) -> dict[str, str]:
     return {"launcher.app-id": own.token}
 
 
-def followed(own: Bench) -> Followed:
+def followed(own: Bench) -> FollowedApp:
     """The app is over when none of its containers will run on."""
-    return Followed(own.engine, own.token, lambda: all(one.ended for one in own.engine.containers(own.label)))
+    return FollowedApp(
+        own.engine, own.token, lambda: all(one.ended for one in own.engine.containers(own.label))
+    )
 
 
 def data(own: Bench, made: str, **how: object) -> bytes:
     tail = how.pop("tail", None)
-    found = chunks(own.engine, [("main", 0, made)], Asked(**how), tail=tail)  # type: ignore[arg-type]
+    found = chunks(own.engine, [("main", 0, made)], LogQuery(**how), tail=tail)  # type: ignore[arg-type]
     return b"".join(piece for _, _, piece in found)
 
 
@@ -42,9 +44,9 @@ def test_what_was_written_comes_back_as_it_was(own: Bench) -> None:
     made = own.sh(r"printf 'a\r\n\nb\tc\n'; printf rest")
     own.ended(made)
     assert data(own, made) == b"a\r\n\nb\tc\nrest"
-    assert b"".join(one.data for one in records(own.engine, made, Asked())) == b"a\r\n\nb\tc\nrest"
+    assert b"".join(one.data for one in records(own.engine, made, LogQuery())) == b"a\r\n\nb\tc\nrest"
     assert (
-        b"".join(one.data for one in records(own.engine, made, Asked(), followed(own)))
+        b"".join(one.data for one in records(own.engine, made, LogQuery(), followed(own)))
         == b"a\r\n\nb\tc\nrest"
     )
 
@@ -52,7 +54,7 @@ def test_what_was_written_comes_back_as_it_was(own: Bench) -> None:
 def test_long_lines_have_no_times_inside(own: Bench) -> None:
     made = own.sh(f"head -c {LONG} /dev/zero | tr '\\0' x; echo; echo end")
     own.ended(made)
-    lines = [line for _, line in logs.lines(records(own.engine, made, Asked()))]
+    lines = [line for _, line in logs.lines(records(own.engine, made, LogQuery()))]
     assert lines == [b"x" * LONG + b"\n", b"end\n"]
     assert data(own, made) == b"".join(lines)
 
@@ -61,11 +63,11 @@ def test_streams_are_told_apart_by_the_engine(own: Bench) -> None:
     made = own.sh("echo out; echo err >&2; echo out2")
     own.ended(made)
     assert data(own, made, stream="stdout") == b"out\nout2\n"
-    assert [(one.stream, one.data) for one in records(own.engine, made, Asked(Stream.STDERR))] == [
+    assert [(one.stream, one.data) for one in records(own.engine, made, LogQuery(Stream.STDERR))] == [
         ("stderr", b"err\n")
     ]
     with pytest.raises(LauncherError, match="sdtout"):
-        Asked("sdtout")
+        LogQuery("sdtout")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9])
@@ -86,7 +88,7 @@ def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench) -> None:
     made = own.sh("seq 1 100000")
     own.ended(made)
     start = time.monotonic()
-    assert last_lines(own.engine, made, Asked(), 2) == [b"99999\n", b"100000\n"]
+    assert last_lines(own.engine, made, LogQuery(), 2) == [b"99999\n", b"100000\n"]
     few = time.monotonic() - start
     start = time.monotonic()
     assert data(own, made).count(b"\n") == 100_000
@@ -96,18 +98,18 @@ def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench) -> None:
 def test_both_ends_of_a_window_belong_to_it(own: Bench) -> None:
     made = own.sh("for i in 1 2 3 4; do echo $i; usleep 20000; done")
     own.ended(made)
-    times = [one.time_ns / 1e9 for one in records(own.engine, made, Asked())]
+    times = [one.time_ns / 1e9 for one in records(own.engine, made, LogQuery())]
     between = [(a + b) / 2 for a, b in pairwise(times)]
     assert data(own, made, since=between[0], until=between[2]) == b"2\n3\n"
     assert data(own, made, until=between[2], tail=1) == b"3\n"
-    window = records(own.engine, made, Asked(None, between[0], between[2]), followed(own))
+    window = records(own.engine, made, LogQuery(None, between[0], between[2]), followed(own))
     assert [one.data for one in window] == [b"2\n", b"3\n"]
 
 
 def test_a_followed_log_goes_on_over_restarts_of_the_engine(own: Bench) -> None:
     policy = {"Name": "on-failure", "MaximumRetryCount": 2}
     made = own.sh("echo run; exit 3", labels=app(own), HostConfig={"RestartPolicy": policy})
-    found = list(records(own.engine, made, Asked(), followed(own)))
+    found = list(records(own.engine, made, LogQuery(), followed(own)))
     assert [one.data for one in found if one.data] == [b"run\n"] * 3
     assert [one.stream for one in found][-2:] == ["restart", "stdout"]
     assert [one.time_ns for one in found if one.data] == sorted(one.time_ns for one in found if one.data)
@@ -118,7 +120,7 @@ def test_a_followed_log_goes_on_when_a_client_starts_the_container_again(own: Be
     made = own.sh(f"{pause}echo run; exit 3", labels=app(own))
     own.ended(made)
     over = threading.Event()
-    found = records(own.engine, made, Asked(), Followed(own.engine, own.token, over.is_set))
+    found = records(own.engine, made, LogQuery(), FollowedApp(own.engine, own.token, over.is_set))
     assert next(found).data == b"run\n"
     threading.Timer(0.3, lambda: own.engine.start(made)).start()
     assert [next(found).stream, next(found).data] == ["restart", b"run\n"]
@@ -130,15 +132,15 @@ def test_the_last_restart_is_marked_when_read_afterwards(own: Bench) -> None:
     made = own.sh("echo run", labels=app(own))
     own.ended(made)
     own.engine.start(made)
-    own.until(made, lambda seen: seen.ended and len(list(records(own.engine, made, Asked()))) == 3)
-    assert [one.stream for one in records(own.engine, made, Asked())] == ["stdout", "restart", "stdout"]
+    own.until(made, lambda seen: seen.ended and len(list(records(own.engine, made, LogQuery()))) == 3)
+    assert [one.stream for one in records(own.engine, made, LogQuery())] == ["stdout", "restart", "stdout"]
 
 
 def test_a_silent_end_of_a_peer_ends_the_following(own: Bench) -> None:
     first = own.sh("echo one", labels=app(own))
     other = own.sh("read x", k=1, OpenStdin=True, labels=app(own))
     own.ended(first)
-    found = records(own.engine, first, Asked(), followed(own))
+    found = records(own.engine, first, LogQuery(), followed(own))
     assert next(found).data == b"one\n"
     threading.Timer(0.2, lambda: own.engine.stop(other, 0)).start()
     assert list(found) == []
@@ -149,7 +151,7 @@ def test_following_begins_with_the_last_lines(own: Bench) -> None:
         "seq 1 1000; trap 'echo bye; exit' TERM; echo up; while :; do usleep 10000; done", labels=app(own)
     )
     own.until(made, lambda _: data(own, made).endswith(b"up\n"))
-    found = chunks(own.engine, [("main", 0, made)], Asked(), tail=2, followed=followed(own))
+    found = chunks(own.engine, [("main", 0, made)], LogQuery(), tail=2, followed=followed(own))
     assert [next(found)[2], next(found)[2]] == [b"1000\n", b"up\n"]
     own.engine.stop(made, 10)
     assert [piece for _, _, piece in found] == [b"bye\n"]
@@ -157,7 +159,7 @@ def test_following_begins_with_the_last_lines(own: Bench) -> None:
 
 def test_several_logs_are_followed_as_they_come(own: Bench) -> None:
     made = [own.sh(f"echo {k}; exec sleep 1000", k=k, labels=app(own)) for k in range(5)]
-    found = chunks(own.engine, [("main", k, made[k]) for k in range(5)], Asked(), followed=followed(own))
+    found = chunks(own.engine, [("main", k, made[k]) for k in range(5)], LogQuery(), followed=followed(own))
     assert sorted(next(found) for _ in range(5)) == [("main", k, f"{k}\n".encode()) for k in range(5)]
 
 
@@ -178,8 +180,8 @@ def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
             return looks[-1]
 
         sources = [("main", k, made[k]) for k in range(6)]
-        shared = Followed(engine, own.token, is_over)
-        found = chunks(engine, sources, Asked(), followed=shared)
+        shared = FollowedApp(engine, own.token, is_over)
+        found = chunks(engine, sources, LogQuery(), followed=shared)
         assert sorted(found) == [("main", k, f"{k}\n".encode()) for k in range(6)]
         engine.close()
     assert len(looks) <= 4
@@ -191,7 +193,7 @@ def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
 def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:
     made = [own.sh("while :; do echo x; done", k=k, labels=app(own)) for k in range(2)]
     before = threading.active_count()
-    found = chunks(own.engine, [("main", k, made[k]) for k in range(2)], Asked(), followed=followed(own))
+    found = chunks(own.engine, [("main", k, made[k]) for k in range(2)], LogQuery(), followed=followed(own))
     next(found)
     found.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
@@ -209,7 +211,7 @@ def test_the_log_of_a_removed_container_went_with_it(own: Bench) -> None:
 
 def test_a_container_that_goes_while_it_is_followed_is_an_error(own: Bench) -> None:
     made = own.sh("echo up; exec sleep 1000", labels=app(own))
-    found = records(own.engine, made, Asked(), Followed(own.engine, own.token, lambda: False))
+    found = records(own.engine, made, LogQuery(), FollowedApp(own.engine, own.token, lambda: False))
     assert next(found).data == b"up\n"
     own.engine.remove(made, force=True)
     with pytest.raises(LogsGone):
@@ -224,10 +226,10 @@ def test_an_unknown_replica_is_refused_with_what_there_is(role: str, k: int, hin
 
 
 def test_times_are_exact_to_the_nanosecond() -> None:
-    assert stamped(b"2026-01-02T03:04:05.123456789Z x y\n") == (1767323045123456789, b"x y\n")
-    assert stamped(b"1970-01-01T00:00:01.000000000Z ") == (1_000_000_000, b"")
+    assert split_timestamp(b"2026-01-02T03:04:05.123456789Z x y\n") == (1767323045123456789, b"x y\n")
+    assert split_timestamp(b"1970-01-01T00:00:01.000000000Z ") == (1_000_000_000, b"")
 
 
 def test_what_the_engine_says_of_the_log_itself_is_no_log() -> None:
     with pytest.raises(EngineError, match="Error grabbing logs"):
-        stamped(b"Error grabbing logs: invalid character")
+        split_timestamp(b"Error grabbing logs: invalid character")

@@ -117,7 +117,7 @@ def test_a_watcher_below_another_state_folder_owns_what_its_client_left(
     found = apps.find(engine, app.app_id)
     assert found is not None
     assert found.owner == ""
-    stop.take_back(engine, app.app_id, force=True)
+    stop.remove_app(engine, app.app_id, force=True)
 
 
 def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: Engine, token: str) -> None:
@@ -128,7 +128,7 @@ def test_taking_back_leaves_what_another_client_made_under_the_same_id(engine: E
     record.write_attempt(ours.app_dir, {"labels": {"launcher.owner": this_process().to_json()}})
     ours.create()
     engine.start(theirs.create()[0])
-    assert stop.take_back(engine, ours.app_id, force=True)
+    assert stop.remove_app(engine, ours.app_id, force=True)
     assert [each.name for each in ours.containers()] == [theirs.name("x")]
     engine.remove(ours.containers()[0].id, force=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.state.members import members
+from launcher.schedulers.docker.state.app_containers import own_containers
 
 LABELS = {"launcher.app-id": "job-1-abcde", "launcher.role": "main", "launcher.part": "replica"}
 LONG_ROLE = "r" * 60
@@ -32,19 +32,19 @@ def container(name: str, k: int = 0, *, created_at: float = 1.0, **labels: str) 
     ],
 )
 def test_a_replica_is_known_by_its_name(name: str, belongs: bool) -> None:
-    assert [each.name for each in members([container(name)])] == ([name] if belongs else [])
+    assert [each.name for each in own_containers([container(name)])] == ([name] if belongs else [])
 
 
 def test_a_reservation_bears_the_app_id() -> None:
     marker = container("job-1-abcde", part="reservation")
     copy = container("quirky_turing", part="reservation")
-    assert members([marker, copy]) == [marker]
+    assert own_containers([marker, copy]) == [marker]
 
 
 def test_a_name_that_had_to_be_cut_is_recomputed() -> None:
     name = container_name("job-1-abcde", LONG_ROLE, 3)
-    assert members([container(name, 3, role=LONG_ROLE), container(name, 3)])[0].name == name
-    assert members([container(name, 3)]) == []
+    assert own_containers([container(name, 3, role=LONG_ROLE), container(name, 3)])[0].name == name
+    assert own_containers([container(name, 3)]) == []
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -52,9 +52,9 @@ def test_of_two_for_one_replica_the_older_one_counts(order: int) -> None:
     """A stop renames the replica; a copy can then take the plain name."""
     ours = container("job-1-abcde-main-0.cancelled", created_at=1.0)
     copy = container("job-1-abcde-main-0", created_at=2.0)
-    assert members([ours, copy][::order]) == [ours]
+    assert own_containers([ours, copy][::order]) == [ours]
 
 
 def test_replicas_of_several_apps_stay_apart_and_in_order() -> None:
     found = [container(f"app{n}-main-{k}", k, **{"app-id": f"app{n}"}) for n in (2, 1) for k in (1, 0)]
-    assert members(found) == found
+    assert own_containers(found) == found

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.bound import bind_workspace
-from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.images.build import build_workspace
 from launcher.specs import AppDef, Role
 from tests.contract.conftest import DockerCase
@@ -175,7 +175,7 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
     workspace = bind_workspace(tmp_path / "src")
     built = build_workspace(pulls.engine, app, {}, workspace).roles[0].image
     try:
-        assert stock.have_one(pulls.engine, built, "always", pulls.told.append) is not None  # type: ignore[arg-type]
+        assert pull.ensure_image(pulls.engine, built, "always", pulls.told.append) is not None  # type: ignore[arg-type]
         assert pulls.told == []
     finally:
         Daemon().remove_image(built)

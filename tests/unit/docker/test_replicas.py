@@ -1,4 +1,4 @@
-"""Replicas out of containers, journal and roster."""
+"""Replicas out of containers, journal and expected_replicas."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.records.journal import Exit, Journal
-from launcher.schedulers.docker.records.journal import Stop as Stopped
+from launcher.schedulers.docker.records.journal import Journal, RecordedExit, RecordedStop
 from launcher.schedulers.docker.state.replicas import replicas
 from tests.unit.docker.test_status import container
 
@@ -41,26 +40,26 @@ def test_the_state_of_a_replica(said: str, stopped: bool, state: str, exit_code:
 
 
 def test_why_it_was_stopped_does_not_change_that_it_was() -> None:
-    told = Journal(stopped={"id0"}, stop=Stopped(why="timeout"))
+    told = Journal(stopped={"id0"}, stop=RecordedStop(why="timeout"))
     assert only("exited 137", told).state == "cancelled"
 
 
 def test_one_that_ended_by_itself_when_the_others_timed_out_ended_as_it_did() -> None:
-    told = Journal(stopped={"id1"}, stop=Stopped(why="timeout"))
+    told = Journal(stopped={"id1"}, stop=RecordedStop(why="timeout"))
     assert only("exited 0", told).state == "succeeded"
     assert only("exited 3", told).state == "failed"
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, "succeeded"), (3, "failed")])
 def test_a_pruned_replica_is_as_its_end_on_record(code: int, state: str) -> None:
-    end = Exit(code=code, oom=code == 3, started_at=1.0, ended_at=2.0, restarts=4)
+    end = RecordedExit(code=code, oom=code == 3, started_at=1.0, ended_at=2.0, restarts=4)
     (found,) = replicas([], Journal(exits={("main", 0): end}), [])
     assert (found.state, found.exit_code, found.id) == (state, code, "")
     assert (found.oom, found.started_at, found.ended_at, found.num_restarts) == (code == 3, 1.0, 2.0, 4)
 
 
 def test_a_container_speaks_louder_than_an_end_on_record() -> None:
-    assert only("running", Journal(exits={("main", 0): Exit(code=3)})).state == "running"
+    assert only("running", Journal(exits={("main", 0): RecordedExit(code=3)})).state == "running"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_a_container_speaks_louder_than_an_end_on_record() -> None:
     [
         (Journal(), "pending"),
         (Journal(going_at=1.0), "lost"),
-        (Journal(exits={("other", 0): Exit(code=0)}), "lost"),
+        (Journal(exits={("other", 0): RecordedExit(code=0)}), "lost"),
     ],
 )
 def test_one_without_a_container_is_lost_once_the_app_was_started(told: Journal, state: str) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.records.journal import Journal, fold
-from launcher.schedulers.docker.state.status import AppView, view
+from launcher.schedulers.docker.state.status import DockerAppView, view
 
-ROSTER = [("main", 0), ("main", 1)]
+EXPECTED = [("main", 0), ("main", 1)]
 
 
 def container(k: int, said: str = "running", **facts: Any) -> Container:
@@ -42,8 +42,10 @@ def journal(*lines: dict[str, object]) -> Journal:
     )
 
 
-def seen(*said: str, told: Journal | None = None, **facts: Any) -> AppView:
-    found = view([container(k, each, **facts) for k, each in enumerate(said)], told, roster=ROSTER)
+def seen(*said: str, told: Journal | None = None, **facts: Any) -> DockerAppView:
+    found = view(
+        [container(k, each, **facts) for k, each in enumerate(said)], told, expected_replicas=EXPECTED
+    )
     assert found is not None
     return found
 
@@ -89,7 +91,7 @@ def test_what_was_started_and_is_gone_is_lost() -> None:
     found = view([], journal({"e": "go"}))
     assert found is not None
     assert (found.state, found.message, found.drift) == ("lost", *["its containers were removed"] * 2)
-    found = view([], journal({"e": "go"}), roster=ROSTER[:1])
+    found = view([], journal({"e": "go"}), expected_replicas=EXPECTED[:1])
     assert found is not None
     assert found.drift == "main/0 was removed by hand"
 
@@ -109,7 +111,7 @@ def test_a_replica_that_ended_on_record_may_be_pruned() -> None:
 def test_a_recorded_outcome_outlives_the_containers(state: str) -> None:
     found = view([], journal({"e": "go"}, {"e": "end", "state": state, "message": "so", "code": None}))
     assert found is not None
-    assert (found.state, found.message, found.settled) == (state, "so", True)
+    assert (found.state, found.message, found.final) == (state, "so", True)
 
 
 def test_of_two_recorded_outcomes_the_first_counts() -> None:
@@ -192,7 +194,7 @@ def test_a_torn_line_tells_nothing() -> None:
 def test_what_is_being_removed_is_gone_and_has_not_succeeded() -> None:
     found = seen("exited 0", "removing")
     assert (found.state, found.drift) == ("lost", "main/1 was removed by hand")
-    assert view([container(0, "removing"), container(1, "removing")], roster=ROSTER) is None
+    assert view([container(0, "removing"), container(1, "removing")], expected_replicas=EXPECTED) is None
 
 
 def test_an_end_on_record_stays_while_the_containers_are_being_removed() -> None:
@@ -216,7 +218,7 @@ def test_what_the_engine_could_not_start_again_says_so_without_a_record() -> Non
 
 
 def test_all_that_was_removed_is_lost_and_not_still_to_come() -> None:
-    found = view([], journal({"e": "go"}), roster=ROSTER)
+    found = view([], journal({"e": "go"}), expected_replicas=EXPECTED)
     assert found is not None
     assert [each.state for each in found.replicas] == ["lost", "lost"]
 
@@ -258,6 +260,6 @@ def _failed(told: Journal) -> list[str]:
 
 def test_an_end_on_record_does_not_speak_for_those_that_were_removed() -> None:
     ended: dict[str, Any] = {"e": "exit", "role": "main", "k": 0, "code": 0}
-    found = view([], journal({"e": "go"}, ended), roster=ROSTER)
+    found = view([], journal({"e": "go"}, ended), expected_replicas=EXPECTED)
     assert found is not None
     assert (found.state, found.message) == ("lost", "main/1 was removed by hand")

@@ -19,6 +19,7 @@ from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.owner import Owner
+from launcher.schedulers.docker.state.app_containers import inspect_app
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
@@ -49,7 +50,7 @@ def app(engine: Engine, token: str) -> Iterator[Make]:
     for each in made:
         if each.lock is not None:
             each.lock.release()
-        stop.take_back(engine, each.app_id, force=True)
+        stop.remove_app(engine, each.app_id, force=True)
 
 
 def test_an_app_succeeds_when_all_its_replicas_do(app: Make) -> None:
@@ -79,7 +80,7 @@ def test_a_restart_takes_the_whole_role_or_the_whole_app(app: Make, policy: str,
     once = "test -e /go || { until test -e /go; do usleep 20000; done; exit 1; }; sleep 1000"
     made = app({"r": [once, SLEEP], "other": [SLEEP]}, retries={"r": (1, policy)})
     made.start()
-    before = {each.name: each.started_at for each in stop.look(made.engine, made.app_id)[1]}
+    before = {each.name: each.started_at for each in inspect_app(made.engine, made.app_id)[1]}
     made.run_in(made.name("r", 0), "touch", "/go")
     expected = {made.name("r", 0), made.name("r", 1)} | ({made.name("other")} if restarted else set())
     made.until(lambda: _started_again(made, before) >= expected)
@@ -91,7 +92,7 @@ def test_a_restart_takes_the_whole_role_or_the_whole_app(app: Make, policy: str,
 
 
 def _started_again(made: HandMade, before: dict[str, float | None]) -> set[str]:
-    found = stop.look(made.engine, made.app_id)[1]
+    found = inspect_app(made.engine, made.app_id)[1]
     return {each.name for each in found if each.started_at != before[each.name]}
 
 
@@ -108,7 +109,7 @@ def test_cancel_ends_everything_and_the_watcher(app: Make, launcher_home: Path) 
     stop.cancel(made.engine, made.app_id)
     assert processes.of_app(str(launcher_home), made.app_id) == []
     assert [each.state for each in made.containers()] == ["exited", "exited"]
-    assert (made.end().state, made.end().settled) == ("cancelled", True)
+    assert (made.end().state, made.end().final) == ("cancelled", True)
 
 
 def test_ten_may_cancel_at_once(app: Make) -> None:
@@ -156,7 +157,7 @@ def test_a_cancelled_app_is_known_as_such_with_its_record_gone(app: Make) -> Non
     record.remove(made.app_dir)
     found = made.view()
     assert found is not None
-    assert (found.state, found.settled) == ("cancelled", True)
+    assert (found.state, found.final) == ("cancelled", True)
 
 
 def test_cancel_from_another_home_ends_the_app_and_its_watcher(
@@ -265,7 +266,7 @@ def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make
     own.engine.remove_network(theirs)
     assert ensure_watched(made.engine, made.app_id)
     found = made.end()
-    assert (found.state, found.num_restarts, found.settled) == ("failed", 1, True)
+    assert (found.state, found.num_restarts, found.final) == ("failed", 1, True)
     assert re.fullmatch(r"r/0 could not be restarted: network \w+ not found", found.message)
 
 

@@ -95,28 +95,28 @@ def from_list(entry: Mapping[str, Any]) -> Container:
     )
 
 
-def from_inspect(told: Mapping[str, Any]) -> Container:
+def from_inspect(data: Mapping[str, Any]) -> Container:
     """The answer of `GET /containers/ID/json`."""
-    state, config, host = told["State"], told.get("Config") or {}, told.get("HostConfig") or {}
+    state, config, host = data["State"], data.get("Config") or {}, data.get("HostConfig") or {}
     status = _state(state["Status"])
     started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
     if started and ended and status in _ENDED:
         started = min(started, ended)  # the engine may note the start of a short run after its end
     return Container(
-        id=told["Id"],
-        name=told.get("Name", "").lstrip("/"),
+        id=data["Id"],
+        name=data.get("Name", "").lstrip("/"),
         image=config.get("Image", ""),
-        image_id=told.get("Image", ""),
+        image_id=data.get("Image", ""),
         state=status,
         labels=config.get("Labels") or {},
         exit_code=state.get("ExitCode") if status in (*_ENDED, "restarting") else None,
-        created_at=epoch(told.get("Created")),
-        ports=_published(told),
+        created_at=epoch(data.get("Created")),
+        ports=_published(data),
         inspected=True,
         started_at=started,
         ended_at=ended if status in (*_ENDED, "restarting", "removing") else None,
         oom=bool(state.get("OOMKilled")),
-        restarts=told.get("RestartCount") or 0,
+        restarts=data.get("RestartCount") or 0,
         error=state.get("Error") or "",
         hostname=config.get("Hostname") or "",
         tty=bool(config.get("Tty")),
@@ -148,9 +148,9 @@ def _exit_code(status: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _published(told: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+def _published(data: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
     """{"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "49153"}]} → {80: ("127.0.0.1", 49153)}."""
-    ports = (told.get("NetworkSettings") or {}).get("Ports") or {}
+    ports = (data.get("NetworkSettings") or {}).get("Ports") or {}
     return {
         int(port.partition("/")[0]): (at[0].get("HostIp", ""), int(at[0]["HostPort"]))
         for port, at in ports.items()

@@ -15,7 +15,7 @@ from launcher.schedulers.docker.client.contexts import endpoint
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.progress import built, transfer
-from launcher.schedulers.docker.client.streams import OPTIONS, Stream
+from launcher.schedulers.docker.client.streams import OPTIONS, ResponseStream
 from launcher.schedulers.docker.client.view import EngineView, quoted
 from launcher.schedulers.docker.client.wire import Reader, Writer
 
@@ -46,7 +46,7 @@ class Engine(EngineView):
         """
         params, doing = {"name": name}, f"create {name}"
         answer = self._writer.post("/containers/create", doing, params=params, json=config, timeout=WORK_S)
-        with self._writer.understanding(doing):
+        with self._writer.decoding(doing):
             return str(json.loads(answer.content)["Id"])
 
     def start(self, container: str) -> None:
@@ -144,7 +144,7 @@ class Engine(EngineView):
         """Make a volume; one that exists stays as it is: False when that has other labels."""
         body, doing = {"Name": name, "Labels": dict(labels)}, f"create volume {name}"
         answer = self._writer.post("/volumes/create", doing, json=body, timeout=WORK_S)
-        with self._writer.understanding(doing):
+        with self._writer.decoding(doing):
             return (json.loads(answer.content).get("Labels") or {}) == dict(labels)
 
     def remove_volume(self, name: str) -> None:
@@ -176,7 +176,7 @@ class Engine(EngineView):
         registry has no such image, or does not show it to us.
         """
         repository, tag = split_tag(image)
-        params, say = {"fromImage": repository, "tag": tag}, report or _nobody
+        params, say = {"fromImage": repository, "tag": tag}, report or _no_report
         doing = f"pull {image}"
         with self._messages("/images/create", doing, login=image, params=params) as messages:
             transfer(messages, "pulling", image, doing, say)
@@ -185,7 +185,11 @@ class Engine(EngineView):
     def push(self, name: str, report: Report | None = None) -> None:
         """Send an image to the registry that its name names. `report` hears `pushing`, then `pushed`."""
         repository, tag = split_tag(name)
-        path, doing, say = f"/images/{quoted(repository, safe='/:')}/push", f"push {name}", report or _nobody
+        path, doing, say = (
+            f"/images/{quoted(repository, safe='/:')}/push",
+            f"push {name}",
+            report or _no_report,
+        )
         with self._messages(path, doing, login=name, params={"tag": tag}) as messages:
             transfer(messages, "pushing", name, doing, say)
         say("pushed", {"image": name})
@@ -210,8 +214,8 @@ class Engine(EngineView):
         """
         params = {"dockerfile": dockerfile, "rm": "1", "forcerm": "1", **({} if nameless else {"t": tag})}
         params |= {"buildargs": json.dumps(dict(buildargs or {})), "labels": json.dumps(dict(labels or {}))}
-        say, headers = report or _nobody, {"Content-Type": "application/x-tar"}
-        options: dict[str, Any] = {"params": params, "headers": headers, "data": _careful(context)}
+        say, headers = report or _no_report, {"Content-Type": "application/x-tar"}
+        options: dict[str, Any] = {"params": params, "headers": headers, "data": _archive_pieces(context)}
         with self._messages("/build", f"build {tag}", login="", **options) as messages:
             made = built(messages, tag, say)
         say("built", {"image": tag, "id": made})
@@ -222,7 +226,7 @@ class Engine(EngineView):
         """The JSON messages of something long; leaving early makes the engine give it up."""
         options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
         answer = self._writer.post(path, doing, **{**OPTIONS, **options})
-        with Stream(self.host, answer) as stream:
+        with ResponseStream(self.host, answer) as stream:
             yield objects(stream.pieces())
 
 
@@ -230,11 +234,11 @@ def _age(network: Mapping[str, Any]) -> tuple[str, str]:
     return network["Created"], network["Id"]
 
 
-def _nobody(_kind: str, _facts: Mapping[str, Any]) -> None:
+def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None:
     """Reports go nowhere."""
 
 
-def _careful(context: Iterable[bytes]) -> Iterator[bytes]:
+def _archive_pieces(context: Iterable[bytes]) -> Iterator[bytes]:
     """The pieces of an archive. A file of it that cannot be read must not look like a broken connection."""
     pieces = iter(lambda: context.read(1 << 18), b"") if hasattr(context, "read") else context
     try:

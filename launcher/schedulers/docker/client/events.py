@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.schedulers.docker.client.errors import EngineGone, NonsenseAnswer
-from launcher.schedulers.docker.client.streams import Stream
+from launcher.schedulers.docker.client.streams import ResponseStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Event:
     attributes: Mapping[str, str]
 
 
-class EventStream(Stream):
+class EventStream(ResponseStream):
     """An iterator of events. It ends when it is closed; when the engine goes away it raises EngineGone."""
 
     def __init__(self, host: str, answer: Any) -> None:
         super().__init__(host, answer)
-        self._found = (event(told) for told in objects(self.pieces()))
+        self._found = (event(data) for data in objects(self.pieces()))
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -47,11 +47,11 @@ class EventStream(Stream):
             raise EngineGone(f"the Docker engine at {self.host} ended the stream of its events") from None
 
 
-def event(told: Mapping[str, Any]) -> Event:
-    actor = told.get("Actor") or {}
+def event(data: Mapping[str, Any]) -> Event:
+    actor = data.get("Actor") or {}
     attributes = actor.get("Attributes") or {}
-    time = told["timeNano"] / 1e9 if "timeNano" in told else float(told.get("time", 0))
-    return Event(time, told.get("Action", ""), actor.get("ID", ""), attributes.get("name", ""), attributes)
+    time = data["timeNano"] / 1e9 if "timeNano" in data else float(data.get("time", 0))
+    return Event(time, data.get("Action", ""), actor.get("ID", ""), attributes.get("name", ""), attributes)
 
 
 def objects(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any
 
-from launcher.schedulers.docker.client.streams import Stream
+from launcher.schedulers.docker.client.streams import ResponseStream
 
 _HEADER = Struct(">B3xL")
 _STREAMS = ("stdout", "stdout", "stderr", "stderr")  # 3: an error of the engine about the log itself
 
 
-class LogStream(Stream):
+class LogStream(ResponseStream):
     """An iterator of (stream, payload)."""
 
     def __init__(self, host: str, answer: Any, *, tty: bool) -> None:

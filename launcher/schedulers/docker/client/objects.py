@@ -59,31 +59,31 @@ class PathStat:
         return bool(self.mode & 0o111) and not self.is_dir
 
 
-def image(told: Mapping[str, Any]) -> Image:
+def image(data: Mapping[str, Any]) -> Image:
     """The answer of `GET /images/NAME/json`."""
-    config = told.get("Config") or {}
+    config = data.get("Config") or {}
     return Image(
-        id=told["Id"],
+        id=data["Id"],
         user=config.get("User") or "",
         env=dict(entry.partition("=")[::2] for entry in config.get("Env") or ()),
         entrypoint=tuple(config.get("Entrypoint") or ()),
         command=tuple(config.get("Cmd") or ()),
         working_dir=config.get("WorkingDir") or "",
         labels=config.get("Labels") or {},
-        repo_tags=tuple(told.get("RepoTags") or ()),
-        repo_digests=tuple(told.get("RepoDigests") or ()),
+        repo_tags=tuple(data.get("RepoTags") or ()),
+        repo_digests=tuple(data.get("RepoDigests") or ()),
     )
 
 
-def labelled(told: Mapping[str, Any]) -> Labelled:
+def labelled(data: Mapping[str, Any]) -> Labelled:
     """An entry of the list of networks, volumes or images."""
-    created = told.get("Created", told.get("CreatedAt"))
-    tags = tuple(tag for tag in told.get("RepoTags") or () if tag != "<none>:<none>")
-    name = told.get("Name") or next(iter(tags), told.get("Id", ""))
+    created = data.get("Created", data.get("CreatedAt"))
+    tags = tuple(tag for tag in data.get("RepoTags") or () if tag != "<none>:<none>")
+    name = data.get("Name") or next(iter(tags), data.get("Id", ""))
     return Labelled(
-        id=told.get("Id") or name,
+        id=data.get("Id") or name,
         name=name,
-        labels=told.get("Labels") or {},
+        labels=data.get("Labels") or {},
         created_at=epoch(created) if isinstance(created, str) else created,
         tags=tags,
     )
@@ -91,7 +91,7 @@ def labelled(told: Mapping[str, Any]) -> Labelled:
 
 def path_stat(header: str, path: str) -> PathStat:
     """The header X-Docker-Container-Path-Stat in the answer for `path`."""
-    told = json.loads(base64.b64decode(header))
-    mode = told["mode"]
-    link = told.get("linkTarget", "") if mode & _SYMLINK else ""
-    return PathStat(path, told["size"], mode & 0o777, bool(mode & _DIRECTORY), link)
+    data = json.loads(base64.b64decode(header))
+    mode = data["mode"]
+    link = data.get("linkTarget", "") if mode & _SYMLINK else ""
+    return PathStat(path, data["size"], mode & 0o777, bool(mode & _DIRECTORY), link)

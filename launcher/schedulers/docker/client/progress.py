@@ -25,7 +25,7 @@ class Transfer:
     def __init__(self) -> None:
         self._layers: dict[str, tuple[int, int]] = {}
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def update(self, message: Mapping[str, Any]) -> None:
         layer, status = str(message.get("id", "")), message.get("status")
         detail = message.get("progressDetail") or {}
         if status in _MOVING and detail.get("total"):
@@ -49,15 +49,15 @@ def transfer(
 
     Raises what the engine gives as the reason when it fails.
     """
-    moved, told, due = Transfer(), (0, 0), 0.0
+    moved, reported, due = Transfer(), (0, 0), 0.0
     report(kind, {"image": image, "done": 0, "total": 0})
     for message in messages:
         _refused(message, doing)
-        moved.hear(message)
+        moved.update(message)
         now = (moved.done, moved.total)
-        if now != told and (time.monotonic() >= due or moved.done == moved.total):
+        if now != reported and (time.monotonic() >= due or moved.done == moved.total):
             report(kind, {"image": image, "done": moved.done, "total": moved.total})
-            told, due = now, time.monotonic() + PAUSE_S
+            reported, due = now, time.monotonic() + PAUSE_S
 
 
 def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> str:

@@ -13,7 +13,7 @@ from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.errors import EngineGone, broken
 
 if TYPE_CHECKING:
-    S = TypeVar("S", bound="Stream")
+    S = TypeVar("S", bound="ResponseStream")
 
 
 _PIECE = 1 << 18
@@ -21,7 +21,7 @@ _PIECE = 1 << 18
 OPTIONS: dict[str, Any] = {"stream": True, "timeout": (60.0, None), "headers": {"Connection": "close"}}
 
 
-class Stream:
+class ResponseStream:
     """The body of an answer as it arrives. `close` ends the reading at once, also out of another thread."""
 
     def __init__(self, host: str, answer: Any) -> None:
@@ -73,9 +73,9 @@ class _Tap:
             self._plug.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for more; close would not
         except OSError:
             pass  # it has ended already
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         with self._reading:
             self._plug.close()
             self._answer.close()
@@ -93,7 +93,7 @@ class _Tap:
             if not self.closed:
                 raise _gone(self._host, error) from None
         finally:
-            self._let_go()
+            self._release()
 
 
 def _arriving(raw: Any) -> Iterator[bytes]:

@@ -15,14 +15,14 @@ class Dialer(Protocol):
     """Opens connections to one engine."""
 
     def dial(self, timeout: float | None) -> socket.socket: ...
-    def complaint(self) -> str: ...
+    def error_output(self) -> str: ...
     def close(self) -> None: ...
 
 
 _QUEUE_S = 0.02
 
 
-class Local:
+class UnixSocketDialer:
     """A socket in this machine's file system."""
 
     def __init__(self, path: str) -> None:
@@ -46,14 +46,14 @@ class Local:
             found.close()
             raise
 
-    def complaint(self) -> str:
+    def error_output(self) -> str:
         return ""
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
-class Ssh:
+class SshDialer:
     """`ssh HOST docker system dial-stdio`, as the docker command does: one process for each connection."""
 
     def __init__(self, host: str) -> None:
@@ -85,7 +85,7 @@ class Ssh:
         ours.settimeout(timeout)
         return ours
 
-    def complaint(self) -> str:
+    def error_output(self) -> str:
         """The last line that ssh, or docker over there, wrote about what went wrong."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
@@ -102,5 +102,5 @@ class Ssh:
 def dialer(host: str) -> Dialer | None:
     """How to connect to a host of this kind; None for one that plain TCP reaches."""
     if host.startswith("unix://"):
-        return Local(unquote(host[len("unix://") :]))
-    return Ssh(host) if host.startswith("ssh://") else None
+        return UnixSocketDialer(unquote(host[len("unix://") :]))
+    return SshDialer(host) if host.startswith("ssh://") else None

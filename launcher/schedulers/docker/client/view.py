@@ -13,7 +13,7 @@ from hashlib import sha256
 from launcher.schedulers.docker.client.container import from_inspect, from_list
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.objects import image, labelled, path_stat
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class EngineView:
 
     def inspect_all(self, ids: Iterable[str]) -> list[Container]:
         """`inspect` of each, several at a time; those that are gone are left out."""
-        return [found for found in together(self.inspect, ids, INSPECTIONS) if found is not None]
+        return [found for found in run_parallel(self.inspect, ids, INSPECTIONS) if found is not None]
 
     def inspect_within(self, containers: Iterable[Container], within_s: float) -> list[Container]:
         """`inspect` of each as `inspect_all` does, of those that a slow engine lets begin within that time.
@@ -94,10 +94,10 @@ class EngineView:
         """
         deadline = time.monotonic() + within_s
 
-        def look(listed: Container) -> Container | None:
+        def inspect(listed: Container) -> Container | None:
             return self.inspect(listed.id) if time.monotonic() < deadline else listed
 
-        return [found for found in together(look, containers, INSPECTIONS) if found is not None]
+        return [found for found in run_parallel(inspect, containers, INSPECTIONS) if found is not None]
 
     def events(self, *labels: str, since: float | None = None) -> EventStream:
         """What happens to containers with these labels from now on, or from `since` on (epoch seconds).
@@ -174,7 +174,7 @@ class EngineView:
             header = self._head_archive(container, path)
             if header is None:
                 return None
-            with self._wire.understanding(f"look at {path} in {container}"):
+            with self._wire.decoding(f"look at {path} in {container}"):
                 found = path_stat(header, path)
             if not found.link:
                 return found
@@ -203,7 +203,11 @@ class EngineView:
             answer = self._wire.get(where, doing, params={"path": found.path}, **OPTIONS)
         except NotFound:  # it went between the two questions
             return None
-        with self._wire.breaking(doing), closing(answer), tarfile.open(fileobj=answer.raw, mode="r|") as tar:
+        with (
+            self._wire.translating_errors(doing),
+            closing(answer),
+            tarfile.open(fileobj=answer.raw, mode="r|") as tar,
+        ):
             member = tar.next()
             file = member and tar.extractfile(member)
             return file.read(most) if file else None

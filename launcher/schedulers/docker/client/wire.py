@@ -24,7 +24,7 @@ from launcher.schedulers.docker.client.errors import (
     package_missing,
     refusal,
 )
-from launcher.schedulers.docker.client.plain import Session
+from launcher.schedulers.docker.client.http_session import Session
 from launcher.schedulers.docker.client.transport import dialer
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ ANSWER_S = 60.0
 VERSION_S = 20.0  # an engine names its version without a look at anything: one that does not by then hangs
 CONNECTIONS = 16  # kept open for reuse; more threads than this still work, each on a connection of its own
 PAUSES_S = (0.1, 0.4)  # before the second and the third try of a request that only reads
-_IN_VAIN_S = 10.0  # what failed only after this long is not tried again
+_RETRY_WITHIN_S = 10.0  # what failed only after this long is not tried again
 
 _NEWEST = "1.45"  # API version that this program knows
 _READS = frozenset({"GET", "HEAD"})
@@ -69,23 +69,23 @@ class Reader:
     ) -> T:
         """What `read` makes of the decoded answer of a GET.
 
-        Raises NonsenseAnswer for one that is not JSON, or that `read` cannot understand.
+        Raises NonsenseAnswer for one that is not JSON, or that `read` cannot decode.
         """
 
-        def understand(answer: Any) -> T:
-            with self.understanding(doing):
+        def decode(answer: Any) -> T:
+            with self.decoding(doing):
                 return read(decoded(answer, self.host))
 
-        found: T = self._send("GET", path, doing, understand=understand, **options)
+        found: T = self._send("GET", path, doing, decode=decode, **options)
         return found
 
-    def breaking(self, doing: str) -> AbstractContextManager[None]:
+    def translating_errors(self, doing: str) -> AbstractContextManager[None]:
         """For reading an answer bit by bit: what a library raises meanwhile comes out as an EngineError."""
-        return breaking(self.host, doing)
+        return translating_errors(self.host, doing)
 
-    def understanding(self, doing: str) -> AbstractContextManager[None]:
+    def decoding(self, doing: str) -> AbstractContextManager[None]:
         """For taking an answer apart: one of another shape comes out as NonsenseAnswer."""
-        return understanding(self.host, doing)
+        return decoding(self.host, doing)
 
     def close(self) -> None:
         self._send("CLOSE", "", "")
@@ -125,7 +125,7 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
         path: str,
         doing: str,
         login: str | None = None,
-        understand: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> Any:
         if method == "CLOSE":
@@ -135,9 +135,9 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
         target = prefix(doing) + path
 
         def once() -> Any:
-            with breaking(host, doing):
+            with translating_errors(host, doing):
                 answer = _answer(session, method, target, doing, login, options)
-            return answer if understand is None else understand(answer)
+            return answer if decode is None else decode(answer)
 
         return repeated(once) if method in _READS else once()
 
@@ -168,7 +168,7 @@ def repeated(work: Callable[[], T]) -> T:
         try:
             return work()
         except EngineError as error:
-            if not _may_pass(error) or time.monotonic() - began > _IN_VAIN_S:
+            if not _may_pass(error) or time.monotonic() - began > _RETRY_WITHIN_S:
                 raise
         time.sleep(pause_s)
     return work()
@@ -215,7 +215,7 @@ def _newest(session: Any, host: str, doing: str) -> str:
 
     Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
     """
-    with breaking(host, doing):
+    with translating_errors(host, doing):
         answer = session.get(f"{session.base_url}/_ping", timeout=VERSION_S, verify=session.verify)
         theirs = answer.headers.get("Api-Version", "")
         if answer.status_code >= 400:
@@ -236,10 +236,10 @@ def _check_maker(session: Any, host: str) -> None:
     if answer.status_code >= 500:
         raise refusal(answer.status_code, _explanation(answer), "ask for its version")
     try:
-        told = json.loads(answer.content)
+        data = json.loads(answer.content)
     except ValueError:
         return  # too old to say, or no engine: what it answers next tells
-    engine = other_engine(told)
+    engine = other_engine(data)
     if engine:
         raise EngineUnsupported(
             f"the engine at {host} is {engine}, and launcher supports Docker's engine only",
@@ -247,13 +247,13 @@ def _check_maker(session: Any, host: str) -> None:
         )
 
 
-def other_engine(told: object) -> str:
+def other_engine(data: object) -> str:
     """Name and version of an engine that is not Docker's, by its answer to /version; "" for Docker's.
 
     Docker's engine lists a component `Engine`, Podman's a component `Podman Engine`.
     Source: https://docs.docker.com/reference/api/engine/version/v1.41/#tag/System/operation/SystemVersion
     """
-    components = told.get("Components") if isinstance(told, dict) else None
+    components = data.get("Components") if isinstance(data, dict) else None
     named = [each for each in components or () if isinstance(each, dict) and each.get("Name")]
     if not named or any(each["Name"] == "Engine" for each in named):
         return ""
@@ -268,10 +268,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _explanation(answer: Any) -> str:
     text = answer.text or answer.reason or ""
     try:
-        told = json.loads(text)
+        data = json.loads(text)
     except ValueError:
         return str(text)
-    return str(told.get("message") or text) if isinstance(told, dict) else str(text)
+    return str(data.get("message") or text) if isinstance(data, dict) else str(text)
 
 
 def decoded(answer: Any, host: str) -> Any:
@@ -283,7 +283,7 @@ def decoded(answer: Any, host: str) -> Any:
 
 
 @contextmanager
-def understanding(host: str, doing: str) -> Iterator[None]:
+def decoding(host: str, doing: str) -> Iterator[None]:
     """An answer without what every engine tells, or with another shape, comes out as NonsenseAnswer."""
     try:
         yield
@@ -296,7 +296,7 @@ def understanding(host: str, doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def breaking(host: str, doing: str) -> Iterator[None]:
+def translating_errors(host: str, doing: str) -> Iterator[None]:
     """Everything that a library raises in here comes out as an EngineError."""
     try:
         yield

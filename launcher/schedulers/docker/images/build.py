@@ -18,10 +18,10 @@ from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
-from launcher.schedulers.docker.client.together import together
-from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.images import pull
+from launcher.schedulers.docker.images.build_lock import once
 from launcher.schedulers.docker.images.dockerfile import Dockerfile, begins_stage, dockerfile_of
-from launcher.schedulers.docker.images.exclusive import once
 from launcher.specs.app import AppDef, CfgVal
 from launcher.workspace.archive import archive
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
 
 REPOSITORY = "launcher-workspace"
-LABEL = stock.WORKSPACE_LABEL
+LABEL = pull.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
 """The ids of the images it was built on: another one under the same name makes it stale."""
 
@@ -61,10 +61,10 @@ class _Work(NamedTuple):
 
         `base` is the image that ours is built on.
         """
-        told = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
+        values = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
         if self.dockerfile.below and base is not None:
-            told["FOLDER"] = self.workdir or _folder(base.working_dir) or FOLDER
-        return {name: told[name] for name in self.dockerfile.arguments & told.keys()}
+            values["FOLDER"] = self.workdir or _folder(base.working_dir) or FOLDER
+        return {name: values[name] for name in self.dockerfile.arguments & values.keys()}
 
 
 def workspace_app(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
@@ -84,7 +84,7 @@ def build_workspace(
     """What `workspace_app` says, with the images there, and in `image_repo` where that is given.
 
     Args:
-        fresh: base images that need not be pulled again; see `stock.have`.
+        fresh: base images that need not be pulled again; see `pull.ensure_images`.
 
     Raises BuildFailed; nothing of a failed build stays.
     """
@@ -93,7 +93,7 @@ def build_workspace(
         report = None
 
     todo = list({work.name: work for work in _work(app, cfg, workspace).values()}.values())
-    there = stock.have(engine, [base for work in todo for base in work.bases], policy, report, fresh)
+    there = pull.ensure_images(engine, [base for work in todo for base in work.bases], policy, report, fresh)
 
     def have(work: _Work) -> None:
         on = [there[base] for base in work.bases]
@@ -112,7 +112,7 @@ def build_workspace(
             # Not only its name: a base that was pulled meanwhile makes it another image.
             once(" ".join([engine.engine_id(), work.name, *(image.id for image in on)]), make, waiting)
 
-    together(have, todo)
+    run_parallel(have, todo)
     return workspace_app(app, cfg, workspace)
 
 
@@ -185,12 +185,12 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
         try:
             named = _name(engine, made, work.name, labels)
         except BaseException:
-            _let_go(engine, made)
+            _remove_unused(engine, made)
             raise
         if named and there is not None and there.id != made:
-            _let_go(engine, there.id)  # it had the name before
+            _remove_unused(engine, there.id)  # it had the name before
         if named:
-            _let_go_of_twins(engine, made, {**labels, NAME: work.name})
+            _remove_duplicates(engine, made, {**labels, NAME: work.name})
     raise SchedulerError(
         f"cannot build {work.name}: other clients of the engine remove it as soon as it is made",
         hint="see who else builds or prunes images at this engine, and try again",
@@ -209,12 +209,12 @@ def _build(
             dockerfile=work.dockerfile.name,
             buildargs=work.arguments(on[0] if on else None),
             labels={**labels, NAME: work.name},
-            report=layers.hear,
+            report=layers.read,
             nameless=True,
         )
     except BaseException:
         for layer in reversed(layers.made):
-            _let_go(engine, layer)
+            _remove_unused(engine, layer)
         raise
 
 
@@ -222,7 +222,7 @@ def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bo
     """Give the image its name; False where an image of the same content has it, or where ours is gone."""
     first = engine.image(name)
     if first is not None and first.id != made and _is_current(first, labels):
-        _let_go(engine, made)
+        _remove_unused(engine, made)
         return False
     try:
         engine.tag(made, name)
@@ -231,11 +231,11 @@ def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bo
     return True
 
 
-def _let_go_of_twins(engine: Engine, made: str, labels: Mapping[str, str]) -> None:
+def _remove_duplicates(engine: Engine, made: str, labels: Mapping[str, str]) -> None:
     """Remove images built for this name and content that lost it to ours, while both hosts named theirs."""
     for image in engine.images(f"{LABEL}={labels[LABEL]}"):
         if image.id != made and not image.tags and _is_current(image, labels):
-            _let_go(engine, image.id)
+            _remove_unused(engine, image.id)
 
 
 def _labels(work: _Work, on: list[Image]) -> dict[str, str]:
@@ -255,7 +255,7 @@ class _Layers:
         self._report = report
         self._is_new = False
 
-    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+    def read(self, kind: str, facts: Mapping[str, Any]) -> None:
         line = str(facts.get("line", ""))
         if line.startswith("Step "):
             self._is_new = not begins_stage(line.partition(" : ")[2])
@@ -274,7 +274,7 @@ def _context(work: _Work) -> Any:
     return archive(workspace.folder, digest=workspace.digest, below=dockerfile.below, extra=extra)
 
 
-def _let_go(engine: Engine, image: str) -> None:
+def _remove_unused(engine: Engine, image: str) -> None:
     """Remove an image that nothing needs and nobody has named."""
     found = engine.image(image)
     if found is None or found.repo_tags:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-_FIRST_LOOK_S, _LAST_LOOK_S = 1.0, 30.0
+_FIRST_CHECK_S, _LAST_CHECK_S = 1.0, 30.0
 _HELD = 64  # pieces, of all logs together, that wait for their reader
 
 
-class Followed:
+class FollowedApp:
     """An app whose logs are followed, by any number of readers in any threads.
 
     One connection hears what happens to its containers, and the engine is asked about the app once for all
@@ -39,7 +39,7 @@ class Followed:
         self._app_id = app_id
         self._is_over = is_over
         self._changed = Condition()
-        self._looking = Lock()
+        self._checking = Lock()
         self._begun = Lock()
         self._events: EventStream | None = None
         self._listener: Thread | None = None
@@ -50,8 +50,8 @@ class Followed:
         self._live: set[str] = set()
         self._removed: set[str] = set()
         self._starts: dict[str, int] = {}
-        self._pause_s = _FIRST_LOOK_S
-        self._next_look = 0.0
+        self._pause_s = _FIRST_CHECK_S
+        self._next_check = 0.0
 
     def begin(self) -> None:
         """Listen, and look at the app. Called by every reader before it reads; the first one does it."""
@@ -73,7 +73,7 @@ class Followed:
                 events.close()
                 return
             self._events = events
-            self._next_look = time.monotonic() + self._pause_s
+            self._next_check = time.monotonic() + self._pause_s
             self._listener = Thread(target=self._listen, args=(events,), daemon=True)
             self._listener.start()
 
@@ -110,12 +110,12 @@ class Followed:
                     return None
                 if container in self._removed:
                     return "removal"
-                left_s = self._next_look - time.monotonic()
+                left_s = self._next_check - time.monotonic()
                 if left_s > 0:
                     rest_s = left_s if until is None else min(left_s, max(0.0, until - time.time()) + 0.001)
                     self._changed.wait(rest_s)
                     continue
-            self._look()
+            self._check_end()
 
     def wake(self) -> None:
         """Let those who wait see that they were closed."""
@@ -136,15 +136,15 @@ class Followed:
     def _listen(self, events: EventStream) -> None:
         try:
             for event in events:
-                if self._hear(event):
-                    self._pause_s = _FIRST_LOOK_S
-                    self._look(wait=True)
+                if self._apply(event):
+                    self._pause_s = _FIRST_CHECK_S
+                    self._check_end(wait=True)
         except EngineError as error:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
 
-    def _hear(self, event: Event) -> bool:
+    def _apply(self, event: Event) -> bool:
         """Note an event; whether the app may have ended by it."""
         container = event.container_id
         with self._changed:
@@ -161,9 +161,9 @@ class Followed:
             # Nothing ends while some of it runs: looking each time would take time.
             return not self._live
 
-    def _look(self, *, wait: bool = False) -> None:
+    def _check_end(self, *, wait: bool = False) -> None:
         """Ask whether the app has ended; one thread at a time does, the others need not."""
-        if not self._looking.acquire(blocking=wait):
+        if not self._checking.acquire(blocking=wait):
             with self._changed:
                 self._changed.wait(0.05)
             return
@@ -171,16 +171,14 @@ class Followed:
             over = self._is_over()
             with self._changed:
                 self._over = self._over or over
-                self._next_look = time.monotonic() + self._pause_s
-                self._pause_s = min(2 * self._pause_s, _LAST_LOOK_S)
+                self._next_check = time.monotonic() + self._pause_s
+                self._pause_s = min(2 * self._pause_s, _LAST_CHECK_S)
                 self._changed.notify_all()
         finally:
-            self._looking.release()
+            self._checking.release()
 
 
-def together(
-    closables: Sequence[Closable], sources: Sequence[Iterable[bytes]]
-) -> Iterator[tuple[int, bytes]]:
+def merge(closables: Sequence[Closable], sources: Sequence[Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
     """What several sources give, as it comes: (number of the source, bytes). One thread for each.
 
     When the reader leaves, or a source fails, all are closed (`closables`, one per source).

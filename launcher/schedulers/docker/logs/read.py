@@ -9,8 +9,8 @@ from launcher.errors import SchedulerError
 from launcher.schedulers import logs
 from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.logs.follow import Followed, together
-from launcher.schedulers.docker.logs.reader import Asked, LogReader, gone
+from launcher.schedulers.docker.logs.follow import FollowedApp, merge
+from launcher.schedulers.docker.logs.reader import LogQuery, LogReader, gone
 from launcher.schedulers.logs import LogRecord
 from launcher.text import name_hint
 
@@ -36,7 +36,7 @@ def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int
 
 
 def records(
-    engine: EngineView, container: str, asked: Asked, followed: Followed | None = None
+    engine: EngineView, container: str, query: LogQuery, followed: FollowedApp | None = None
 ) -> Iterator[LogRecord]:
     """What a replica wrote with times, and a mark of its last restart (of each that is followed).
 
@@ -44,7 +44,7 @@ def records(
         followed: the app whose end to wait for, closed afterwards; None reads what is there.
     """
     try:
-        with LogReader(engine, container, asked) as reader:
+        with LogReader(engine, container, query) as reader:
             yield from reader.read() if followed is None else reader.follow(followed)
     finally:
         if followed is not None:
@@ -54,10 +54,10 @@ def records(
 def chunks(
     engine: EngineView,
     sources: Sequence[tuple[str, int, str]],
-    asked: Asked,
+    query: LogQuery,
     *,
     tail: int | None = None,
-    followed: Followed | None = None,
+    followed: FollowedApp | None = None,
 ) -> Iterator[tuple[str, int, bytes]]:
     """The output of several replicas, (role, replica, container) each: one after the other, or as it comes.
 
@@ -65,25 +65,25 @@ def chunks(
     """
     if followed is None:
         for role, k, container in sources:
-            for data in _there(engine, container, asked, tail):
+            for data in _there(engine, container, query, tail):
                 yield role, k, data
         return
-    readers = [LogReader(engine, container, asked, marks=False) for _, _, container in sources]
+    readers = [LogReader(engine, container, query, marks=False) for _, _, container in sources]
     try:
-        for number, data in together(readers, [_followed(reader, followed, tail) for reader in readers]):
+        for number, data in merge(readers, [_followed(reader, followed, tail) for reader in readers]):
             role, k, _ = sources[number]
             yield role, k, data
     finally:
         followed.close()
 
 
-def _there(engine: EngineView, container: str, asked: Asked, tail: int | None) -> Iterator[bytes]:
+def _there(engine: EngineView, container: str, query: LogQuery, tail: int | None) -> Iterator[bytes]:
     if tail is None:
-        return _joined(asked.of(engine, container))
-    return iter(last_lines(engine, container, asked, tail))
+        return _joined(query.of(engine, container))
+    return iter(last_lines(engine, container, query, tail))
 
 
-def _followed(reader: LogReader, followed: Followed, tail: int | None) -> Iterator[bytes]:
+def _followed(reader: LogReader, followed: FollowedApp, tail: int | None) -> Iterator[bytes]:
     if tail is None:
         return (record.data for record in reader.follow(followed) if record.data)
     first = logs.tail((record.data for record in reader.read()), tail)
@@ -105,7 +105,7 @@ def _joined(stream: LogStream) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def last_lines(engine: EngineView, container: str, asked: Asked, count: int) -> list[bytes]:
+def last_lines(engine: EngineView, container: str, query: LogQuery, count: int) -> list[bytes]:
     """The last `count` lines.
 
     The engine counts pieces of 16 KiB, of both streams, before it looks at `until`. One piece more than
@@ -114,9 +114,9 @@ def last_lines(engine: EngineView, container: str, asked: Asked, count: int) -> 
     """
     if count <= 0:
         return []
-    if asked.stream == logs.COMBINED and asked.until is None:
-        with asked.of(engine, container, tail=count + 1) as stream:
+    if query.stream == logs.COMBINED and query.until is None:
+        with query.of(engine, container, tail=count + 1) as stream:
             found = [payload for _, payload in stream]
         if all(payload.endswith(b"\n") for payload in found[:-1]):
             return found[-count:]
-    return list(logs.tail(_joined(asked.of(engine, container)), count))
+    return list(logs.tail(_joined(query.of(engine, container)), count))

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.frames import LogStream
-from launcher.schedulers.docker.client.streams import Stream as Connection
+from launcher.schedulers.docker.client.streams import ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.logs.follow import Followed
-from launcher.schedulers.docker.logs.stamps import stamped
+from launcher.schedulers.docker.logs.follow import FollowedApp
+from launcher.schedulers.docker.logs.timestamps import split_timestamp
 from launcher.schedulers.logs import (
     COMBINED,
     RESTART,
@@ -40,7 +40,7 @@ def gone(what: str) -> LogsGone:
     return LogsGone(f"the log of {what} went with its container", hint="the container was removed")
 
 
-class Asked:
+class LogQuery:
     """Which part of a log: `stream` by name; `since` and `until` in epoch seconds, both inclusive."""
 
     __slots__ = ("since", "stream", "until")
@@ -93,17 +93,17 @@ class LogReader:
         marks: whether restarts are marked, which takes a question more for each reading.
     """
 
-    def __init__(self, engine: EngineView, container: str, asked: Asked, *, marks: bool = True) -> None:
+    def __init__(self, engine: EngineView, container: str, query: LogQuery, *, marks: bool = True) -> None:
         self._engine = engine
         self._container = container
-        self._asked = asked
+        self._query = query
         self._marked = marks
         self._latest_ns = 0
         self._of_latest = 0  # records of that time, which the engine tells again
         self._started_at: float | None = None
         self._starts: list[int] = []  # that no record of was read yet
-        self._open: Connection | None = None
-        self._followed: Followed | None = None
+        self._open: ResponseStream | None = None
+        self._followed: FollowedApp | None = None
         self._closed = False
 
     def __enter__(self) -> LogReader:
@@ -119,20 +119,20 @@ class LogReader:
         if self._followed is not None:
             self._followed.wake()
 
-    def follow(self, followed: Followed) -> Iterator[LogRecord]:
+    def follow(self, followed: FollowedApp) -> Iterator[LogRecord]:
         """Records as they come, until the app is over or they are later than `until`."""
         self._followed = followed
         followed.begin()
         while not self._closed:
             # Before the reading: what is read then is all there is.
-            last = followed.over or self._asked.is_past
+            last = followed.over or self._query.is_past
             starts = followed.starts(self._container)
             whole = not starts and followed.had_ended(self._container)
             yield from self.read(follow=not (last or whole))
             if last or self._closed:
                 return
             happened = followed.wait(
-                self._container, starts, until=self._asked.until, is_closed=lambda: self._closed
+                self._container, starts, until=self._query.until, is_closed=lambda: self._closed
             )
             if happened == "removal":
                 raise gone(self._container[:12])
@@ -142,14 +142,14 @@ class LogReader:
     def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
         """What is there and was not read yet; with `follow`, until this run of the container ends."""
         if self._marked:
-            self._look()
+            self._check_start()
         resumed_ns, again = self._latest_ns, self._of_latest
-        stream = self._asked.of(
+        stream = self._query.of(
             self._engine, self._container, since=resumed_ns or None, follow=follow, timestamps=True
         )
         with self._opened(stream):
             for name, payload in stream:
-                time_ns, data = stamped(payload)
+                time_ns, data = split_timestamp(payload)
                 if again and time_ns == resumed_ns:
                     again -= 1
                     continue
@@ -158,11 +158,11 @@ class LogReader:
                 self._note(time_ns)
                 yield LogRecord(time_ns, name, data)
 
-    def _opened(self, connection: Connection) -> Connection:
-        self._open = connection
+    def _opened(self, stream: ResponseStream) -> ResponseStream:
+        self._open = stream
         if self._closed:  # meanwhile, by another thread
-            connection.close()
-        return connection
+            stream.close()
+        return stream
 
     def _note(self, time_ns: int) -> None:
         if time_ns > self._latest_ns:
@@ -170,7 +170,7 @@ class LogReader:
         elif time_ns == self._latest_ns:
             self._of_latest += 1
 
-    def _look(self) -> None:
+    def _check_start(self) -> None:
         """Note when the container was started."""
         found = self._engine.inspect(self._container)
         if found is not None and found.started_at not in (None, self._started_at):

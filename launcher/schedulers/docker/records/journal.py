@@ -25,7 +25,7 @@ from launcher.specs.attempt import AttemptState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class RecordedExit:
     """How a container ended, told in case it is removed."""
 
     code: int
@@ -36,7 +36,7 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
+class RecordedRestart:
     """A restart of a role or the app. It is done when each container of `was` has another start time."""
 
     role: str
@@ -45,7 +45,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class RecordedStop:
     """Why containers were stopped: cancel, timeout, peer, parent, lost, hand or start (restarts are none).
 
     `start`: the engine could not start one, and `message` says which and why.
@@ -57,7 +57,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RecordedOutcome:
     state: AttemptState
     message: str = ""
     code: int | None = None
@@ -70,13 +70,13 @@ class Journal:
     """What the lines add up to.
 
     Attributes:
-        interrupted: who cancelled it was attached to it.
-        grace_s: how long whoever cancelled it gives it, in place of its own grace period.
-        stop: the first reason to stop it for good; None while there is none.
-        stopped: ids of the containers that were stopped by us for good.
-        told: ids of all that we ever told to stop.
-        contested: ids of those that were told so more than once, so that no one can say who ended them.
-        by_hand: id → start of the run that somebody else stopped; None where that is not on record.
+        interrupted: the client that cancelled the app was attached to it.
+        grace_s: the grace period of that cancellation, in place of the app's own.
+        stop: the first reason to stop the app for good; None while there is none.
+        stopped: ids of the containers that launcher stopped for good.
+        stop_requested: ids of all containers that launcher ever asked to stop.
+        contested: ids of those asked more than once: which request ended them is not known.
+        stopped_externally: id → start of the run that another program stopped; None if it is not recorded.
         last_at: time of the last line.
     """
 
@@ -84,22 +84,22 @@ class Journal:
     cancelled_by: str | None = None
     interrupted: bool = False
     grace_s: float | None = None
-    stop: Stop | None = None
+    stop: RecordedStop | None = None
     stopped: set[str] = field(default_factory=set)
-    told: set[str] = field(default_factory=set)
+    stop_requested: set[str] = field(default_factory=set)
     contested: set[str] = field(default_factory=set)
-    by_hand: dict[str, float | None] = field(default_factory=dict)
-    restarts: list[Restart] = field(default_factory=list)
-    exits: dict[tuple[str, int], Exit] = field(default_factory=dict)
-    outcome: Outcome | None = None
+    stopped_externally: dict[str, float | None] = field(default_factory=dict)
+    restarts: list[RecordedRestart] = field(default_factory=list)
+    exits: dict[tuple[str, int], RecordedExit] = field(default_factory=dict)
+    outcome: RecordedOutcome | None = None
     adopted: bool = False
     reaped: bool = False
     last_at: float | None = None
 
-    def stopped_by_hand(self, container: str, started_at: float | None) -> bool:
+    def was_stopped_externally(self, container: str, started_at: float | None) -> bool:
         """Whether somebody else stopped this run of it; with `started_at` None its last one."""
-        run = self.by_hand.get(container)
-        return container in self.by_hand and (run is None or started_at in (None, run))
+        run = self.stopped_externally.get(container)
+        return container in self.stopped_externally and (run is None or started_at in (None, run))
 
     def restarts_of(self, role: str, policy: str) -> int:
         """How many restarts count against the retries of a role."""
@@ -134,13 +134,13 @@ def _cancel(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _stop(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.told.update(event["of"])
+    journal.stop_requested.update(event["of"])
     if event["why"] == "restart":
         return
     journal.contested.update(journal.stopped.intersection(event["of"]))
     journal.stopped.update(event["of"])
     if journal.stop is None:
-        journal.stop = Stop(why=event["why"], message=event.get("message", ""), at=event["t"])
+        journal.stop = RecordedStop(why=event["why"], message=event.get("message", ""), at=event["t"])
 
 
 def _spared(journal: Journal, event: Mapping[str, Any]) -> None:
@@ -148,13 +148,13 @@ def _spared(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _restart(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.restarts.append(Restart(role=event["role"], policy=event["policy"], was=event["was"]))
+    journal.restarts.append(RecordedRestart(role=event["role"], policy=event["policy"], was=event["was"]))
     for where in event["again"]:
         journal.exits.pop((where[0], where[1]), None)
 
 
 def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.exits[event["role"], event["k"]] = Exit(
+    journal.exits[event["role"], event["k"]] = RecordedExit(
         code=event["code"],
         oom=event.get("oom", False),
         started_at=event.get("started_at"),
@@ -164,12 +164,12 @@ def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _hand(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.by_hand[event["id"]] = event.get("started_at")
+    journal.stopped_externally[event["id"]] = event.get("started_at")
 
 
 def _end(journal: Journal, event: Mapping[str, Any]) -> None:
     if journal.outcome is None:
-        journal.outcome = Outcome(
+        journal.outcome = RecordedOutcome(
             state=event["state"],
             message=event.get("message", ""),
             code=event.get("code"),

@@ -70,8 +70,8 @@ def this_process() -> Owner:
 def from_json(text: str) -> Owner | None:
     """None for what is no owner: labels can be anybody's."""
     try:
-        told = json.loads(text)
-        words = (str(told.get(name, "")) for name in ("user", "home"))
-        return Owner(str(told["host"]), str(told["boot"]), int(told["pid"]), int(told["start"]), *words)
+        data = json.loads(text)
+        texts = (str(data.get(name, "")) for name in ("user", "home"))
+        return Owner(str(data["host"]), str(data["boot"]), int(data["pid"]), int(data["start"]), *texts)
     except (ValueError, KeyError, TypeError):
         return None

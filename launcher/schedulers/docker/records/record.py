@@ -41,7 +41,7 @@ class HeldError(SchedulerError):
         self.holder = holder
 
 
-class Lock:
+class RecordLock:
     """The lock of an app, ours until `release`. A process that got a copy of `fd` holds it, too."""
 
     def __init__(self, app_dir: str, fd: int) -> None:
@@ -82,7 +82,7 @@ def folder_below(home: str, app_id: str) -> str:
     return os.path.join(home, "docker", "apps", app_id)
 
 
-def is_tended_elsewhere(app_id: str, owner: Owner | None) -> bool:
+def is_locked_elsewhere(app_id: str, owner: Owner | None) -> bool:
     """Whether a process works on the app under another state folder of this machine: its owner's.
 
     False where that folder cannot be read.
@@ -101,7 +101,7 @@ def app_ids() -> list[str]:
         return []
 
 
-def claim(app_dir: str) -> Lock:
+def claim(app_dir: str) -> RecordLock:
     """Take the lock of an app, making its folder if there is none.
 
     Raises HeldError, which names the holder; StateError when the folder cannot be written.
@@ -112,7 +112,7 @@ def claim(app_dir: str) -> Lock:
         fd = _open(app_dir)
         if try_lock(fd):
             if is_at(fd, lock(app_dir)):
-                taken = Lock(app_dir, fd)
+                taken = RecordLock(app_dir, fd)
                 taken.sign()
                 return taken
             os.close(fd)  # of a folder that was removed under our hands
@@ -169,10 +169,10 @@ def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
 def read_attempt(app_dir: str) -> dict[str, Any] | None:
     """None where there is none: its writer was killed before, or the folder is not there."""
     try:
-        told = json.loads(_read(_attempt(app_dir)).decode("utf-8", "surrogateescape"))
+        data = json.loads(_read(_attempt(app_dir)).decode("utf-8", "surrogateescape"))
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return data if isinstance(data, dict) else None
 
 
 def clear(app_dir: str) -> None:

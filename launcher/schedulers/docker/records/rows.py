@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
-from launcher.schedulers.docker.records import kept, record
-from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.records import app_record, record
+from launcher.schedulers.docker.state.status import DockerAppView
 from launcher.state.records import AppRecord
 
 
@@ -20,7 +20,7 @@ def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 def add(labels: Mapping[str, str]) -> None:
     """Make the row of an app, whose record must be there: a row without one is void. Raises StateError."""
     with open_store(durable=False) as store:
-        store.add(kept.of_labels(labels[APP_ID], labels))
+        store.add(app_record.of_labels(labels[APP_ID], labels))
 
 
 def remove(app_id: str) -> None:
@@ -32,7 +32,7 @@ def remove(app_id: str) -> None:
         return  # it is void, and the next `reap` removes it
 
 
-def end(app_id: str, seen: AppView, *, durable: bool) -> None:
+def end(app_id: str, seen: DockerAppView, *, durable: bool) -> None:
     """Record how an app ended. Where the state folder cannot be written, its record says it."""
     try:
         with open_store(durable=durable) as store:
@@ -61,7 +61,7 @@ def match_records() -> None:
 
 def _records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
     for app_id in app_ids:
-        found = kept.read(app_id)
+        found = app_record.read(app_id)
         if found is not None:
             journal = record.journal(record.folder(app_id))
             yield found, journal is None or not journal.reaped

@@ -22,7 +22,7 @@ def _as_given(value: Any) -> Any:
 
 _CONFIG: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "domainname": ("Domainname", _as_given),
-    "entrypoint": ("Entrypoint", sdk.words),
+    "entrypoint": ("Entrypoint", sdk.argv),
     "healthcheck": ("Healthcheck", sdk.healthcheck),
     "hostname": ("Hostname", _as_given),
     "labels": ("Labels", sdk.labels),
@@ -113,23 +113,23 @@ REFUSED = {
     "version": "it is the client that speaks a version of the API",
 }
 """What the SDK takes and a container of ours cannot have → what to do instead."""
-WORDS = frozenset({"environment", "name", *_CONFIG, *_HOST})
+PARAMETERS = frozenset({"environment", "name", *_CONFIG, *_HOST})
 """What a container can be created with."""
 
 
 def engine_config(container: DockerContainer) -> dict[str, Any]:
     """The body of POST /containers/create, but for the name. Values of secrets must be in the environment.
 
-    Raises SchedulerError for a word that `containers.create` does not have, with the nearest one, for one
+    Raises SchedulerError for a name that `containers.create` does not have, with the nearest one, for one
     that a container of ours cannot have, and for a value of another form.
     Source: Docker Engine API 1.41, ContainerCreate.
     """
     kwargs = {name: value for name, value in container.kwargs.items() if value is not None}
-    check_words(kwargs)
+    check_parameters(kwargs)
     return _given(
         {
             "Image": container.image,
-            "Cmd": sdk.words(container.command),
+            "Cmd": sdk.argv(container.command),
             "Env": _environment(sdk.environment(kwargs.get("environment") or {})),
             **_fields(kwargs, _CONFIG),
             "HostConfig": _given(_fields(kwargs, _HOST)),
@@ -137,29 +137,32 @@ def engine_config(container: DockerContainer) -> dict[str, Any]:
     )
 
 
-def check_words(kwargs: Mapping[str, Any]) -> None:
+def check_parameters(kwargs: Mapping[str, Any]) -> None:
     """Raises SchedulerError for a name among `kwargs` that no container can be created with."""
-    for word in sorted(kwargs.keys() - WORDS):
-        if word in REFUSED:
-            raise SchedulerError(f"local_docker cannot take `{word}`: {REFUSED[word]}")
-        hint = did_you_mean(word, sorted(WORDS)) or "want a parameter of the Docker SDK's `containers.create`"
-        raise SchedulerError(f"no container can be created with `{word}`", hint=hint)
+    for name in sorted(kwargs.keys() - PARAMETERS):
+        if name in REFUSED:
+            raise SchedulerError(f"local_docker cannot take `{name}`: {REFUSED[name]}")
+        hint = (
+            did_you_mean(name, sorted(PARAMETERS))
+            or "want a parameter of the Docker SDK's `containers.create`"
+        )
+        raise SchedulerError(f"no container can be created with `{name}`", hint=hint)
 
 
 def _fields(
-    kwargs: Mapping[str, Any], words: Mapping[str, tuple[str, Callable[[Any], Any]]]
+    kwargs: Mapping[str, Any], fields: Mapping[str, tuple[str, Callable[[Any], Any]]]
 ) -> dict[str, Any]:
     return {
-        words[word][0]: _converted(word, kwargs[word], words[word][1]) for word in kwargs if word in words
+        fields[name][0]: _converted(name, kwargs[name], fields[name][1]) for name in kwargs if name in fields
     }
 
 
-def _converted(word: str, value: Any, convert: Callable[[Any], Any]) -> Any:
+def _converted(name: str, value: Any, convert: Callable[[Any], Any]) -> Any:
     try:
         return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # Not the value: it may have a token in it, as that of a log driver.
-        raise SchedulerError(f"no container can be created with this `{word}`: {_reason(error)}") from error
+        raise SchedulerError(f"no container can be created with this `{name}`: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -115,8 +115,8 @@ def _bind_container(
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):
-        kwargs["entrypoint"] = [bind(word) for word in sdk_values.words(kwargs["entrypoint"])]
-    command = [bind(word) for word in sdk_values.words(container.command)]
+        kwargs["entrypoint"] = [bind(word) for word in sdk_values.argv(kwargs["entrypoint"])]
+    command = [bind(word) for word in sdk_values.argv(container.command)]
     return replace(container, command=command, kwargs=kwargs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import PREFIX
-from launcher.schedulers.docker.request.body import check_words
+from launcher.schedulers.docker.request.body import check_parameters
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.sdk_values import labels
@@ -16,7 +16,7 @@ def check_edits(container: DockerContainer, name: str) -> None:
     Args:
         name: what it is called under the symbolic app id.
     """
-    check_words(container.kwargs)
+    check_parameters(container.kwargs)
     if container.kwargs.get("name") != name:
         raise SchedulerError(
             f"the name of a container cannot be edited: `{container.kwargs.get('name')}`",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.request.sdk_values import environment, words
+from launcher.schedulers.docker.request.sdk_values import argv, environment
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
@@ -95,7 +95,7 @@ def _shown(container: DockerContainer) -> dict[str, Any]:
     kwargs = {name: value for name, value in container.kwargs.items() if value not in (None, [], {})}
     return {
         "image": container.image,
-        "command": hide(words(container.command)),
+        "command": hide(argv(container.command)),
         **kwargs,
         "environment": {
             name: f"(secret {value})" if isinstance(value, Secret) else value and hide(value, name)

@@ -30,7 +30,7 @@ _HEALTH = {
 }
 
 
-def words(command: str | Iterable[str]) -> list[str]:
+def argv(command: str | Iterable[str]) -> list[str]:
     """A command line: a list, or a text that is split as a shell does."""
     return shlex.split(command) if isinstance(command, str) else list(command)
 

@@ -8,17 +8,16 @@ from typing import Any
 
 from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.records.owner import Owner
 from launcher.schedulers.docker.state import status
-from launcher.schedulers.docker.state.look import own
-from launcher.schedulers.docker.state.members import members
-from launcher.schedulers.docker.state.replicas import is_reservation, roster
-from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.state.app_containers import list_containers, own_containers
+from launcher.schedulers.docker.state.replicas import expected_replicas, is_reservation
+from launcher.schedulers.docker.state.status import DockerAppView
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
@@ -26,11 +25,11 @@ from launcher.state.records import AppRecord
 
 INSPECT_S = 15.0
 """How long containers of one app go on being inspected at a slow engine; the others are as listed."""
-_LOOKS = 4
+_MAX_READS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class DockerApp:
     """One app.
 
     Attributes:
@@ -40,7 +39,7 @@ class App:
 
     labels: Labels
     containers: tuple[Container, ...]
-    view: AppView
+    view: DockerAppView
     journal: Journal | None
     owner: str = ""
 
@@ -57,8 +56,8 @@ class App:
         return self.journal is not None and self.journal.reaped
 
     @property
-    def roster(self) -> list[tuple[str, int]]:
-        return roster(self.labels)
+    def expected_replicas(self) -> list[tuple[str, int]]:
+        return expected_replicas(self.labels)
 
     def to_record(self) -> AppRecord:
         """What a list shows of it, without its replicas."""
@@ -92,11 +91,11 @@ def find(
     app_id: str,
     *,
     inspected: bool = True,
-    mine: bool = False,
+    lock_held: bool = False,
     take_over: bool = False,
-    surely: bool = True,
-    before: App | None = None,
-) -> App | None:
+    confirm: bool = True,
+    previous: DockerApp | None = None,
+) -> DockerApp | None:
     """One app, None when there is nothing of it.
 
     A list, the inspects after it and the journal are not one moment: between them another client may create
@@ -105,28 +104,37 @@ def find(
 
     Args:
         inspected: with times, restarts, the OOM mark, ports and hostnames.
-        mine: we hold its lock, so nobody else does.
+        lock_held: this process holds the lock of its record.
         take_over: who submits it on another machine counts as dead.
-        surely: without, one look has to do: right for whoever looks again.
-        before: what an earlier look showed.
+        confirm: without, one look has to do: right for whoever looks again.
+        previous: what an earlier look showed.
     """
     if not is_id(app_id):
         return None
-    stone, app = None, before
-    for look in range(_LOOKS):
-        if look or before is not None:
+    stone, app = None, previous
+    for attempt in range(_MAX_READS):
+        if attempt or previous is not None:
             stone = tombstones.read(engine, app_id)
         journal = record.journal(record.folder(app_id))
-        containers = own(engine, app_id)
+        containers = list_containers(engine, app_id)
         if inspected:
             containers = engine.inspect_within(containers, INSPECT_S)
         last, app = (
             app,
-            _app(engine, app_id, containers, journal, stone, mine=mine, take_over=take_over, named=True),
+            _app(
+                engine,
+                app_id,
+                containers,
+                journal,
+                stone,
+                lock_held=lock_held,
+                take_over=take_over,
+                named=True,
+            ),
         )
-        if not surely or (app is not None and not is_doubtful(app)):
+        if not confirm or (app is not None and not needs_confirmation(app)):
             break
-        if (look or before is not None) and _conclusion(app) == _conclusion(last):
+        if (attempt or previous is not None) and _conclusion(app) == _conclusion(last):
             break
     return app
 
@@ -136,17 +144,17 @@ def find_all(
     *labels: str,
     stones: Mapping[str, Tombstone] | None = None,
     take_over: bool = False,
-) -> list[App]:
+) -> list[DockerApp]:
     """Every app, with what the engine's list alone tells, newest first: one look, as of `find`.
 
     Args:
-        labels: that its containers have; records of apps without containers are looked at for them, too.
+        labels: that its containers have; records of apps without containers are current at for them, too.
         stones: how attempts ended, by app id.
         take_over: as in `find`.
     """
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
     by_app: dict[str, list[Container]] = {app_id: [] for app_id in journals}
-    for container in members(engine.containers(*(labels or (APP_ID,)))):
+    for container in own_containers(engine.containers(*(labels or (APP_ID,)))):
         by_app.setdefault(container.labels.get(APP_ID, ""), []).append(container)
     stones = stones or {}
     found = (
@@ -164,20 +172,20 @@ def find_all(
     return sorted(apps, key=lambda each: each.labels.created_at, reverse=True)
 
 
-def inspect(engine: EngineView, app: App, *, take_over: bool = False) -> App:
-    """The same app, looked at closely."""
-    return find(engine, app.app_id, take_over=take_over, before=app) or app
+def inspect(engine: EngineView, app: DockerApp, *, take_over: bool = False) -> DockerApp:
+    """The same app, current at closely."""
+    return find(engine, app.app_id, take_over=take_over, previous=app) or app
 
 
-def is_doubtful(app: App) -> bool:
+def needs_confirmation(app: DockerApp) -> bool:
     """Whether one look is not enough to act on it: it seems to be over, or left behind by its owner."""
     view = app.view
     if view.ended:
-        return not view.settled
+        return not view.final
     return not app.owner and (view.state != "running" or view.unstarted > 0)
 
 
-def _conclusion(app: App | None) -> object:
+def _conclusion(app: DockerApp | None) -> object:
     if app is None:
         return None
     replicas = [(each.role, each.k, each.id, each.state) for each in app.view.replicas]
@@ -191,25 +199,25 @@ def _app(
     journal: Journal | None,
     stone: Tombstone | None,
     *,
-    mine: bool = False,
+    lock_held: bool = False,
     take_over: bool = False,
     named: bool = False,
-) -> App | None:
+) -> DockerApp | None:
     found = tuple(containers)
     labels = _labels(engine, app_id, found, stone)
     if labels is None:
         return None
     complete = not named or (stone is not None and not found)
-    told = journal
+    effective = journal
     if stone is not None and (journal is None or journal.outcome is None):
-        told = replace(journal or Journal(), outcome=stone.outcome)
-    view = status.view(found, told, roster=() if complete else roster(labels))
+        effective = replace(journal or Journal(), outcome=stone.outcome)
+    view = status.view(found, effective, expected_replicas=() if complete else expected_replicas(labels))
     if view is None:
         return None
     if stone is not None and view.started_at is None:
         view = replace(view, started_at=stone.started_at)
-    app = App(labels, found, view, journal)
-    return replace(app, owner=_owner(app, mine=mine, take_over=take_over))
+    app = DockerApp(labels, found, view, journal)
+    return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
 
 
 def _labels(
@@ -223,13 +231,13 @@ def _labels(
 
 def _recorded(engine: EngineView, app_dir: str) -> Labels | None:
     """The labels of an app of this engine that has no containers any more."""
-    told = record.read_attempt(app_dir)
-    if told is None or told.get("engine") != engine.engine_id():
+    recorded = record.read_attempt(app_dir)
+    if recorded is None or recorded.get("engine") != engine.engine_id():
         return None
-    return read_labels(told.get("labels") or {})
+    return read_labels(recorded.get("labels") or {})
 
 
-def _owner(app: App, *, mine: bool, take_over: bool) -> str:
+def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     view = app.view
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
@@ -237,14 +245,14 @@ def _owner(app: App, *, mine: bool, take_over: bool) -> str:
     for submitter in _submitters(app):
         if submitter.is_alive(progress_at, take_over=take_over):
             return str(submitter)
-        if record.is_tended_elsewhere(app.app_id, submitter):
+        if record.is_locked_elsewhere(app.app_id, submitter):
             return f"a watcher below {submitter.home}"
-    if not mine and record.is_locked(app.app_dir):
+    if not lock_held and record.is_locked(app.app_dir):
         return str(record.holder(app.app_dir) or "somebody")
     return ""
 
 
-def _submitters(app: App) -> list[Owner]:
+def _submitters(app: DockerApp) -> list[Owner]:
     """Its owner, and that of a reservation which another client makes or gives up in this moment."""
     of_all = {Labels(each.labels).text("owner"): Labels(each.labels) for each in app.containers}
     of_all.setdefault(app.labels.text("owner"), app.labels)
@@ -255,12 +263,12 @@ def _has(labels: Labels, wanted: Iterable[str]) -> bool:
     return all(labels.text(key.removeprefix(PREFIX)) for key in wanted if "=" not in key)
 
 
-def attempt_of(app: App) -> Attempt | None:
+def attempt_of(app: DockerApp) -> Attempt | None:
     """The attempt of a job as it is now; None for an app that is none."""
     attempt, view = app.labels.attempt, app.view
     if attempt is None:
         return None
-    if view.ended and not view.settled and record.is_tended_elsewhere(app.app_id, app.labels.owner):
+    if view.ended and not view.final and record.is_locked_elsewhere(app.app_id, app.labels.owner):
         # Its watcher has the journal that tells a cancelled replica from a failed one, and concludes soon.
         return replace(attempt, state="running", started_at=view.started_at)
     return replace(
@@ -289,22 +297,24 @@ def observe(
     latest = _latest(found, stones.values(), set(keys))
     wanted = [app for app in found if app.app_id not in settled and _is_asked_for(app, latest)]
 
-    def look(app: App) -> App | None:
-        return find(engine, app.app_id, take_over=take_over, before=app) if is_doubtful(app) else app
+    def confirmed(app: DockerApp) -> DockerApp | None:
+        return find(engine, app.app_id, take_over=take_over, previous=app) if needs_confirmation(app) else app
 
-    looked = together(look, wanted, INSPECTIONS)
-    told = [attempt_of(app) for app in looked if app is not None]
+    current = run_parallel(confirmed, wanted, INSPECTIONS)
+    attempts = [attempt_of(app) for app in current if app is not None]
     there = {app.app_id for app in found} | set(settled)
-    told += [stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there]
-    return [attempt for attempt in told if attempt is not None]
+    attempts += [
+        stone.attempt() for app_id, stone in stones.items() if app_id in latest and app_id not in there
+    ]
+    return [attempt for attempt in attempts if attempt is not None]
 
 
-def _is_asked_for(app: App, latest: Collection[str]) -> bool:
+def _is_asked_for(app: DockerApp, latest: Collection[str]) -> bool:
     unsettled = not app.view.ended or (app.journal is not None and not app.journal.reaped)
     return unsettled or app.app_id in latest
 
 
-def _latest(found: Iterable[App], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
+def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
     """Of each key the app id with the highest number."""
     best: dict[tuple[str, ...], tuple[int, str]] = {}
     known = [(app.labels, app.app_id) for app in found] + [(stone.labels, stone.app_id) for stone in stones]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launcher.schedulers.docker.client.errors import EngineError
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
-from launcher.schedulers.docker.state.apps import App
-from launcher.schedulers.docker.state.replicas import ReplicaView
+from launcher.schedulers.docker.state.apps import DockerApp
+from launcher.schedulers.docker.state.replicas import DockerReplica
 from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document
@@ -19,7 +19,7 @@ from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 _MOST_FILES = 64  # each is two questions to the engine
 
 
-def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
+def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
     """The answer of `describe`; `errors` as from `error_files`."""
     labels, view = found.labels, found.view
     app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
@@ -42,7 +42,7 @@ def response(found: App, errors: Mapping[tuple[str, int], str]) -> DescribeAppRe
     )
 
 
-def error_files(engine: EngineView, found: App) -> dict[tuple[str, int], str]:
+def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:
     """(role, replica) → what it left in its error file. Of replicas that have failed, or were stopped for it.
 
     One that was told to stop by a person may have noted that; it is nobody's fault. A file that cannot be
@@ -53,11 +53,11 @@ def error_files(engine: EngineView, found: App) -> dict[tuple[str, int], str]:
     some = [each for each in view.replicas if each.state in blamed and each.id]
     some.sort(key=lambda each: (each.state != "failed", each.ended_at or 0.0))
     del some[_MOST_FILES:]
-    texts = together(lambda each: _error_file(engine, each), some)
+    texts = run_parallel(lambda each: _error_file(engine, each), some)
     return {(each.role, each.k): text for each, text in zip(some, texts, strict=True) if text}
 
 
-def _error_file(engine: EngineView, replica: ReplicaView) -> str:
+def _error_file(engine: EngineView, replica: DockerReplica) -> str:
     path = error_file(replica.role, replica.k)
     try:
         return error_text(engine.read_file(replica.id, path, MOST_BYTES) or b"")
@@ -65,14 +65,14 @@ def _error_file(engine: EngineView, replica: ReplicaView) -> str:
         return ""
 
 
-def _message(found: App) -> str:
+def _message(found: DockerApp) -> str:
     view = found.view
     lost = "lost: " if view.state == "lost" else ""
     drift = "" if view.drift in view.message else view.drift
     return "; ".join(part for part in (lost + view.message, drift) if part)
 
 
-def _roles(found: App, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus]:
+def _roles(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus]:
     by_role: dict[str, list[ReplicaStatus]] = {}
     for replica in found.view.replicas:
         ports = found.ports_of(replica.role)
@@ -81,7 +81,7 @@ def _roles(found: App, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus
     return [RoleStatus(role, sorted(many, key=lambda one: one.id)) for role, many in by_role.items()]
 
 
-def _status(replica: ReplicaView, error: str, ports: Mapping[str, int]) -> ReplicaStatus:
+def _status(replica: DockerReplica, error: str, ports: Mapping[str, int]) -> ReplicaStatus:
     return ReplicaStatus(
         id=replica.k,
         state=app_state("pending" if replica.waits else replica.state),
@@ -92,17 +92,17 @@ def _status(replica: ReplicaView, error: str, ports: Mapping[str, int]) -> Repli
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message=_said(replica, ports),
+        message=_replica_message(replica, ports),
     )
 
 
-def _said(replica: ReplicaView, ports: Mapping[str, int]) -> str:
+def _replica_message(replica: DockerReplica, ports: Mapping[str, int]) -> str:
     if replica.state == "lost":
         return "its container was removed"
-    return replica.waits or ("killed: out of memory" if replica.oom else _reachable(replica, ports))
+    return replica.waits or ("killed: out of memory" if replica.oom else _published_ports(replica, ports))
 
 
-def _reachable(replica: ReplicaView, ports: Mapping[str, int]) -> str:
+def _published_ports(replica: DockerReplica, ports: Mapping[str, int]) -> str:
     """Where its ports are, on the machine of the engine: `http at 127.0.0.1:49153`."""
     found = ((name, replica.ports.get(port)) for name, port in ports.items())
     return ", ".join(f"{name} at {at[0]}:{at[1]}" for name, at in found if at is not None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
-from launcher.schedulers.docker.records.journal import Exit, Journal
+from launcher.schedulers.docker.records.journal import Journal, RecordedExit
 
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"
@@ -19,7 +19,7 @@ _WAITS = {"paused": "paused", "restarting": "waits to be restarted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaView:
+class DockerReplica:
     """One replica.
 
     Attributes:
@@ -28,7 +28,7 @@ class ReplicaView:
         num_restarts: by the engine, on its own.
         error: why the engine could not start it again; "" when it did, or was not asked to.
         waits: why a running one does nothing: paused, or between two runs; "" for one that does.
-        by_hand: somebody else stopped it.
+        stopped_externally: somebody else stopped it.
     """
 
     role: str
@@ -44,7 +44,7 @@ class ReplicaView:
     started_at: float | None = None
     ended_at: float | None = None
     error: str = ""
-    by_hand: bool = False
+    stopped_externally: bool = False
     waits: str = ""
 
     @property
@@ -53,41 +53,42 @@ class ReplicaView:
 
 
 def replicas(
-    containers: Sequence[Container], journal: Journal, roster: Iterable[tuple[str, int]]
-) -> tuple[ReplicaView, ...]:
-    """Every replica, in order: those with a container, those that ended on record, the rest of the roster."""
+    containers: Sequence[Container], journal: Journal, expected_replicas: Iterable[tuple[str, int]]
+) -> tuple[DockerReplica, ...]:
+    """Every replica, in order: those with a container, those with a recorded end, the other expected ones."""
     found = {where(each): _replica(each, journal) for each in containers}
     begun = journal.going_at is not None or bool(journal.exits) or any(c.was_started for c in containers)
     for (role, k), exit_ in journal.exits.items():
         if (role, k) not in found:
             found[role, k] = _removed(role, k, exit_)
-    for role, k in roster:
+    for role, k in expected_replicas:
         if (role, k) not in found:
-            found[role, k] = ReplicaView(role=role, k=k, state="lost" if begun else "pending")
-    order = {role: at for at, role in enumerate(dict.fromkeys(role for role, _ in roster))}
+            found[role, k] = DockerReplica(role=role, k=k, state="lost" if begun else "pending")
+    order = {role: at for at, role in enumerate(dict.fromkeys(role for role, _ in expected_replicas))}
     ordered = sorted(found, key=lambda each: (order.get(each[0], 0), each[0], each[1]))
     return tuple(found[each] for each in ordered)
 
 
-def _replica(container: Container, journal: Journal) -> ReplicaView:
+def _replica(container: Container, journal: Journal) -> DockerReplica:
     role, k = where(container)
     stopped = container.id in journal.stopped or container.name.endswith(ALL_MARKS)
-    told = journal.exits.get((role, k))
-    return ReplicaView(
+    recorded = journal.exits.get((role, k))
+    return DockerReplica(
         role=role,
         k=k,
         state=_state(container, stopped=stopped),
         id=container.id,
         name=container.name,
         exit_code=container.exit_code if container.ended else None,
-        oom=container.ended and (container.oom or bool(told and told.oom)),
+        oom=container.ended and (container.oom or bool(recorded and recorded.oom)),
         num_restarts=container.restarts,
         hostname=container.hostname or container.name,
         ports=container.ports,
         started_at=container.started_at,
         ended_at=container.ended_at if container.ended else None,
         error=container.error,
-        by_hand=container.ended and journal.stopped_by_hand(container.id, container.started_at),
+        stopped_externally=container.ended
+        and journal.was_stopped_externally(container.id, container.started_at),
         waits=_WAITS.get(container.state, ""),
     )
 
@@ -103,8 +104,8 @@ def _state(container: Container, *, stopped: bool) -> str:
     return "succeeded" if container.exit_code == 0 else "failed"
 
 
-def _removed(role: str, k: int, exit_: Exit) -> ReplicaView:
-    return ReplicaView(
+def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
+    return DockerReplica(
         role=role,
         k=k,
         state="succeeded" if exit_.code == 0 else "failed",
@@ -126,7 +127,7 @@ def is_reservation(container: Container) -> bool:
     return container.labels.get(PART) == RESERVATION_PART
 
 
-def roster(labels: Labels) -> list[tuple[str, int]]:
+def expected_replicas(labels: Labels) -> list[tuple[str, int]]:
     """Every (role, replica) that an app should have, in order. Unpacks the document: once for an app."""
     roles = labels.document.get("roles", ())
     return [(role["name"], k) for role in roles for k in range(role.get("num_replicas", 1))]

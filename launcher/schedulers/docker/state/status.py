@@ -16,7 +16,7 @@ from launcher.schedulers.docker.records.journal import Journal
 from launcher.schedulers.docker.state.replicas import (
     CANCELLED,
     TIMED_OUT,
-    ReplicaView,
+    DockerReplica,
     is_reservation,
     replicas,
 )
@@ -27,13 +27,13 @@ _LOST = "its containers were removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppView:
+class DockerAppView:
     """One app.
 
     Attributes:
         unstarted: replicas that were never started, of an app of which others were.
         drift: what somebody did behind our back; "" for nothing.
-        settled: how it ended is final; nobody has to do anything about it.
+        final: how it ended is final; nobody has to do anything about it.
         live: ids of containers that run.
         started: something of it was started, ever.
     """
@@ -46,10 +46,10 @@ class AppView:
     num_restarts: int = 0
     unstarted: int = 0
     drift: str = ""
-    settled: bool = False
+    final: bool = False
     started: bool = False
     live: tuple[str, ...] = ()
-    replicas: tuple[ReplicaView, ...] = ()
+    replicas: tuple[DockerReplica, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -58,83 +58,88 @@ class AppView:
     @property
     def needs_watcher(self) -> bool:
         """Whether somebody has to look after it."""
-        return self.started and not self.settled
+        return self.started and not self.final
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Facts:
     """What `view` works with."""
 
-    replicas: tuple[ReplicaView, ...]
+    replicas: tuple[DockerReplica, ...]
     containers: tuple[Container, ...]
     journal: Journal
     expected: int
     retries: Mapping[str, tuple[int, str]]
     restarts_possible: bool
 
-    def of(self, state: str) -> list[ReplicaView]:
+    def of(self, state: str) -> list[DockerReplica]:
         found = [each for each in self.replicas if each.state == state]
         return sorted(found, key=lambda each: each.ended_at or 0.0)
 
 
 def view(
-    containers: Iterable[Container], journal: Journal | None = None, *, roster: Iterable[tuple[str, int]] = ()
-) -> AppView | None:
+    containers: Iterable[Container],
+    journal: Journal | None = None,
+    *,
+    expected_replicas: Iterable[tuple[str, int]] = (),
+) -> DockerAppView | None:
     """The app that these containers (all of one app id) and this journal make; None when there is nothing.
 
     Args:
         containers: as listed; those that do not run should be inspected for their times and the OOM mark.
         journal: None where there is no record here. An app that was never started and has no container is
             nothing, unless its journal says more.
-        roster: every (role, replica) it should have, where known: names what was removed.
+        expected_replicas: every (role, replica) it should have, where known: names what was removed.
     """
     # What is being removed is gone: it tells neither whether it was started nor how it ended.
     found = tuple(each for each in containers if each.state != "removing" or is_reservation(each))
-    told, known = journal or Journal(), tuple(roster)
+    recorded, expected = journal or Journal(), tuple(expected_replicas)
     parts = tuple(each for each in found if not is_reservation(each))
-    if not found and told.going_at is None and not told.exits and told.outcome is None:
+    if not found and recorded.going_at is None and not recorded.exits and recorded.outcome is None:
         return None
-    seen = _Seen(
-        replicas=replicas(parts, told, known),
+    facts = _Facts(
+        replicas=replicas(parts, recorded, expected),
         containers=parts,
-        journal=told,
-        expected=max((Labels(each.labels).expected for each in parts), default=len(known or told.exits)),
+        journal=recorded,
+        expected=max(
+            (Labels(each.labels).expected for each in parts), default=len(expected or recorded.exits)
+        ),
         retries=Labels((parts or found)[0].labels).retries if found else {},
         restarts_possible=journal is not None and not journal.adopted,
     )
-    return _view(seen, reserved=len(parts) < len(found) or 0 < len(parts) < seen.expected)
+    return _view(facts, reserved=len(parts) < len(found) or 0 < len(parts) < facts.expected)
 
 
-def _view(seen: _Seen, *, reserved: bool) -> AppView:
-    started = any(each.was_started for each in seen.containers) or bool(seen.journal.exits)
-    common = AppView(
+def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
+    started = any(each.was_started for each in facts.containers) or bool(facts.journal.exits)
+    common = DockerAppView(
         state="reserved" if reserved else "created",
-        replicas=seen.replicas,
+        replicas=facts.replicas,
         started=started,
-        live=tuple(each.id for each in seen.containers if each.live),
-        num_restarts=len(seen.journal.restarts) + sum(each.num_restarts for each in seen.replicas),
-        started_at=_started_at(seen),
-        unstarted=sum(each.state == "pending" for each in seen.replicas) if started else 0,
+        live=tuple(each.id for each in facts.containers if each.live),
+        num_restarts=len(facts.journal.restarts) + sum(each.num_restarts for each in facts.replicas),
+        started_at=_started_at(facts),
+        unstarted=sum(each.state == "pending" for each in facts.replicas) if started else 0,
     )
-    if seen.journal.outcome is not None:
-        return _recorded(common, seen)
+    if facts.journal.outcome is not None:
+        return _recorded(common, facts)
     if not started:
-        if seen.containers or reserved:
+        if facts.containers or reserved:
             return common
-        what = _missing(seen) or _LOST
+        what = _missing(facts) or _LOST
         return replace(common, state="lost", message=what, drift=what)
-    missing = _missing(seen)
+    missing = _missing(facts)
     if missing:
-        return replace(common, state="lost", message=missing, drift=missing, ended_at=_ended_at(seen))
-    if common.live or _goes_on(seen, common.unstarted):
-        return replace(common, state="running", drift=_by_hand(seen))
-    return _ended(common, seen)
+        return replace(common, state="lost", message=missing, drift=missing, ended_at=_ended_at(facts))
+    if common.live or _goes_on(facts, common.unstarted):
+        return replace(common, state="running", drift=_by_hand(facts))
+    return _ended(common, facts)
 
 
-def _recorded(common: AppView, seen: _Seen) -> AppView:
-    outcome = seen.journal.outcome
+def _recorded(common: DockerAppView, facts: _Facts) -> DockerAppView:
+    outcome = facts.journal.outcome
     assert outcome is not None
-    again = [each.label for each in seen.replicas if each.state == "running"]
+    again = [each.label for each in facts.replicas if each.state == "running"]
     return replace(
         common,
         state=outcome.state,
@@ -144,67 +149,67 @@ def _recorded(common: AppView, seen: _Seen) -> AppView:
         ended_at=outcome.at,
         unstarted=0,
         started=True,
-        settled=True,
+        final=True,
     )
 
 
-def _goes_on(seen: _Seen, unstarted: int) -> bool:
+def _goes_on(facts: _Facts, unstarted: int) -> bool:
     """Whether more is to come although nothing runs: the rest of its start, or a restart."""
-    if seen.journal.stop is not None or seen.journal.cancelled_by is not None:
+    if facts.journal.stop is not None or facts.journal.cancelled_by is not None:
         return False
-    failed = seen.of("failed")
+    failed = facts.of("failed")
     if not failed:
-        return unstarted > 0 or pending_restart(seen.containers, seen.journal)
-    return pending_restart(seen.containers, seen.journal) or (
-        seen.restarts_possible
-        and not any(each.by_hand for each in failed)
-        and may_restart(failed[0].role, seen.retries, seen.journal)
+        return unstarted > 0 or pending_restart(facts.containers, facts.journal)
+    return pending_restart(facts.containers, facts.journal) or (
+        facts.restarts_possible
+        and not any(each.stopped_externally for each in failed)
+        and may_restart(failed[0].role, facts.retries, facts.journal)
     )
 
 
-def _ended(common: AppView, seen: _Seen) -> AppView:
-    state, message, code = _outcome(seen)
+def _ended(common: DockerAppView, facts: _Facts) -> DockerAppView:
+    state, message, code = _outcome(facts)
     return replace(
         common,
         state=state,
         message=message,
         exit_code=code,
-        ended_at=_ended_at(seen),
+        ended_at=_ended_at(facts),
         unstarted=0,
-        drift=_by_hand(seen),
-        settled=not seen.restarts_possible,
+        drift=_by_hand(facts),
+        final=not facts.restarts_possible,
     )
 
 
-def _outcome(seen: _Seen) -> tuple[AttemptState, str, int | None]:
-    why = _reason(seen)
-    stop = seen.journal.stop
+def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
+    why = _reason(facts)
+    stop = facts.journal.stop
     if why == "cancel":
-        return "cancelled", (stop.message if stop else "") or _by_hand(seen) or "cancelled", None
+        return "cancelled", (stop.message if stop else "") or _by_hand(facts) or "cancelled", None
     if why == "timeout":
         return "failed", (stop.message if stop else "") or "timed out", None
-    failed = seen.of("failed")
+    failed = facts.of("failed")
     if stop is not None and stop.why == "start":
         return "failed", stop.message, failed[0].exit_code if failed else None
     if not failed:
-        return ("cancelled", "cancelled", None) if seen.of("cancelled") else ("succeeded", "", None)
+        return ("cancelled", "cancelled", None) if facts.of("cancelled") else ("succeeded", "", None)
     first = failed[0]
-    if first.by_hand:
+    if first.stopped_externally:
         return "cancelled", f"{first.label} was stopped by hand", None
     return "failed", _why_failed(first), first.exit_code
 
 
-def _reason(seen: _Seen) -> str:
+def _reason(facts: _Facts) -> str:
     """cancel, timeout or "": why it was stopped, by the journal or else by the marks."""
-    if seen.journal.stop is not None:
-        why = seen.journal.stop.why
+    if facts.journal.stop is not None:
+        why = facts.journal.stop.why
         return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout"}.get(why, "")
-    if any(each.name.endswith(TIMED_OUT) for each in seen.containers):
+    if any(each.name.endswith(TIMED_OUT) for each in facts.containers):
         return "timeout"
-    return "cancel" if any(each.name.endswith(CANCELLED) for each in seen.containers) else ""
+    return "cancel" if any(each.name.endswith(CANCELLED) for each in facts.containers) else ""
 
 
-def _why_failed(replica: ReplicaView) -> str:
+def _why_failed(replica: DockerReplica) -> str:
     if replica.oom:
         return f"{replica.label} was killed: out of memory"
     if replica.error:
@@ -212,12 +217,12 @@ def _why_failed(replica: ReplicaView) -> str:
     return f"{replica.label} exited with {replica.exit_code}"
 
 
-def _missing(seen: _Seen) -> str:
+def _missing(facts: _Facts) -> str:
     """What is not there and has not ended on record, in words; "" when nothing is missing."""
-    number = seen.expected - len({(each.role, each.k) for each in seen.replicas if each.state != "lost"})
+    number = facts.expected - len({(each.role, each.k) for each in facts.replicas if each.state != "lost"})
     if number <= 0:
         return ""
-    named = [each.label for each in seen.replicas if each.state == "lost"]
+    named = [each.label for each in facts.replicas if each.state == "lost"]
     if len(named) == 1:
         return f"{named[0]} was removed by hand"
     if named:
@@ -225,17 +230,17 @@ def _missing(seen: _Seen) -> str:
     return "1 container was removed by hand" if number == 1 else f"{number} containers were removed by hand"
 
 
-def _by_hand(seen: _Seen) -> str:
-    found = [each.label for each in seen.replicas if each.by_hand]
+def _by_hand(facts: _Facts) -> str:
+    found = [each.label for each in facts.replicas if each.stopped_externally]
     return f"{found[0]} was stopped by hand" if found else ""
 
 
-def _started_at(seen: _Seen) -> float | None:
-    times = [each.started_at for each in seen.replicas if each.started_at is not None]
-    if seen.journal.going_at is not None and times:
-        return min([seen.journal.going_at, *times])
-    return min(times, default=seen.journal.going_at)
+def _started_at(facts: _Facts) -> float | None:
+    times = [each.started_at for each in facts.replicas if each.started_at is not None]
+    if facts.journal.going_at is not None and times:
+        return min([facts.journal.going_at, *times])
+    return min(times, default=facts.journal.going_at)
 
 
-def _ended_at(seen: _Seen) -> float | None:
-    return max((each.ended_at for each in seen.replicas if each.ended_at is not None), default=None)
+def _ended_at(facts: _Facts) -> float | None:
+    return max((each.ended_at for each in facts.replicas if each.ended_at is not None), default=None)

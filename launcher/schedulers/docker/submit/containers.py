@@ -19,13 +19,13 @@ from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NameTaken
 from launcher.schedulers.docker.client.objects import Image
-from launcher.schedulers.docker.client.together import together
-from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.submit.taken import taken
+from launcher.schedulers.docker.submit.name_conflict import name_taken
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 _ROOT = ("", "0", "root")
 
 
-class Making:
+class ContainerSetup:
     """The objects of one app, while they are made: what is here is what `undo` removes.
 
     Args:
-        fresh: images that need not be pulled again; see `stock.have`.
+        fresh: images that need not be pulled again; see `pull.ensure_images`.
     """
 
     def __init__(self, engine: Engine, report: Report | None, fresh: set[str] | None = None) -> None:
@@ -68,7 +68,7 @@ class Making:
                 if i in firsts:  # while the others are created
                     self._check(i, job.containers[i], configs[i], there)
 
-            together(make, range(len(configs)))
+            run_parallel(make, range(len(configs)))
             self._open_scratch(job, there)
         except BaseException:
             self.undo()
@@ -81,7 +81,7 @@ class Making:
 
     def undo(self) -> None:
         """Remove what was made, running or not."""
-        together(lambda made: self.engine.remove(made, force=True), self._made.values())
+        run_parallel(lambda made: self.engine.remove(made, force=True), self._made.values())
         self._made.clear()
         if self._volume:
             self.engine.remove_volume(self._volume)
@@ -107,7 +107,7 @@ class Making:
 
         def have(name: str) -> Image:
             try:
-                return stock.have_one(self.engine, name, job.image_pull, self._report, self._fresh)
+                return pull.ensure_image(self.engine, name, job.image_pull, self._report, self._fresh)
             except EngineUnreachable:
                 raise
             except EngineError as error:
@@ -115,7 +115,7 @@ class Making:
                 raise SchedulerError(text, hint=error.hint) from error
 
         names = list(dict.fromkeys(each.image for each in job.containers))
-        return dict(zip(names, together(have, names), strict=True))
+        return dict(zip(names, run_parallel(have, names), strict=True))
 
     def _surroundings(self, job: DockerJob, common: Mapping[str, str]) -> None:
         if any(each.kwargs.get("network") == NETWORK for each in job.containers):
@@ -146,7 +146,7 @@ class Making:
             raise
         except NameTaken as error:
             doing = f"cannot create {where(container)}"
-            raise taken(self.engine, app_id, container.kwargs["name"], doing) from error
+            raise name_taken(self.engine, app_id, container.kwargs["name"], doing) from error
         except EngineError as error:
             text = f"cannot create {where(container)}: {error.cause}"
             raise SchedulerError(text, hint=error.hint) from error
@@ -174,8 +174,8 @@ class Making:
     ) -> None:
         """That a role has something to execute, in its first container."""
         image = there[container.image]
-        if not stock.has_executable(self.engine, self._made[position], image, config):
-            what = stock.executable(image, config)
+        if not pull.has_executable(self.engine, self._made[position], image, config):
+            what = pull.executable(image, config)
             raise StartError(
                 f"cannot start {where(container)}: there is no executable `{what}` in {container.image}"
                 f"\n  command: {command(container)}",
@@ -195,7 +195,7 @@ def start(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> 
             text = f"cannot start {where(container)}: {error.cause}\n  command: {command(container)}"
             raise StartError(text, hint=error.hint) from error
 
-    together(one, containers)
+    run_parallel(one, containers)
 
 
 def where(container: DockerContainer) -> str:

@@ -15,17 +15,17 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NameTaken
-from launcher.schedulers.docker.client.together import together
-from launcher.schedulers.docker.images import stock
+from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.records import record, rows
-from launcher.schedulers.docker.records.record import Lock
+from launcher.schedulers.docker.records.record import RecordLock
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.apps import App
-from launcher.schedulers.docker.state.look import own
+from launcher.schedulers.docker.state.app_containers import list_containers
+from launcher.schedulers.docker.state.apps import DockerApp
 from launcher.schedulers.docker.state.replicas import is_reservation
-from launcher.schedulers.docker.submit.taken import is_foreign, taken
+from launcher.schedulers.docker.submit.name_conflict import is_foreign, name_taken
 from launcher.specs.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _TRIES = 5
 _PATIENCE_S = 10.0
 
 
-class Place:
+class ReservedId:
     """An app id that is ours.
 
     Attributes:
@@ -43,7 +43,7 @@ class Place:
         resumed: the app, when a dead owner had started some of it.
     """
 
-    def __init__(self, lock: Lock, marker: str = "", resumed: App | None = None) -> None:
+    def __init__(self, lock: RecordLock, marker: str = "", resumed: DockerApp | None = None) -> None:
         self.lock = lock
         self.marker = marker
         self.resumed = resumed
@@ -57,11 +57,11 @@ def reserve(
     take_over: bool = False,
     report: Report | None = None,
     fresh: set[str] | None = None,
-) -> Place:
+) -> ReservedId:
     """Take the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind.
 
     Args:
-        fresh: takes the name of an image that is pulled for this; see `stock.have`.
+        fresh: takes the name of an image that is pulled for this; see `pull.ensure_images`.
     """
     app_dir = record.folder(attempt.app_id)
     lock = _claim(engine, attempt.app_id, app_dir, take_over)
@@ -77,14 +77,14 @@ def reserve(
         raise
 
 
-def _claim(engine: Engine, app_id: str, app_dir: str, take_over: bool) -> Lock:
+def _claim(engine: Engine, app_id: str, app_dir: str, take_over: bool) -> RecordLock:
     """The lock. The watcher of a client that was killed is waited for: it takes back what that had made."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             return record.claim(app_dir)
         except record.HeldError as error:
-            found = apps.find(engine, app_id, mine=True, take_over=take_over)
+            found = apps.find(engine, app_id, lock_held=True, take_over=take_over)
             state = found.view.state if found else "reserved"
             is_undone = found is None or not (found.owner or found.view.started)
             if not is_undone or time.monotonic() > deadline:
@@ -95,14 +95,14 @@ def _take(
     engine: Engine,
     attempt: Attempt,
     labels: Mapping[str, str],
-    lock: Lock,
+    lock: RecordLock,
     take_over: bool,
     image: str,
-) -> Place:
+) -> ReservedId:
     for _ in range(_TRIES):
-        found = apps.find(engine, attempt.app_id, mine=True, take_over=take_over)
+        found = apps.find(engine, attempt.app_id, lock_held=True, take_over=take_over)
         if found is not None and (resumed := _clear(engine, found, attempt)):
-            return Place(lock, resumed=resumed)
+            return ReservedId(lock, resumed=resumed)
         record.clear(lock.app_dir)
         record.write_attempt(lock.app_dir, apps.facts(engine, labels))
         rows.add(labels)
@@ -112,7 +112,7 @@ def _take(
         except NameTaken as error:
             if is_foreign(engine, attempt.app_id):
                 doing = f"cannot reserve {attempt.app_id}"
-                raise taken(engine, attempt.app_id, attempt.app_id, doing) from error
+                raise name_taken(engine, attempt.app_id, attempt.app_id, doing) from error
             continue  # by a client on another machine, or with another state folder, just now
         except EngineError as error:
             raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
@@ -122,7 +122,7 @@ def _take(
             engine.remove(marker)
             raise
         if free:
-            return Place(lock, marker=marker)
+            return ReservedId(lock, marker=marker)
         engine.remove(marker)
     raise ReservedError(attempt.app_id, "reserved")
 
@@ -136,10 +136,10 @@ def _is_free(engine: Engine, attempt: Attempt) -> bool:
     for stone in tombstones.read_all(engine, attempt.key).values():
         if stone.number >= attempt.number:
             raise ReservedError(stone.app_id, stone.outcome.state)
-    return all(is_reservation(each) for each in own(engine, attempt.app_id))
+    return all(is_reservation(each) for each in list_containers(engine, attempt.app_id))
 
 
-def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
+def _clear(engine: Engine, found: DockerApp, attempt: Attempt) -> DockerApp | None:
     """Make way: remove what a dead owner never started. The app, when it is to be started to its end.
 
     Raises ReservedError when its owner lives, or when it is an attempt of its own, however it ended.
@@ -153,21 +153,21 @@ def _clear(engine: Engine, found: App, attempt: Attempt) -> App | None:
         raise ReservedError(attempt.app_id, view.state)
     try:
         # The scratch volume is replaced by who makes the attempt: it may be another client's by now.
-        together(lambda each: engine.remove(each.id), found.containers)
+        run_parallel(lambda each: engine.remove(each.id), found.containers)
     except Conflict as error:  # started in this moment
         raise ReservedError(attempt.app_id, "running") from error
     return None
 
 
-def give_back(engine: Engine, place: Place) -> None:
+def release(engine: Engine, reserved: ReservedId) -> None:
     """Let go of an app id; an app that was to be resumed stays as it is."""
-    if place.marker:
-        engine.remove_volume(scratch_volume(os.path.basename(place.lock.app_dir)))
-        engine.remove(place.marker)
-        if place.lock.is_valid:
-            record.remove(place.lock.app_dir)
-        rows.remove(os.path.basename(place.lock.app_dir))
-    place.lock.release()
+    if reserved.marker:
+        engine.remove_volume(scratch_volume(os.path.basename(reserved.lock.app_dir)))
+        engine.remove(reserved.marker)
+        if reserved.lock.is_valid:
+            record.remove(reserved.lock.app_dir)
+        rows.remove(os.path.basename(reserved.lock.app_dir))
+    reserved.lock.release()
 
 
 def _image(engine: Engine, attempt: Attempt, report: Report | None, fresh: set[str] | None) -> str:
@@ -176,10 +176,10 @@ def _image(engine: Engine, attempt: Attempt, report: Report | None, fresh: set[s
     name = roles[0].get("image", "")
     if name and engine.image(name) is not None:
         return str(name)
-    policy = str(cfg.get("image_pull", stock.MISSING))
-    if not name or policy == stock.NEVER:
-        if not (name := stock.any_of(engine) or name):
+    policy = str(cfg.get("image_pull", pull.MISSING))
+    if not name or policy == pull.NEVER:
+        if not (name := pull.any_of(engine) or name):
             raise SchedulerError("the engine has no image at all to reserve an app id with")
         return str(name)
-    stock.have_one(engine, name, stock.MISSING, report, fresh)
+    pull.ensure_image(engine, name, pull.MISSING, report, fresh)
     return str(name)

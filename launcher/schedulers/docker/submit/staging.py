@@ -9,7 +9,7 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.records.owner import this_process
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import attempt_labels
-from launcher.schedulers.docker.submit.reserve import Place, give_back, reserve
+from launcher.schedulers.docker.submit.reserve import ReservedId, release, reserve
 from launcher.schedulers.docker.submit.submission import Submission
 from launcher.schedulers.staged import Reservation
 from launcher.specs.app import AppDef, CfgVal
@@ -22,65 +22,65 @@ if TYPE_CHECKING:
 class DockerReservation(Reservation):
     """An attempt whose app id is ours; `resumed`: a dead owner had started some of it."""
 
-    def __init__(self, attempt: Attempt, place: Place, labels: Mapping[str, str]) -> None:
+    def __init__(self, attempt: Attempt, reserved: ReservedId, labels: Mapping[str, str]) -> None:
         super().__init__(attempt)
-        self.place = place
+        self.reserved = reserved
         self.labels = labels
-        self.resumed = place.resumed is not None
+        self.resumed = reserved.resumed is not None
         self.submission: Submission | None = None
         self.is_over = False  # started, or removed
 
 
-def take(
+def reserve_attempt(
     engine: Engine, attempt: Attempt, *, take_over: bool, report: Report, fresh: set[str]
 ) -> DockerReservation:
     """Its id is ours. Raises ReservedError, EngineError, StateError, with nothing left behind."""
     labels = attempt_labels(attempt, this_process())
-    place = reserve(engine, attempt, labels, take_over=take_over, report=report, fresh=fresh)
-    return DockerReservation(attempt, place, labels)
+    reserved = reserve(engine, attempt, labels, take_over=take_over, report=report, fresh=fresh)
+    return DockerReservation(attempt, reserved, labels)
 
 
 def create(
     engine: Engine,
-    mine: DockerReservation,
+    reservation: DockerReservation,
     app: AppDef,
     cfg: Mapping[str, CfgVal],
     report: Report,
     fresh: set[str],
 ) -> None:
     """Make all that is to be started. `cfg`: resolved. When it fails, all of the attempt is removed."""
-    job = build_request(app, cfg, mine.app_id, session=mine.attempt.key.session)
-    made = Submission(engine, mine.place.lock, report, fresh, marker=mine.place.marker)
-    mine.submission = made
+    job = build_request(app, cfg, reservation.app_id, session=reservation.attempt.key.session)
+    made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
+    reservation.submission = made
     try:
-        if mine.place.resumed is not None:
-            made.resume(job, mine.place.resumed)
+        if reservation.reserved.resumed is not None:
+            made.resume(job, reservation.reserved.resumed)
         else:
-            made.create(job, mine.labels)
+            made.create(job, reservation.labels)
     except BaseException:
-        abort(engine, mine)
+        abort(engine, reservation)
         raise
 
 
-def start(mine: DockerReservation) -> None:
-    if mine.submission is None:
-        raise ValueError(f"{mine.app_id} was not created")
-    mine.is_over = True
-    mine.submission.start()
+def start(reservation: DockerReservation) -> None:
+    if reservation.submission is None:
+        raise ValueError(f"{reservation.app_id} was not created")
+    reservation.is_over = True
+    reservation.submission.start()
 
 
-def abort(engine: Engine, mine: DockerReservation) -> None:
+def abort(engine: Engine, reservation: DockerReservation) -> None:
     """Remove the attempt, unless it was started or removed before."""
-    if mine.is_over:
+    if reservation.is_over:
         return
-    mine.is_over = True
-    if mine.submission is not None:
-        mine.submission.abort()
+    reservation.is_over = True
+    if reservation.submission is not None:
+        reservation.submission.abort()
     else:
-        give_back(engine, mine.place)
+        release(engine, reservation.reserved)
 
 
-def ours(reservation: Reservation) -> DockerReservation:
+def as_docker_reservation(reservation: Reservation) -> DockerReservation:
     if not isinstance(reservation, DockerReservation):
         raise TypeError(f"{reservation.app_id} was not reserved here")
     return reservation

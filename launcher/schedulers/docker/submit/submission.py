@@ -9,11 +9,11 @@ from typing import Any
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.records import record, rows
-from launcher.schedulers.docker.records.record import Lock
+from launcher.schedulers.docker.records.record import RecordLock
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.state.apps import App
-from launcher.schedulers.docker.submit.containers import Making, start
-from launcher.schedulers.docker.watching.client import Watcher, wait_for_exit
+from launcher.schedulers.docker.state.apps import DockerApp
+from launcher.schedulers.docker.submit.containers import ContainerSetup, start
+from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_exit
 
 _EXIT_S = 60.0
 
@@ -22,7 +22,7 @@ class Submission:
     """Made by whoever holds the lock of the app's record; the watcher takes the lock over.
 
     Args:
-        fresh: images that need not be pulled again; see `stock.have`.
+        fresh: images that need not be pulled again; see `pull.ensure_images`.
         marker: id of the container that holds the app's name; it goes when all others are there.
         attached: the app is cancelled when this object is closed, or its process ends.
     """
@@ -30,7 +30,7 @@ class Submission:
     def __init__(
         self,
         engine: Engine,
-        lock: Lock,
+        lock: RecordLock,
         report: Callable[[str, Mapping[str, Any]], None] | None = None,
         fresh: set[str] | None = None,
         *,
@@ -42,20 +42,20 @@ class Submission:
         self._app_dir = lock.app_dir
         self._marker = marker
         self._attached = attached
-        self._making = Making(engine, report, fresh)
-        self._watcher: Watcher | None = None
+        self._setup = ContainerSetup(engine, report, fresh)
+        self._watcher: WatcherClient | None = None
         self._to_start: list[tuple[str, DockerContainer]] = []
 
     def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
         """Make everything. When it fails, `abort` is the caller's to call."""
         self._spawn(job.app_id)
-        self._making.create(job, common, os.environ)
+        self._setup.create(job, common, os.environ)
         if self._marker:
             self._engine.remove(self._marker)
             self._marker = ""
-        self._to_start = list(zip(self._making.ids, job.containers, strict=True))
+        self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
 
-    def resume(self, job: DockerJob, app: App) -> None:
+    def resume(self, job: DockerJob, app: DockerApp) -> None:
         """What a dead owner has made is there; what it did not start is to be started."""
         self._spawn(job.app_id)
         of = {(each.role, each.replica): each for each in job.containers}
@@ -64,7 +64,7 @@ class Submission:
 
     def _spawn(self, app_id: str) -> None:
         """First of all: it imports what it needs while the engine works for us."""
-        self._watcher = Watcher.spawn(self._lock, app_id, attached=self._attached)
+        self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached)
 
     def start(self) -> None:
         """Returns when every replica was started. Raises StartError, with nothing of the app left.
@@ -98,14 +98,14 @@ class Submission:
     def abort(self) -> None:
         """Remove everything that was made here, running or not, and the record."""
         try:
-            self._making.undo()
+            self._setup.undo()
             if self._marker:
                 self._engine.remove(self._marker)
         except EngineError:
             pass  # the engine went away; the error that brought us here says so
         if self._watcher is not None:
             self._watcher.abort()
-        give_up(self._lock)
+        discard(self._lock)
 
     def close(self) -> None:
         """Let go of the watcher: an attached app is cancelled."""
@@ -117,7 +117,7 @@ class Submission:
         wait_for_exit(self._app_dir, _EXIT_S)
 
 
-def give_up(lock: Lock) -> None:
+def discard(lock: RecordLock) -> None:
     """Remove a record, if it still is ours."""
     if lock.is_valid:
         record.remove(lock.app_dir)

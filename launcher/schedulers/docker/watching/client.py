@@ -14,7 +14,7 @@ from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.record import HeldError, Lock
+from launcher.schedulers.docker.records.record import HeldError, RecordLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ _MAIN = (
     " from launcher.schedulers.docker.watching.watcher import main; main()"
 )
 # What finding the engine and this interpreter need; nothing of the user's own goes into a process that stays.
-_KEPT = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
-_KEPT_PREFIXES = ("DOCKER_", "LC_", "XDG_")
+_PASSED_ENV = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
+_PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
 
 
-class Watcher:
+class WatcherClient:
     """A watcher that we spawned, and our end of its control socket.
 
     Before `go` the end of the socket (and of this process) makes it remove the app; between `go` and
@@ -55,7 +55,9 @@ class Watcher:
         self.close()
 
     @classmethod
-    def spawn(cls, lock: Lock, app_id: str, *, attached: bool = False, resumed: bool = False) -> Watcher:
+    def spawn(
+        cls, lock: RecordLock, app_id: str, *, attached: bool = False, resumed: bool = False
+    ) -> WatcherClient:
         """Start a watcher. It shares the lock: the caller releases its own copy when the app was started.
 
         Args:
@@ -77,41 +79,41 @@ class Watcher:
         finally:
             theirs.close()
         made = cls(lock.app_dir, pid, ours)
-        made._say({"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path})
+        made._send({"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path})
         return made
 
     def go(self) -> None:
         """Say that the app is going to be started: from here on it is finished, not undone."""
-        self._say({"op": "go"})
+        self._send({"op": "go"})
 
     def started(self) -> bool:
         """Say that every replica was started. False when the watcher has died meanwhile."""
-        return self._say({"op": "started"})
+        return self._send({"op": "started"})
 
     def abort(self, timeout_s: float = 60.0) -> bool:
         """Have it remove all of the app, started or not, and wait until it has."""
-        self._say({"op": "abort"})
+        self._send({"op": "abort"})
         return self.close(timeout_s)
 
     def close(self, timeout_s: float = 0.0) -> bool:
         """Hang up, and wait for its end for so long; False when it lives on."""
         if self._control is not None:
-            self._say({"op": "close"})
+            self._send({"op": "close"})
             self._control.close()
             self._control = None
         if not timeout_s:
-            return self._reap()
+            return self._has_ended()
         from time import monotonic, sleep
 
         # Not for the lock, which is ours as well until we let go of it.
         deadline = monotonic() + timeout_s
-        while not self._reap():
+        while not self._has_ended():
             if monotonic() > deadline:
                 return False
             sleep(_POLL_S)
         return True
 
-    def _reap(self) -> bool:
+    def _has_ended(self) -> bool:
         """Whether it has ended."""
         if not self._ended:
             try:
@@ -120,7 +122,7 @@ class Watcher:
                 self._ended = True
         return self._ended
 
-    def _say(self, message: dict[str, Any]) -> bool:
+    def _send(self, message: dict[str, Any]) -> bool:
         if self._control is None:
             return False
         try:
@@ -152,11 +154,11 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
 
     Only on the machine that started it, unless `take_over`: there we can see whether a watcher lives.
     """
-    from launcher.schedulers.docker.state.look import look
+    from launcher.schedulers.docker.state.app_containers import inspect_app
 
     if record.is_locked(record.folder(app_id)):
         return False
-    seen, found = look(engine, app_id)
+    seen, found = inspect_app(engine, app_id)
     if seen is None or not seen.needs_watcher or not _is_ours(found[0], app_id, take_over=take_over):
         return False
     try:
@@ -164,12 +166,12 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
     except HeldError:
         return False
     try:
-        seen, found = look(engine, app_id)  # whoever had the lock until now may have finished
+        seen, found = inspect_app(engine, app_id)  # whoever had the lock until now may have finished
         if seen is None or not seen.needs_watcher:
             return False
         if record.journal(lock.app_dir) is None:
             record.append(lock.app_dir, "adopted")
-        Watcher.spawn(lock, app_id, resumed=True).close()
+        WatcherClient.spawn(lock, app_id, resumed=True).close()
         return True
     finally:
         lock.release()
@@ -184,7 +186,7 @@ def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
     return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 
-def _spawn(lock: Lock, control: int) -> int:
+def _spawn(lock: RecordLock, control: int) -> int:
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
     copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control, lock.fd)]
@@ -196,7 +198,7 @@ def _spawn(lock: Lock, control: int) -> int:
         (os.POSIX_SPAWN_DUP2, copies[1], LOCK_FD),
     ]
     argv = [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN, lock.app_dir]
-    env = {name: text for name, text in os.environ.items() if _is_kept(name)}
+    env = {name: text for name, text in os.environ.items() if _is_passed(name)}
     try:
         return os.posix_spawn(sys.executable, argv, env, file_actions=actions, setsid=True)
     finally:
@@ -204,5 +206,5 @@ def _spawn(lock: Lock, control: int) -> int:
             os.close(fd)
 
 
-def _is_kept(name: str) -> bool:
-    return name in _KEPT or name.startswith(_KEPT_PREFIXES)
+def _is_passed(name: str) -> bool:
+    return name in _PASSED_ENV or name.startswith(_PASSED_ENV_PREFIXES)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.records.journal import Journal
-from launcher.schedulers.docker.state.replicas import ReplicaView, where
+from launcher.schedulers.docker.state.replicas import DockerReplica, where
 from launcher.schedulers.docker.state.restarts import may_restart, not_restarted, pending_restart
-from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.state.status import DockerAppView
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def aim(action: Action, containers: Sequence[Container]) -> object:
 
 
 def decide(
-    app: AppView | None,
+    app: DockerAppView | None,
     containers: Sequence[Container],
     journal: Journal,
     *,
@@ -84,7 +84,7 @@ def decide(
     Args:
         containers: of its replicas; all inspected once a restart was begun.
     """
-    if app is None or (app.settled and journal.outcome is not None):
+    if app is None or (app.final and journal.outcome is not None):
         return Leave()
     reason = _reason_to_stop(app, journal)
     if reason is not None:
@@ -94,9 +94,9 @@ def decide(
     failed = sorted((each for each in app.replicas if each.state == "failed"), key=_ended_at)
     if failed:
         first = failed[0]
-        if not (journal.adopted or first.by_hand) and may_restart(first.role, retries, journal):
+        if not (journal.adopted or first.stopped_externally) and may_restart(first.role, retries, journal):
             return _restart(first.role, retries[first.role][1], containers)
-        return _stop(containers, "hand" if first.by_hand else "peer")
+        return _stop(containers, "hand" if first.stopped_externally else "peer")
     if deadline is not None and now >= deadline and app.live:
         return _stop(containers, "timeout")
     unstarted = tuple(each for each in containers if not each.was_started)
@@ -105,7 +105,7 @@ def decide(
     return Wait(deadline) if app.live else End()
 
 
-def _reason_to_stop(app: AppView, journal: Journal) -> tuple[str, str] | None:
+def _reason_to_stop(app: DockerAppView, journal: Journal) -> tuple[str, str] | None:
     if journal.stop is not None:
         return journal.stop.why, journal.stop.message
     if journal.cancelled_by is not None:
@@ -139,5 +139,5 @@ def _go_on(containers: Sequence[Container], journal: Journal) -> Restart:
     )
 
 
-def _ended_at(replica: ReplicaView) -> float:
+def _ended_at(replica: DockerReplica) -> float:
     return replica.ended_at or 0.0

@@ -13,14 +13,13 @@ from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.look import look as look
-from launcher.schedulers.docker.state.look import own as own
+from launcher.schedulers.docker.state.app_containers import inspect_app, list_containers
 from launcher.schedulers.docker.state.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
-from launcher.schedulers.docker.state.status import AppView
+from launcher.schedulers.docker.state.status import DockerAppView
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message, unended
 
@@ -39,11 +38,11 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
     app_dir = record.folder(app_id)
     intended = False
     for _ in range(_ROUNDS):
-        seen, found = look(engine, app_id)
-        if seen is None or (seen.settled and not seen.live):
+        seen, found = inspect_app(engine, app_id)
+        if seen is None or (seen.final and not seen.live):
             break
         if not seen.started:
-            take_back(engine, app_id, force=False)
+            remove_app(engine, app_id, force=False)
             continue
         if not intended:
             record.append(app_dir, "cancel", by=actor(), grace_s=grace_s, interrupt=interrupt)
@@ -53,7 +52,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             message = cancel_message(actor(), interrupt=interrupt)
             stop(engine, app_dir, found, "cancel", message, grace)
         if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
-            settle(engine, app_id)
+            record_end(engine, app_id)
             break
     wait_for_exit(app_dir, _MARGIN_S)
 
@@ -76,12 +75,12 @@ def stop(
     if recorded:
         record.append(app_dir, "stop", why=why, of=[each.id for each in todo], message=message)
     started = [each for each in todo if each.was_started]
-    stopped = together(lambda each: stop_one(engine, each.id, grace_s), started)
+    stopped = run_parallel(lambda each: stop_one(engine, each.id, grace_s), started)
     spared = {each.id for each, by_us in zip(started, stopped, strict=True) if not by_us}
     if recorded and spared:
         record.append(app_dir, "spared", of=sorted(spared))
     mark = MARKS.get(why, STOPPED)
-    together(lambda each: _mark(engine, each, mark), [each for each in todo if each.id not in spared])
+    run_parallel(lambda each: _mark(engine, each, mark), [each for each in todo if each.id not in spared])
 
 
 def stop_one(engine: Engine, container: str, grace_s: float) -> bool:
@@ -106,16 +105,16 @@ def _mark(engine: Engine, container: Container, mark: str) -> None:
         return
 
 
-def settle(engine: Engine, app_id: str) -> None:
+def record_end(engine: Engine, app_id: str) -> None:
     """Record how an app without a watcher ended, if it has."""
     found = apps.find(engine, app_id)
-    if found is None or record.is_tended_elsewhere(app_id, found.labels.owner):
+    if found is None or record.is_locked_elsewhere(app_id, found.labels.owner):
         return
-    if found.view.ended and not found.view.live and not found.view.settled:
-        conclude(engine, found.app_dir, found.view, found.containers)
+    if found.view.ended and not found.view.live and not found.view.final:
+        write_end(engine, found.app_dir, found.view, found.containers)
 
 
-def conclude(engine: Engine, app_dir: str, seen: AppView, containers: Sequence[Container]) -> None:
+def write_end(engine: Engine, app_dir: str, seen: DockerAppView, containers: Sequence[Container]) -> None:
     """Write down how it ended, at the engine and here; of several writers the first one counts."""
     recorded = (record.read_attempt(app_dir) or {}).get("labels")
     labels = recorded or (containers[0].labels if containers else {})
@@ -131,7 +130,7 @@ def conclude(engine: Engine, app_dir: str, seen: AppView, containers: Sequence[C
     )
 
 
-def take_back(engine: Engine, app_id: str, *, force: bool) -> bool:
+def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
     """Remove all of an app: containers, volumes, its record. False when something of it runs.
 
     Args:
@@ -144,7 +143,7 @@ def take_back(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `take_back`, the record apart. The reservation goes last: until then nobody makes the app anew.
+    """As `remove_app`, the record apart. The reservation goes last: until then nobody makes the app anew.
 
     What a client with another state folder has made under the same id stays.
     """
@@ -154,7 +153,7 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
     def is_own(labels: Mapping[str, str]) -> bool:
         return owner is None or labels.get(OWNER) == owner
 
-    found = [each for each in own(engine, app_id) if is_own(each.labels)]
+    found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
     replicas = [each for each in found if not is_reservation(each)]
     if not force and any(each.was_started for each in replicas):
         return False
@@ -170,4 +169,4 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def _remove(engine: Engine, containers: Iterable[Container], *, force: bool) -> None:
-    together(lambda each: engine.remove(each.id, force=force), containers)
+    run_parallel(lambda each: engine.remove(each.id, force=force), containers)

@@ -9,14 +9,14 @@ from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.apps import App
+from launcher.schedulers.docker.state.apps import DockerApp
 from launcher.schedulers.docker.watching.client import wait_for_exit
 
 _EXIT_S = 30.0
-_NEWS = frozenset({"die", "destroy", "rename"})
+_END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
-def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> App | None:
+def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     """The app when it has ended and its watcher has gone, or as it is at `deadline` (monotonic)."""
     found = apps.find(engine, app_id)
     while found is not None:
@@ -24,7 +24,7 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> App
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
             _wait_for_watchers(found, deadline)
-            if found.view.settled and not found.view.live:
+            if found.view.final and not found.view.live:
                 return found  # no watcher is left that could record more
         found = apps.find(engine, app_id)
         if found is None or _is_over(found) or (deadline is not None and time.monotonic() > deadline):
@@ -32,21 +32,21 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> App
     return None
 
 
-def _is_over(found: App) -> bool:
+def _is_over(found: DockerApp) -> bool:
     """Whether it has ended and no watcher below another state folder is about to record how."""
-    tended = record.is_tended_elsewhere(found.app_id, found.labels.owner)
-    return found.view.ended and (found.view.settled or not tended)
+    tended = record.is_locked_elsewhere(found.app_id, found.labels.owner)
+    return found.view.ended and (found.view.final or not tended)
 
 
-def _wait_for_watchers(found: App, deadline: float | None) -> None:
+def _wait_for_watchers(found: DockerApp, deadline: float | None) -> None:
     left = _EXIT_S if deadline is None else max(0.0, min(_EXIT_S, deadline - time.monotonic()))
     wait_for_exit(found.app_dir, left)
     owner = found.labels.owner
-    if owner is not None and record.is_tended_elsewhere(found.app_id, owner):
+    if owner is not None and record.is_locked_elsewhere(found.app_id, owner):
         wait_for_exit(record.folder_below(owner.home, found.app_id), left)
 
 
-def _listen(engine: EngineView, app_id: str, deadline: float | None) -> App | None:
+def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
     """As it is when one look shows its end, or at `deadline`."""
     with engine.events(f"{APP_ID}={app_id}") as events:
         alarm = None if deadline is None else Timer(max(0.0, deadline - time.monotonic()), events.close)
@@ -54,21 +54,21 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> App | No
             alarm.daemon = True
             alarm.start()
         try:
-            found = apps.find(engine, app_id, surely=False)  # subscribed first: nothing is missed
+            found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
             while found is not None and not found.view.ended:
                 event = next(events, None)
                 if event is None:
-                    return apps.find(engine, app_id, surely=False)
+                    return apps.find(engine, app_id, confirm=False)
                 if event.action == "start":
                     live.add(event.container_id)
-                elif event.action in _NEWS:
+                elif event.action in _END_ACTIONS:
                     live.discard(event.container_id)
                     if event.action == "die" and live:
                         continue  # nothing ends while some of it runs: looking each time would take time
                     # Answers when the end is in the engine's lists, too.
                     engine.inspect(event.container_id)
-                    found = apps.find(engine, app_id, surely=False)
+                    found = apps.find(engine, app_id, confirm=False)
             return found
         finally:
             if alarm is not None:

@@ -20,13 +20,14 @@ from launcher.schedulers.docker import network
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, Labels
-from launcher.schedulers.docker.records import journal, record
-from launcher.schedulers.docker.records.journal import Journal
-from launcher.schedulers.docker.records.record import Lock
+from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker.records.journal import Journal, RecordedStop
+from launcher.schedulers.docker.records.record import RecordLock
+from launcher.schedulers.docker.state.app_containers import list_containers
 from launcher.schedulers.docker.state.replicas import where
-from launcher.schedulers.docker.state.status import AppView, view
+from launcher.schedulers.docker.state.status import DockerAppView, view
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
@@ -40,8 +41,8 @@ from launcher.schedulers.docker.watching.decide import (
     decide,
     unended,
 )
-from launcher.schedulers.docker.watching.news import News
-from launcher.schedulers.docker.watching.sight import Sight
+from launcher.schedulers.docker.watching.event_queue import EventQueue
+from launcher.schedulers.docker.watching.observer import AppObserver
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0
@@ -52,31 +53,33 @@ _LATE_S = 0.5
 class Watcher:
     """From the client's first word to the end of the app."""
 
-    def __init__(self, engine: Engine, lock: Lock, orders: Mapping[str, Any], heard: Iterator[str]) -> None:
+    def __init__(
+        self, engine: Engine, lock: RecordLock, order: Mapping[str, Any], ops: Iterator[str]
+    ) -> None:
         self._engine = engine
         self._lock = lock
         self._app_dir = lock.app_dir
-        self._app_id: str = orders["app_id"]
-        self._attached: bool = orders["attached"]
-        self._resumed: bool = orders["resumed"]
-        self._heard = heard
-        self._news = News(self._app_dir)
-        self._sight = Sight(engine, self._app_dir, self._app_id, self._news)
+        self._app_id: str = order["app_id"]
+        self._attached: bool = order["attached"]
+        self._resumed: bool = order["resumed"]
+        self._ops = ops
+        self._events = EventQueue(self._app_dir)
+        self._observer = AppObserver(engine, self._app_dir, self._app_id, self._events)
         self._restarts = True
-        self._stopping: journal.Stop | None = None  # also what could not be written into the journal
+        self._stopping: RecordedStop | None = None  # also what could not be written into the journal
         self._aim: object = None  # of the last thing that was done
 
     def run(self) -> None:
         if not self._resumed and not self._submission():
             return
         if self._attached:
-            Thread(target=self._news.listen, args=(self._heard,), daemon=True).start()
+            Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
         pause, since, connected = 0.1, time.monotonic(), False
         while time.monotonic() - since < GIVE_UP_S:
             try:
                 with self._engine.events(f"{APP_ID}={self._app_id}") as events:
                     since, connected = time.monotonic(), True
-                    Thread(target=self._news.relay, args=(events,), daemon=True).start()
+                    Thread(target=self._events.read_events, args=(events,), daemon=True).start()
                     self._follow()
                 return
             except EngineUnreachable:
@@ -85,8 +88,8 @@ class Watcher:
                     # One that answers only to break off again is not asked ten times a second.
                     held_s, since, connected = time.monotonic() - since, time.monotonic(), False
                     pause = 0.1 if held_s > _LONGEST_PAUSE_S else pause
-                self._news.reconnect()
-                self._sight.forget()
+                self._events.reconnect()
+                self._observer.invalidate()
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
 
@@ -95,45 +98,45 @@ class Watcher:
     def _submission(self) -> bool:
         """Until all is started, by the client or in its place; False when the app was removed instead."""
         going = False
-        for word in self._heard:
-            if word == "go":
+        for op in self._ops:
+            if op == "go":
                 going = True
                 record.append(self._app_dir, "go")
-            elif word == "started":
+            elif op == "started":
                 return True
-            elif word == "abort":
-                self._take_back(force=True)
+            elif op == "abort":
+                self._remove_app(force=True)
                 return False
-            elif word == "close":
-                self._news.closed = True
+            elif op == "close":
+                self._events.closed = True
         if going or not self._lock.is_valid:
             return self._lock.is_valid  # the rest is started as soon as we look
-        return not self._take_back(force=False)
+        return not self._remove_app(force=False)
 
-    def _take_back(self, *, force: bool) -> bool:
+    def _remove_app(self, *, force: bool) -> bool:
         """Remove the app; False when it was started, and is not to be removed then."""
         if not force:  # its client was killed: the engine may still be making what that had asked for
             if not stop.remove_objects(self._engine, self._app_id, force=False):
                 return False
             time.sleep(_LATE_S)  # the lock is ours meanwhile: nobody makes the same app anew
-        return not self._lock.is_valid or stop.take_back(self._engine, self._app_id, force=force)
+        return not self._lock.is_valid or stop.remove_app(self._engine, self._app_id, force=force)
 
     # -- while it runs -------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         while self._lock.is_valid:
-            found, told = self._sight.look(), self._told()
-            if self._sight.note(found, told):
-                told = self._told()
-            seen = view(found, told, roster=self._sight.roster)
-            if self._news.orphaned and told.stop is None and seen is not None and not seen.ended:
-                message = "its Runner was closed" if self._news.closed else "its parent process ended"
+            found, journal = self._observer.containers(), self._read_journal()
+            if self._observer.record_exits(found, journal):
+                journal = self._read_journal()
+            seen = view(found, journal, expected_replicas=self._observer.expected_replicas)
+            if self._events.orphaned and journal.stop is None and seen is not None and not seen.ended:
+                message = "its Runner was closed" if self._events.closed else "its parent process ended"
                 action: Action = Stop(unended(found), "parent", message)
             else:
-                action = self._decide(seen, found, told)
+                action = self._decide(seen, found, journal)
             if isinstance(action, (End, Leave)):
                 if isinstance(action, End) and seen is not None:
-                    stop.conclude(self._engine, self._app_dir, seen, found)
+                    stop.write_end(self._engine, self._app_dir, seen, found)
                 return
             new = aim(action, found)
             if new is None or new != self._aim:
@@ -148,22 +151,22 @@ class Watcher:
         if isinstance(action, (Start, Restart)):
             self._give_up(f"{_label(action.containers[0])} could not be started: it never began to run")
         else:
-            self._news.wait(time.time() + _LONGEST_PAUSE_S)
+            self._events.wait(time.time() + _LONGEST_PAUSE_S)
 
-    def _told(self) -> Journal:
-        told = record.journal(self._app_dir) or Journal()
-        told.stop = told.stop or self._stopping
-        told.adopted = told.adopted or not self._restarts
-        return told
+    def _read_journal(self) -> Journal:
+        journal = record.journal(self._app_dir) or Journal()
+        journal.stop = journal.stop or self._stopping
+        journal.adopted = journal.adopted or not self._restarts
+        return journal
 
-    def _decide(self, seen: AppView | None, found: list[Container], told: Journal) -> Action:
+    def _decide(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
         labels = Labels(found[0].labels if found else {})
-        started = told.going_at or (seen.started_at if seen else None)
+        started = journal.going_at or (seen.started_at if seen else None)
         limit = labels.timeout_s
         return decide(
             seen,
             found,
-            told,
+            journal,
             retries=labels.retries,
             deadline=started + limit if started and limit else None,
             now=time.time(),
@@ -177,18 +180,18 @@ class Watcher:
         elif isinstance(action, Start):
             self._start(action.containers)
         elif not isinstance(action, (End, Leave)):
-            self._news.wait(action.deadline)
+            self._events.wait(action.deadline)
 
     def _stop(self, action: Stop, found: list[Container]) -> None:
         message = action.message
         if action.why == "timeout":
             message = f"timed out after {Labels(found[0].labels).timeout_s} s"
-        told = record.journal(self._app_dir)
-        asked = told.grace_s if told else None  # whoever cancels it may give it another time
+        journal = record.journal(self._app_dir)
+        asked = journal.grace_s if journal else None  # whoever cancels it may give it another time
         grace = _grace(found) if asked is None else asked
-        self._stopping = self._stopping or journal.Stop(why=action.why, message=message, at=time.time())
+        self._stopping = self._stopping or RecordedStop(why=action.why, message=message, at=time.time())
         stop.stop(self._engine, self._app_dir, found, action.why, message, grace)
-        self._sight.forget()
+        self._observer.invalidate()
 
     def _restart(self, action: Restart) -> None:
         """Journal first: whoever comes after us when we are killed here goes on with it."""
@@ -206,15 +209,15 @@ class Watcher:
             return
         live = [each for each in todo if each.live]
         record.append(self._app_dir, "stop", why="restart", of=[each.id for each in live])
-        together(lambda each: stop.stop_one(self._engine, each.id, grace), live)
+        run_parallel(lambda each: stop.stop_one(self._engine, each.id, grace), live)
         self._start(todo)
 
     def _start(self, todo: Sequence[Container]) -> None:
-        self._sight.forget()
-        told = record.journal(self._app_dir)
-        if told is not None and told.cancelled_by is not None:
+        self._observer.invalidate()
+        journal = record.journal(self._app_dir)
+        if journal is not None and journal.cancelled_by is not None:
             return
-        failed = [why for why in together(self._start_one, todo) if why]
+        failed = [why for why in run_parallel(self._start_one, todo) if why]
         if failed:
             self._give_up(failed[0])
 
@@ -233,7 +236,7 @@ class Watcher:
 
     def _give_up(self, message: str) -> None:
         """End the app as failed: without one of its replicas the rest is of no use."""
-        found = stop.own(self._engine, self._app_id)
+        found = list_containers(self._engine, self._app_id)
         self._stop(Stop(unended(found), "start", message), found)
 
 
@@ -251,13 +254,13 @@ def main() -> None:
     for fd in (CONTROL_FD, LOCK_FD):
         os.set_inheritable(fd, False)  # a helper of ssh that held the lock would pass for us
     os.chdir("/")
-    lock = Lock(app_dir, LOCK_FD)
+    lock = RecordLock(app_dir, LOCK_FD)
     lock.sign()
     lines = iter(os.fdopen(CONTROL_FD, "rb", closefd=False).readline, b"")
     first = next(lines, None)
     if first is None:
         return
-    orders = json.loads(first)
-    sys.path[:] = orders["path"]
-    Watcher(connect(), lock, orders, (json.loads(line)["op"] for line in lines)).run()
+    order = json.loads(first)
+    sys.path[:] = order["path"]
+    Watcher(connect(), lock, order, (json.loads(line)["op"] for line in lines)).run()
     os._exit(0)  # somebody may wait for our end: tearing down what was imported would take its time

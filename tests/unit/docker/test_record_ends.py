@@ -16,7 +16,7 @@ import pytest
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.records import record
 from launcher.schedulers.docker.records.owner import this_process
-from launcher.schedulers.docker.watching.reap import reap
+from launcher.schedulers.docker.watching.record_ends import record_ends
 from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import KILLED, attempt_of, seen, submit
@@ -93,7 +93,7 @@ def test_what_a_killed_run_has_created_is_removed(case: DockerCase, launcher_hom
         lock = record.claim(app.app_dir)
         app.create()
         lock.release()
-        assert reap(engine) == []
+        assert record_ends(engine) == []
     assert case.rests_of(launcher_home) == []
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.docker.state.members import members
+from launcher.schedulers.docker.state.app_containers import own_containers
 
 
 def is_foreign(engine: Engine, name: str) -> bool:
     """Whether a container that belongs to no app of ours has this name."""
     holder = engine.inspect(name)
-    return holder is not None and (APP_ID not in holder.labels or not members([holder]))
+    return holder is not None and (APP_ID not in holder.labels or not own_containers([holder]))
 
 
-def taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
-    """The error for a name that is taken; `doing` as in "cannot create main/0".
+def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
+    """The error for a name that is name_taken; `doing` as in "cannot create main/0".
 
     A ReservedError where another client of ours has it: that client's attempt is waited for.
     """

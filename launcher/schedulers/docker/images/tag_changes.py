@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.images.stock import WORKSPACE_LABEL
+from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, ROLE
 from launcher.specs.app import AppDef
 
 
-def notes(engine: EngineView, kept: Mapping[str, AppDef]) -> dict[str, list[str]]:
+def notes(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list[str]]:
     """For each attempt (app id) whose containers were made from another image than its roles name now: notes.
 
     Two questions to the engine, however many attempts there are. Nothing is said of an attempt whose
@@ -19,7 +19,7 @@ def notes(engine: EngineView, kept: Mapping[str, AppDef]) -> dict[str, list[str]
     ran: dict[tuple[str, str], str] = {}
     for container in engine.containers(f"{PREFIX}job"):
         labels = container.labels
-        if labels.get(APP_ID) in kept and container.image_id and labels.get(ROLE):
+        if labels.get(APP_ID) in unchanged and container.image_id and labels.get(ROLE):
             ran.setdefault((labels[APP_ID], labels[ROLE]), container.image_id)
     if not ran:
         return {}
@@ -27,7 +27,7 @@ def notes(engine: EngineView, kept: Mapping[str, AppDef]) -> dict[str, list[str]
     now = {tag: image.id for image in images for tag in image.tags}
     of_workspaces = {image.id for image in images if WORKSPACE_LABEL in image.labels}
     found: dict[str, list[str]] = {}
-    for app_id, app in kept.items():
+    for app_id, app in unchanged.items():
         for role in app.roles:
             before, today = ran.get((app_id, role.name), ""), now.get(_full(role.image), "")
             if before and today and before != today and before not in of_workspaces:

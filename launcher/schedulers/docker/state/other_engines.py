@@ -19,10 +19,10 @@ from launcher.specs.launch import JobKey
 def attempt(engine: EngineView, app_id: str) -> Attempt | None:
     """The attempt as its record tells; None for one that is none, of this engine, or over without a word."""
     app_dir = record.folder(app_id)
-    told = record.read_attempt(app_dir)
-    if told is None or told.get("engine") in (None, engine.engine_id()):
+    recorded = record.read_attempt(app_dir)
+    if recorded is None or recorded.get("engine") in (None, engine.engine_id()):
         return None
-    labels = read_labels(told.get("labels") or {})
+    labels = read_labels(recorded.get("labels") or {})
     found = labels.attempt if labels is not None else None
     if found is None:
         return None
@@ -36,7 +36,7 @@ def attempt(engine: EngineView, app_id: str) -> Attempt | None:
         )
     going_at = journal.going_at if journal is not None else None
     state: AttemptState = "created" if going_at is None else "running"
-    host = str(told.get("host"))
+    host = str(recorded.get("host"))
     return replace(found, state=state, started_at=going_at, message=f"at the engine {host}", elsewhere=host)
 
 

@@ -11,7 +11,7 @@ R = TypeVar("R")
 WORKERS = 4  # with more, the engine is the limit: measured for create and start
 
 
-def together(work: Callable[[T], R], items: Iterable[T], workers: int = WORKERS) -> list[R]:
+def run_parallel(work: Callable[[T], R], items: Iterable[T], workers: int = WORKERS) -> list[R]:
     """`work` of each item, in the order of the items, at most `workers` at a time.
 
     All are tried, whatever the others do. The first error, in the order of the items, is raised after all

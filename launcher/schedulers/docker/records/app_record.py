@@ -49,7 +49,7 @@ def read(app_id: str) -> AppRecord | None:
     return found
 
 
-def is_tended(app_id: str) -> bool:
+def is_locked(app_id: str) -> bool:
     """Whether a process here, its watcher or the client that submits it, keeps the record up to date."""
     return record.is_locked(record.folder(app_id))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.images.moved import notes
+from launcher.schedulers.docker.images.tag_changes import notes
 from launcher.specs import AppDef, Role
 from tests.unit.docker.fake_engine import fake_engine, reply
 

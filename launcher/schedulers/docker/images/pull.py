@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, ImageNotFound
 from launcher.schedulers.docker.client.objects import Image
-from launcher.schedulers.docker.client.together import together
+from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # of what went into it, so that it n
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # what the engine sets without any
 
 
-def have(
+def ensure_images(
     engine: Engine,
     names: Iterable[str],
     policy: str,
@@ -42,16 +42,16 @@ def have(
     return dict(
         zip(
             distinct,
-            together(lambda name: have_one(engine, name, policy, report, fresh), distinct),
+            run_parallel(lambda name: ensure_image(engine, name, policy, report, fresh), distinct),
             strict=True,
         )
     )
 
 
-def have_one(
+def ensure_image(
     engine: Engine, name: str, policy: str, report: Report | None = None, fresh: set[str] | None = None
 ) -> Image:
-    """`have` for one image."""
+    """`ensure_images` for one image."""
     fresh = set() if fresh is None else fresh
     found = engine.image(name)
     if found is not None and (policy != ALWAYS or name in fresh or is_only_here(name, found)):

@@ -12,7 +12,7 @@ _STAMP = len("2026-01-02T03:04:05.123456789Z ")
 _seen: tuple[bytes, int] = (b"", 0)
 
 
-def stamped(payload: bytes) -> tuple[int, bytes]:
+def split_timestamp(payload: bytes) -> tuple[int, bytes]:
     """Nanoseconds since the epoch, and what stands behind the time.
 
     Raises EngineError for what bears no time: that is the engine speaking of the log, not the log.

@@ -21,19 +21,19 @@ class Session:
     """Sends requests to one engine, from any number of threads.
 
     Args:
-        kept: how many idle connections stay open for the next requests.
+        max_idle: how many idle connections stay open for the next requests.
     """
 
     base_url = ""
     verify = None
 
-    def __init__(self, host: str, dialer: Dialer, kept: int) -> None:
+    def __init__(self, host: str, dialer: Dialer, max_idle: int) -> None:
         self._host = host
         self._dialer = dialer
-        self._kept = kept
+        self._max_idle = max_idle
         self._idle: list[_Connection] = []
 
-    def get(self, path: str, **options: Any) -> Answer:
+    def get(self, path: str, **options: Any) -> Response:
         return self.request("GET", path, **options)
 
     def request(
@@ -48,18 +48,18 @@ class Session:
         timeout: float | tuple[float, float | None] | None = None,
         stream: bool = False,
         **_: Any,
-    ) -> Answer:
+    ) -> Response:
         """The answer, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable."""
         to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         target = f"{path}?{urlencode(params)}" if params else path
         body, wanted = (data, dict(headers or {})) if json is None else _as_json(json, headers)
         try:
             connection = self._connection(to_dial)
-            answer = Answer(self, connection, connection.ask(method, target, body, wanted, to_read))
+            answer = Response(self, connection, connection.ask(method, target, body, wanted, to_read))
             if not stream:
                 answer.content  # noqa: B018 (reads it)
         except (OSError, HTTPException) as error:
-            raise self._complaint() or error from None
+            raise self._dialer_error() or error from None
         return answer
 
     def _connection(self, timeout: float | None) -> _Connection:
@@ -75,15 +75,15 @@ class Session:
         connection.sock = self._dialer.dial(timeout)
         return connection
 
-    def give_back(self, connection: _Connection) -> None:
-        if connection.sock is not None and len(self._idle) < self._kept:
+    def return_connection(self, connection: _Connection) -> None:
+        if connection.sock is not None and len(self._idle) < self._max_idle:
             self._idle.append(connection)
         else:
             connection.close()
 
-    def _complaint(self) -> EngineUnreachable | None:
+    def _dialer_error(self) -> EngineUnreachable | None:
         """What the dialer knows of a connection that broke."""
-        said = self._dialer.complaint()
+        said = self._dialer.error_output()
         hint = f"`docker --host {self._host} version` should answer without asking anything"
         return (
             EngineUnreachable(f"cannot reach the Docker engine at {self._host}: {said}", hint=hint)
@@ -127,7 +127,7 @@ class _Connection(HTTPConnection):
             raise
 
 
-class Answer:
+class Response:
     """What the engine answered. `raw` reads the body bit by bit; `content` all of it."""
 
     def __init__(self, session: Session, connection: _Connection, raw: HTTPResponse) -> None:
@@ -158,7 +158,7 @@ class Answer:
                 raise
             connection, self._connection = self._connection, None
             if connection is not None:
-                self._session.give_back(connection)
+                self._session.return_connection(connection)
         return self._content
 
     @property
