@@ -60,13 +60,13 @@ def at_record(name: str, number: int) -> str:
     return f"""
 import os, sys
 sys.path.insert(0, {root!r})
-from launcher.schedulers.local.record import Record
-def add(self, kind, *args, real=Record.add, seen=[], **fields):
+from launcher.schedulers.local.eventfile import EventFile
+def add(self, kind, *args, real=EventFile.add, seen=[], **fields):
     real(self, kind, *args, **fields)
     seen.append(kind)
     if kind == {name!r} and seen.count(kind) == {number}:
         os.kill(os.getpid(), 9)
-Record.add = add
+EventFile.add = add
 """
 
 
@@ -91,9 +91,9 @@ def arm(words: list[str]) -> Callable[[], None]:
 
             on_every_event(interrupt_at_step)
         case ["record", name, number]:
-            from launcher.schedulers.local import client
+            from launcher.schedulers.local import supervisor_client
 
-            client._MAIN = at_record(name, int(number)) + client._MAIN
+            supervisor_client._MAIN = at_record(name, int(number)) + supervisor_client._MAIN
         case ["steps", path]:
             on_every_event(seen.append)
             return lambda: write(path, "\n".join(seen))

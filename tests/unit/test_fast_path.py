@@ -29,8 +29,8 @@ _FAST = {
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
-        "app appview attemptfile claim control errorfiles filewatch kernel logs "
-        "logwriter loop observe outcome prepare process readback rebuild record records "
+        "app appview apprecord attemptfile claim control errorfiles eventfile filewatch kernel logs "
+        "logwriter loop observe outcome prepare process readback rebuild "
         "replicas rundir scheduler spawn stop supervisor waiting"
     ),
     "launcher.specs": "jobkey runopts",

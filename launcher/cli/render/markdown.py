@@ -11,8 +11,8 @@ from launcher.cli.render.plan_text import namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import listing
 from launcher.plan.model import Plan
-from launcher.plan.step import Step
 from launcher.plan.notation import field
+from launcher.plan.step import Step
 from launcher.text import plural
 
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters

@@ -1,11 +1,11 @@
-"""One app while it runs: rounds of starts, restarts by policy, the reasons to stop, the outcome."""
+"""A running app: starts its replicas, restarts them by policy, stops them and decides the outcome."""
 
 from __future__ import annotations
 
 import os
 
 from launcher.schedulers import pids
-from launcher.schedulers.local.outcome import Outcome, failure
+from launcher.schedulers.local.outcome import AppOutcome, failure
 from launcher.schedulers.local.replicas import ENDED, IDLE, Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
 
@@ -13,35 +13,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from launcher.schedulers.local.eventfile import EventFile
     from launcher.schedulers.local.logwriter import LogWriter
     from launcher.schedulers.local.loop import Loop
-    from launcher.schedulers.local.record import Record
-    from launcher.schedulers.local.replicas import Role
+    from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
 
 STARTS_PER_TURN = 8  # then the loop looks at pipes and signals
 TAKE_BACK_GRACE_S = 1.0
 
 
-class App:
-    """The replicas of an app, what their policies make of an exit, and what becomes of the whole.
+class RunningApp:
+    """The replicas of one app, and the decisions about restarts and the outcome.
 
     Set the callbacks before `start`: `on_started` (every replica of the first round runs), `on_broken` (one
-    of them cannot be started), `on_ended` (nothing is left of the app, its logs are closed).
+    of them cannot be started), `on_ended` (no process of the app is left, its logs are closed).
     """
 
     def __init__(
         self,
-        roles: Sequence[Role],
+        roles: Sequence[RunningRole],
         loop: Loop,
         spawner: Spawner,
         logs: LogWriter,
-        record: Record,
+        record: EventFile,
         grace_s: float,
     ) -> None:
         self.on_started: Callable[[], None]
         self.on_broken: Callable[[SpawnError], None]
-        self.on_ended: Callable[[Outcome], None]
+        self.on_ended: Callable[[AppOutcome], None]
         self.started = False
         self._loop = loop
         self._record = record
@@ -55,33 +55,33 @@ class App:
         self._active = 0
         self._restarts = 0
         self._restarting: Replica | None = None  # whose failure restarts the whole app
-        self._outcome: Outcome | None = None
+        self._outcome: AppOutcome | None = None
         self._sweeping = False
 
     def start(self) -> None:
         self._queue(self._all)
 
-    def stop(self, why: str, outcome: Outcome, by: str = "", grace_s: float | None = None) -> None:
-        """Stop everything and end with `outcome`. Of several reasons to end the first one counts.
+    def stop(self, why: str, outcome: AppOutcome, by: str = "", grace_s: float | None = None) -> None:
+        """Stop every replica and end with `outcome`. The first of several reasons to end counts.
 
-        `grace_s` is in place of the app's own; it can make a stop shorter that is under way.
+        `grace_s` replaces the app's own grace period; it can shorten a stop that has begun.
         """
         if self._outcome:
             if grace_s is not None:
                 self._processes.stop(self._all, grace_s)
             return
-        # With the outcome: should we be killed while we stop it, that is decided all the same.
+        # The outcome is recorded too: readers need it when the supervisor is killed during the stop.
         self._record.add(
             "stopping", why=why, by=by, state=outcome.state, message=outcome.message, code=outcome.code
         )
         self._halt(outcome, self._grace_s if grace_s is None else grace_s)
 
     def take_back(self) -> None:
-        """Stop everything, as if it had never been."""
-        self._halt(Outcome(""), min(self._grace_s, TAKE_BACK_GRACE_S))
+        """Stop every replica and report no outcome: the submission is undone."""
+        self._halt(AppOutcome(""), min(self._grace_s, TAKE_BACK_GRACE_S))
 
     def child_ended(self) -> None:
-        """There was a SIGCHLD."""
+        """Handle SIGCHLD."""
         self._processes.reap()
 
     def kill_all(self) -> None:
@@ -89,17 +89,17 @@ class App:
 
     @property
     def busy(self) -> bool:
-        """Whether `step` has something to do without waiting for anything."""
+        """Whether `step` has work to do without waiting for an event."""
         return bool(self._to_start or self._over)
 
     def step(self) -> None:
-        """Start a few replicas; when all are started, look at those that ended."""
+        """Start a few replicas; once all are started, handle those that have ended."""
         if self._to_start:
             self._start_some()
             return
         over, self._over = self._over, []
         for replica in over:
-            if replica.state == ENDED:  # or it is about to be started again with others
+            if replica.state == ENDED:  # or it is about to be restarted with others
                 self._judge(replica)
 
     # -- starting ------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class App:
             )
             if not self._restarts_possible:
                 replica.packed = b""
-        os.chdir("/")  # we must not keep a replica's directory busy
+        os.chdir("/")  # the supervisor must not keep a replica's directory busy
         if not self._to_start and not self.started:
             self.started = True
             self._record.add("started")
@@ -141,7 +141,7 @@ class App:
         self._to_start = []
         if self.started:
             message = f"{replica.name} could not be started again: {error}"
-            self.stop("peer", Outcome("failed", message), by=replica.name)
+            self.stop("peer", AppOutcome("failed", message), by=replica.name)
         else:
             self.on_broken(error)
 
@@ -174,7 +174,7 @@ class App:
         elif replica.code:
             self._failed(replica)
         elif not self._active and all(each.state == ENDED and each.code == 0 for each in self._all):
-            self._outcome = Outcome("succeeded", code=0)
+            self._outcome = AppOutcome("succeeded", code=0)
             self._go_on_when_all_ended()
 
     def _failed(self, replica: Replica) -> None:
@@ -203,7 +203,7 @@ class App:
             self._record.add("stopping", why="restart", by=cause.name)
             self._processes.stop(replicas, self._grace_s)
 
-    def _restart_role(self, role: Role, cause: Replica) -> None:
+    def _restart_role(self, role: RunningRole, cause: Replica) -> None:
         role.restarting = False
         self._restart(role.replicas, "role", cause, role.restarts)
 
@@ -215,7 +215,7 @@ class App:
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def _halt(self, outcome: Outcome, grace_s: float) -> None:
+    def _halt(self, outcome: AppOutcome, grace_s: float) -> None:
         self._outcome = outcome
         self._to_start = []
         self._processes.stop(self._all, grace_s)
@@ -227,7 +227,7 @@ class App:
             self._processes.sweep(self._swept)
 
     def _swept(self) -> None:
-        """Nothing runs any more: end, or begin again."""
+        """End the app or restart it, once no replica is running."""
         if self._outcome:
             self.on_ended(self._outcome)
         elif self._restarting:

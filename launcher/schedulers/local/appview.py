@@ -1,4 +1,4 @@
-"""What the record of an app says, folded into its present state. No I/O."""
+"""Fold the events of an app into its present state. No I/O."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class ReplicaView:
 
 
 class AppView:
-    """One app, as its record and its lock tell.
+    """The state of one app according to its events and its lock.
 
     Attributes:
-        supervisor: (pid, start time, boot id) of the process that looks after it; None before there is one.
-        owner: who is still busy submitting a reserved or created app; "" when nobody is.
+        supervisor: (pid, start time, boot id) of its supervisor; None before there is one.
+        owner: the client that is submitting a reserved or created app; "" when there is none.
         exit_code: of the replica that decided a failure.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         abandoned: its supervisor died before it recorded the end; processes of the app may be left.
@@ -98,7 +98,7 @@ class AppView:
         self.warnings: list[str] = []
 
     def end(self, state: AttemptState, message: str, exit_code: int | None, at: float | None = None) -> None:
-        """Nothing of it runs any more; what has no end of its own was stopped, or never begun."""
+        """Whether the app has ended. Replicas without an end event were stopped or never started."""
         self.state = state
         self.message = message
         self.exit_code = exit_code
@@ -109,7 +109,7 @@ class AppView:
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
-    """The state that a record (the bytes of events.jsonl) adds up to, given whether the app is locked.
+    """Fold a record (the bytes of events.jsonl) into a state, given whether the app is locked.
 
     Raises StateError for a record that a newer version wrote.
     """
@@ -133,7 +133,7 @@ def fold(record: bytes, *, locked: bool) -> AppView:
 
 
 def _events(record: bytes) -> list[dict[str, Any]]:
-    whole = record[: record.rfind(b"\n") + 1]  # a line being written is not there yet
+    whole = record[: record.rfind(b"\n") + 1]  # ignore a line that is still being written
     try:
         found = json.loads(b"[" + whole[:-1].replace(b"\n", b",") + b"]")
     except ValueError:  # a crash of the machine can tear a line in the middle of the file
@@ -149,7 +149,7 @@ def _line(text: bytes) -> Any:
 
 
 class _Fold:
-    """Goes through the events once; `view` is what they add up to."""
+    """Folds the events one by one into `view`."""
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self.view = AppView()
@@ -167,7 +167,7 @@ class _Fold:
             "ended": self._ended,
         }
         for event in events:
-            action = actions.get(event.get("e", ""))  # kinds that a later version adds tell us nothing
+            action = actions.get(event.get("e", ""))  # ignore the kinds that later versions add
             if action:
                 action(event, event.get("t", 0) / 1e9)
 
@@ -215,7 +215,7 @@ class _Fold:
         replica.signal = event["signal"]
         replica.oom = bool(event.get("oom"))
         replica.ended_at = at
-        if event.get("stopped"):  # its supervisor ended it, so its code says nothing of its work
+        if event.get("stopped"):  # its supervisor stopped it, so its exit code is not the program's
             replica.state = "cancelled"
         else:
             replica.state = "failed" if code else "succeeded"

@@ -1,7 +1,6 @@
-"""attempt.json: what an app was reserved as. Written once by the client, before anything else is made.
+"""attempt.json: the reserved attempt of an app. The client writes it once, before anything else is made.
 
-For an attempt of a job it is the attempt; for any other app the same fields as far as they mean something,
-with "key" null.
+An app without a job has the same fields as far as they apply, with "key" null.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _write(path: str, value: Mapping[str, Any]) -> None:
 
 
 def read(app_dir: str) -> Record | None:
-    """None where there is none: its writer was killed before, or the folder is not there."""
+    """Read the file; None when it was not written before the client was killed, or the folder is missing."""
     return _read(rundir.attempt(app_dir))
 
 
@@ -75,7 +74,7 @@ def _read(path: str) -> dict[str, Any] | None:
 
 
 def attempt_of(record: Record, view: AppView) -> Attempt:
-    """The recorded attempt of a job as it is now."""
+    """The recorded attempt of a job in its present state."""
     from dataclasses import replace
 
     from launcher.specs.attempt import Attempt

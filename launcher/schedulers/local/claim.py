@@ -1,4 +1,4 @@
-"""Taking an app id: a row, a folder, and its lock, so that exactly one process owns it at a time."""
+"""Claim an app id: its row, its folder and its lock, so that exactly one process owns it at a time."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SELF = "pid {} on {}"
 
 
 class Claim:
-    """An app folder that is ours as long as `lock_fd` is open, here or in a supervisor that inherited it.
+    """An app folder, owned while `lock_fd` is open here or in the supervisor that inherits it.
 
-    `resumed`: it holds what a dead owner had begun, with the same digest.
+    `resumed`: the folder holds an interrupted submission with the same digest.
     """
 
     def __init__(self, app_dir: str, lock_fd: int, *, resumed: bool) -> None:
@@ -35,7 +35,7 @@ class Claim:
         self.resumed = resumed
 
     def release(self) -> None:
-        """Close our copy of the lock: the supervisor has its own, or nobody owns the folder any more."""
+        """Close this process's copy of the lock; a supervisor that inherited it keeps its own."""
         if self.lock_fd >= 0:
             os.close(self.lock_fd)
             self.lock_fd = -1
@@ -46,8 +46,8 @@ def claim(
 ) -> Claim:
     """Take the app id of `record` and write the record. Raises ReservedError, StateError.
 
-    The row comes before the folder, so that no folder is ever without one, and again after it, because
-    whoever met the row alone may have removed it as void.
+    The row is written before the folder, so that no folder is ever without one, and again after it, because
+    another process may have removed a row without a folder as void.
     """
     app_id = record["app_id"]
     app_dir = rundir.app_dir(state_dir, app_id)
@@ -77,7 +77,7 @@ def claim(
 
 
 def claimant(app_dir: str) -> int | None:
-    """The pid of the client that took the folder; None where that is not on record, or on another host."""
+    """The pid of the client that claimed the folder; None when it is unknown or on another host."""
     try:
         with open(rundir.lock(app_dir), encoding="utf-8", errors="replace") as file:
             words = file.read(400).split(" ")
@@ -88,7 +88,7 @@ def claimant(app_dir: str) -> int | None:
 
 
 def discard(state_dir: str, app_dir: str, made: Claim) -> None:
-    """Remove a folder that is ours, and its row."""
+    """Remove the claimed folder and its row."""
     rundir.remove(app_dir)
     made.release()
     with open_store(durable=False) as store:
@@ -96,7 +96,7 @@ def discard(state_dir: str, app_dir: str, made: Claim) -> None:
 
 
 def discard_ownerless(state_dir: str, app_dir: str) -> bool:
-    """Remove an app that was never started and whose owner is dead. False when somebody owns it after all."""
+    """Remove an app that was never started and whose owner is dead. False when it has an owner after all."""
     app_id = os.path.basename(app_dir)
     try:
         fd = _lock(app_dir, app_id)
@@ -111,7 +111,7 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
 
 
 def discard_ended(state_dir: str, app_dir: str) -> None:
-    """Remove an app that has ended. Raises ReservedError while its supervisor is still there."""
+    """Remove an app that has ended. Raises ReservedError while its supervisor is running."""
     fd = _lock(app_dir, os.path.basename(app_dir))
     discard(state_dir, app_dir, Claim(app_dir, fd, resumed=False))
 
@@ -140,7 +140,7 @@ def _make(app_dir: str) -> bool:
 
 
 def _lock(app_dir: str, app_id: str) -> int:
-    """A descriptor that holds the lock of the folder; -1 when the folder was removed under our hands."""
+    """A descriptor that holds the lock of the folder; -1 when the folder was removed meanwhile."""
     path = rundir.lock(app_dir)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -162,15 +162,15 @@ def _lock(app_dir: str, app_id: str) -> int:
 
 
 def _has_started(app_dir: str) -> bool:
-    """Whether an app was ever started whose lock is ours."""
+    """Whether an app whose lock this process holds was ever started."""
     view = rundir.read_state(app_dir, ours=True)
     return view is not None and view.state not in ("reserved", "created")
 
 
 def _take_over(app_dir: str, record: Record) -> bool:
-    """Clear what a dead owner left, under our lock; True when it had begun the same thing.
+    """Clear what a dead owner left, under the lock; True when it had begun the same submission.
 
-    Raises ReservedError when the app was started: then it is an attempt of its own, however it ended.
+    Raises ReservedError when the app was started: then it is an attempt of its own, whatever its outcome.
     """
     view = rundir.read_state(app_dir, ours=True)
     if view is not None and view.state not in ("reserved", "created"):

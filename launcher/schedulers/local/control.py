@@ -1,6 +1,6 @@
 """Messages between a client and its supervisor: four bytes of length, then a marshalled value.
 
-marshal is built in and needs no import of ours; both ends run the same interpreter.
+marshal is built in and costs no import; both ends run the same interpreter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONTROL_FD, LOCK_FD = 3, 4
-"""Where a supervisor finds its end of the socket, and the lock of the app."""
+"""The descriptors of the supervisor's end of the socket and of the app's lock."""
 
 CHUNK = 65536
 
@@ -24,7 +24,7 @@ def pack(message: Any) -> bytes:
 
 
 def send(fd: int, message: Any) -> bool:
-    """Write one message; False when the other end is gone."""
+    """Write one message; False when the other end is closed."""
     rest = memoryview(pack(message))
     try:
         while rest:
@@ -35,14 +35,14 @@ def send(fd: int, message: Any) -> bool:
 
 
 class Inbox:
-    """Puts messages together from the pieces that arrive."""
+    """Assembles messages from the pieces that arrive."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._pieces = bytearray()
 
     def read(self) -> bool:
-        """Take what is there, waiting for it if need be; False when the other end is closed or dead."""
+        """Read available data, blocking until there is some; False when the other end is closed."""
         try:
             piece = os.read(self._fd, CHUNK)
         except ConnectionResetError:

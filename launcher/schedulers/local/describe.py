@@ -1,4 +1,4 @@
-"""What is known of a local app, in the words of the schedulers' API."""
+"""Describe a local app as the schedulers' API does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPUs each replica sees, by CUDA_VISIBLE_DEVICES."""
+"""Assign GPUs to replicas by CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
 
 def requested_gpus(app: AppDef) -> int:
-    """GPUs that all replicas of all roles ask for together."""
+    """The number of GPUs that all replicas of all roles request."""
     return sum(role.num_replicas * max(role.resource.gpu, 0) for role in app.roles)
 
 
 def count_gpus() -> int:
-    """NVIDIA GPUs of this host, 0 where there are none or nothing tells."""
+    """The number of NVIDIA GPUs of this host, 0 when it is unknown."""
     from launcher.command import run
 
     try:

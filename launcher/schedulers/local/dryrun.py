@@ -1,4 +1,4 @@
-"""From an AppDef to a request, on this machine as it is now."""
+"""Turn an AppDef into a request for this machine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def request(
     """The request under the symbolic id.
 
     Args:
-        provider: says where roles run, in place of the backend's own.
+        provider: decides where roles run, instead of the backend's own provider.
 
-    Looks up the current folder, and the GPUs when the options ask for them to be dealt out. Raises ImageError
-    for a folder to run in that is not there.
+    Reads the current folder, and the GPUs when the options ask to assign them. Raises ImageError for a
+    missing working folder.
     """
     images = (provider or provider_of(backend))(cfg)
     deal = bool(cfg.get("auto_set_cuda_visible_devices")) and requested_gpus(app) > 0

@@ -1,4 +1,4 @@
-"""The error files that local replicas left, read with care: their programs may have put anything there."""
+"""Read the error files of local replicas. Their programs may have written anything there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
-    """(role, replica) → what it wrote (`error_text`). Of replicas that have failed, or were stopped for it.
+    """(role, replica) → its error (`error_text`), for replicas that failed or were stopped by a failure.
 
-    One that was told to stop by a person may have noted that; it is nobody's fault.
+    The error file of a replica that a user stopped is ignored: it describes the stop, not a failure.
     """
     blamed = {"failed", "cancelled", "lost"} if view.state in ("failed", "lost") else {"failed"}
     wanted = [(replica.role, replica.k) for replica in view.replicas if replica.state in blamed]
@@ -32,7 +32,7 @@ def read(app_dir: str, view: AppView) -> dict[tuple[str, int], str]:
 
 
 def _text(path: str) -> str:
-    """The text of a file; "" for none, and for what is no file: reading a pipe might never end."""
+    """The text of a file; "" when it is missing or not a regular file, as reading a pipe might never end."""
     from launcher.specs.replica_error import MOST_BYTES, error_text
 
     try:

@@ -1,4 +1,4 @@
-"""Waiting until files change: inotify, or looking from time to time where there is none."""
+"""Wait until files change, by inotify or, where there is none, by polling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGES = (
 
 
 class FileWatch:
-    """Waits until files change: are written, made, renamed or removed.
+    """Waits until files are written, created, renamed or removed.
 
     The files need not exist yet, their folders must. Changes after `add` are never missed: watch first,
     read, then wait.
@@ -57,7 +57,7 @@ class FileWatch:
                 self._watched.add(folder)
             else:
                 os.stat(folder)
-                self.close()  # out of watches: look from time to time instead
+                self.close()  # out of watches: poll instead
 
     def wait(self, timeout_s: float | None = None, *fds: int) -> set[str]:
         """The watched paths that changed since the last call; empty when `timeout_s` is over or one of

@@ -1,4 +1,4 @@
-"""Following the logs of local replicas until their app has ended, woken by the kernel."""
+"""Follow the logs of local replicas until their app has ended, woken by the kernel."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from launcher.schedulers.local.logrecords import RecordReader
 from launcher.schedulers.logs import LogRecord
 
 _FILES_PER_READER = 2
-_UNOWNED_S = 0.5  # an app that nobody supervises yet: its owner may die without touching a file
+_UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
 class AppWatch:
-    """Wakes up when watched files change or the app's supervisor has gone. Use as a context manager."""
+    """Wakes up when watched files change or the app's supervisor exits. Use as a context manager."""
 
     def __init__(self, app_dir: str) -> None:
         self._app_dir = app_dir
         self._files = FileWatch()
         self._pid_fd = -1
         self.ended = False
-        """The app has ended: whatever it wrote is in the files by now."""
+        """Whether the app has ended; its output is then complete in the files."""
         self._look()
 
     def __enter__(self) -> AppWatch:
@@ -51,7 +51,7 @@ class AppWatch:
         return changed
 
     def _look(self) -> None:
-        """Find the supervisor. Until there is one, its record is what we wait for."""
+        """Find the supervisor; until there is one, wait for its event file."""
         events = rundir.events(self._app_dir)
         if os.path.isdir(self._app_dir):
             self._files.add(events)  # watched before it is read, so that no line is missed
@@ -84,7 +84,7 @@ def follow_chunks(app_dir: str, starts: Mapping[str, int], stream: str) -> Itera
                 watch.add(folder)
             changed = set(starts)
             while True:
-                ended = watch.ended  # before the look: what is read then is all there is
+                ended = watch.ended  # before reading: data read after the end is complete
                 for folder in starts if ended else sorted(changed):
                     for record in readers[folder].read():
                         if record.data:
@@ -100,7 +100,7 @@ def follow_chunks(app_dir: str, starts: Mapping[str, int], stream: str) -> Itera
 def follow_records(
     app_dir: str, folder: str, stream: str, since: float | None, until: float | None
 ) -> Iterator[LogRecord]:
-    """Records of one replica as they come, until the app has ended or their time is past `until`."""
+    """Yield the records of one replica as they come, until the app has ended or one is after `until`."""
     reader = RecordReader(folder, stream, since, until)
     with AppWatch(app_dir) as watch:
         watch.add(folder)

@@ -1,4 +1,4 @@
-"""What an image is to the local scheduler: nothing (local_cwd), or a folder to run in (local_dir)."""
+"""The image of a role on the local scheduler: ignored (local_cwd), or the working folder (local_dir)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from launcher.specs.app import CfgVal, Role
 
 
 class ImageError(SchedulerError, ValueError):
-    """The image of a role is nothing that can be run in."""
+    """The image of a role is not a folder that replicas can run in."""
 
 
 class ImageProvider:
     """Turns a role's image into a folder and a command line.
 
-    A class of your own, given to `LocalScheduler`, is called with the options alone, and its `fetch_role` may
-    edit the role: it gets a copy.
+    A user's class, given to `LocalScheduler`, is called with the options alone. Its `fetch_role` gets a copy
+    of the role and may edit it.
 
     Args:
         cfg: the resolved run options.
-        cwd: absolute folder to run in where the options name none; else the current one.
+        cwd: absolute working folder when the options name none; the current one by default.
     """
 
     _cwd: str | None = None
@@ -51,7 +51,7 @@ class ImageProvider:
         return os.path.join(img_root, role.entrypoint)
 
     def check(self, role: Role) -> None:
-        """Raises ImageError when replicas of the role could not run on this machine as it is now."""
+        """Raise ImageError when replicas of the role cannot run on this machine in its present state."""
         cwd = self.get_cwd(role.image) or self.default_cwd
         _usable_folder(cwd, f"role `{role.name}`: the working folder {cwd}")
 
@@ -63,14 +63,14 @@ class ImageProvider:
         stderr: str | None = None,
         combined: str | None = None,
     ) -> ReplicaParam:
-        """The command line of a replica of `role`, whose macros were filled in before."""
+        """The command line of a replica of `role`; its macros are already filled in."""
         cwd = self.get_cwd(role.image) or self.default_cwd
         argv = [self.get_entrypoint(img_root, role), *role.args]
         return ReplicaParam(argv, dict(role.env), stdout, stderr, combined, cwd)
 
 
 class CWDImageProvider(ImageProvider):
-    """local_cwd: the image's name means nothing; replicas run in the `cwd` option or the current folder."""
+    """local_cwd: the image is ignored; replicas run in the `cwd` option or the current folder."""
 
     def get_cwd(self, image: str) -> str:
         given = self.cfg.get("cwd")
@@ -87,7 +87,7 @@ class LocalDirectoryImageProvider(ImageProvider):
     """local_dir: the image is an absolute existing folder, and replicas run in it."""
 
     def fetch(self, image: str) -> str:
-        """The image. Raises ImageError, a ValueError, where it is no folder that can be run in."""
+        """The image. Raises ImageError, a ValueError, when it is not a folder that replicas can run in."""
         if not os.path.isabs(image):
             raise ImageError(
                 f"local_dir runs images that are folders: want an absolute path, got `{image}`",
@@ -104,7 +104,7 @@ class LocalDirectoryImageProvider(ImageProvider):
 
 
 def provider_of(backend: str) -> type[ImageProvider]:
-    """What a local scheduler of that name takes, unless it is given a class of the user's own."""
+    """The default image provider of the local scheduler of that name."""
     return LocalDirectoryImageProvider if backend == "local_dir" else CWDImageProvider
 
 

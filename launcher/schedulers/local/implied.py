@@ -1,11 +1,11 @@
-"""The outcome that a record implies whose writer died before it recorded the end. No I/O."""
+"""Infer the outcome of an app whose supervisor died before it recorded the end. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.local.outcome import Outcome, failure
+from launcher.schedulers.local.outcome import AppOutcome, failure
 
 if TYPE_CHECKING:
     Where = tuple[str, int]
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 _MANY = 1 << 62
 
 
-def implied(events: Iterable[Mapping[str, Any]]) -> Outcome | None:
-    """The outcome that the events of a dead supervisor leave no choice about; None when they leave one.
+def implied(events: Iterable[Mapping[str, Any]]) -> AppOutcome | None:
+    """The outcome that the events of a dead supervisor determine; None when they leave it open.
 
-    That is the outcome of a final stop that had begun, and what the supervisor would have made of its
-    replicas when all of them had ended (`App._judge`).
+    That is the outcome of a final stop that had begun, or the one that the supervisor would have decided when
+    all replicas had ended (`RunningApp._judge`).
     """
-    seen = _Seen()
+    seen = _Progress()
     for event in events:
         seen.add(event)
     return seen.outcome()
 
 
-class _Seen:
-    """What was started and ended, since the last restart of each replica."""
+class _Progress:
+    """The starts and ends of replicas since the last restart of each."""
 
     def __init__(self) -> None:
         self._roles: dict[str, tuple[int, int, str]] = {}  # number of replicas, max_retries, retry policy
@@ -39,7 +39,7 @@ class _Seen:
         kind = event.get("e")
         if kind == "created":
             roles = event.get("roles", ())
-            # Version 0.1 recorded no policies: there any failure may have been followed by a restart.
+            # Version 0.1 recorded no policies, so any failure may have led to a restart.
             policies = event.get("retries") or [(_MANY, "")] * len(roles)
             for (name, count), (max_retries, policy) in zip(roles, policies, strict=True):
                 self._roles[name] = (count, max_retries, policy)
@@ -76,10 +76,10 @@ class _Seen:
         for where in again:
             self._begin(where)
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> AppOutcome | None:
         if self._stopping is not None:
             state = self._stopping.get("state")  # none: it was stopped to be restarted
-            return Outcome(state, self._stopping["message"], self._stopping["code"]) if state else None
+            return AppOutcome(state, self._stopping["message"], self._stopping["code"]) if state else None
         if self._unfinished or not self._ended:
             return None
         failed = [(where, event) for where, event in self._ended.items() if event["code"]]
@@ -92,7 +92,7 @@ class _Seen:
             if self._restarts.get(counter, 0) >= max_retries:
                 return failure(f"{role}/{k}", event["code"], event["signal"], oom=bool(event.get("oom")))
             if not counter:
-                return None  # the whole app is restarted, whatever the others did
+                return None  # the whole app is restarted, whatever the other replicas did
             if policy == "ROLE":
                 restarted.add(role)
-        return None if failed else Outcome("succeeded", code=0)
+        return None if failed else AppOutcome("succeeded", code=0)

@@ -1,7 +1,7 @@
-"""What the kernel does for a supervisor, with plainer means where it is not Linux.
+"""Kernel features that a supervisor uses, with portable substitutes where there is no Linux.
 
 Linux: epoll, adoption of orphans. Elsewhere (macOS) and on old kernels: poll and process groups behind the
-same names. Only this module, `pids` and `filewatch` ask which system they are on.
+same names. Only this module, `pids` and `filewatch` depend on the operating system.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ F_SETPIPE_SZ = 1031
 
 
 def oom_kills() -> int:
-    """How many processes this machine has killed for want of memory since boot; 0 where nothing counts."""
+    """The number of processes that the OOM killer has killed since boot; 0 where it is unknown."""
     text = read("/proc/vmstat")
     at = text.find(b"\noom_kill ")
     return int(text[at + 10 :].split(None, 1)[0]) if at >= 0 else 0
@@ -39,15 +39,15 @@ def oom_kills() -> int:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, so that none gets out of reach."""
+    """Become the parent of descendants whose own parent ends, so that all remain below this process."""
     if LINUX:
         libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def signal_rest(session: int, signum: int) -> bool:
-    """Signal what a session leader of ours left behind, its own pid being reaped; False: nothing was left.
+    """Signal the processes that an ended session leader left behind; False when there are none.
 
-    The number may already belong to a stranger's group: only descendants of this process are meant.
+    The pid of the leader may have been reused, so only descendants of this process are signalled.
     """
     if not LINUX:
         return signal_group(session, signum)
@@ -57,7 +57,7 @@ def signal_rest(session: int, signum: int) -> bool:
 
 
 def kill_descendants() -> bool:
-    """KILL everything below this process; False: nothing was left."""
+    """KILL every descendant of this process; False when there is none."""
     left = [p for p in descendants([os.getpid()]) if p.alive]
     _signal_each(left, SIGKILL)
     return bool(left)
@@ -67,12 +67,12 @@ def _signal_each(found: Iterable[Process], signum: int) -> None:
     for each in found:
         try:
             send(each.pid, each.start, signum)
-        except PermissionError:  # it changed its user; nothing we may do
+        except PermissionError:  # it runs as another user by now and cannot be signalled
             pass
 
 
 def signal_group(group: int, signum: int) -> bool:
-    """Signal a process group (0: only look); False when it has no member. Zombies are members."""
+    """Signal a process group (0: only test it); False when it has no member. Zombies are members."""
     try:
         os.killpg(group, signum)
     except ProcessLookupError:
@@ -92,23 +92,23 @@ def enlarge_pipe(fd: int, size: int) -> None:
 
 
 def trim_memory() -> None:
-    """Give the system back what was freed: the message of a large app takes more than the app."""
+    """Return freed memory to the system: the request of a large app takes more than its supervision."""
     if LINUX:
         libc("malloc_trim", 0)
 
 
 def close_from(first: int) -> None:
-    """Close every descriptor from `first` on that somebody let us inherit."""
+    """Close every inherited descriptor from `first` on."""
     try:
         names = os.listdir("/dev/fd")
-    except FileNotFoundError:  # a container without it
+    except FileNotFoundError:  # a container without /proc
         os.closerange(first, 1024)
         return
     for name in names:
         if int(name) >= first:
             try:
                 os.close(int(name))
-            except OSError:  # the one that listed the folder
+            except OSError:  # the descriptor that listed the folder
                 pass
 
 
@@ -134,7 +134,7 @@ class Poller:
 
 
 def libc(name: str, *args: int | bytes) -> int:
-    """Call a function of the C library; -1 on failure. `ctypes` itself would cost ten times `_ctypes`."""
+    """Call a function of the C library; -1 on failure. `ctypes` costs ten times as much as `_ctypes`."""
     try:
         import _ctypes
 

@@ -1,4 +1,4 @@
-"""The files of a replica's log: its segments, their indexes, and what is missing between them.
+"""The files of a replica's log: its segments, their indexes and the gaps between them.
 
 A log without a bound is one segment. One with a bound is its beginning (segment 0) and its newest segments.
 Places count the bytes that the replica has printed: they stay the same when segments are removed.
@@ -18,7 +18,7 @@ _BIG_ENDIAN = array("H", [1]).tobytes() == b"\0\1"
 
 
 def numbers(folder: str) -> list[int]:
-    """The segments that there are, oldest first."""
+    """The existing segments, oldest first."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def numbers(folder: str) -> list[int]:
 
 
 def words(data: bytes) -> array[int]:
-    """Index records as numbers: place, time << 2 | kind, and so on. A record that is cut off is not there."""
+    """Index records as numbers: place, time << 2 | kind, and so on. An incomplete record is ignored."""
     found = array("Q")
     found.frombytes(data[: len(data) // RECORD * RECORD])
     if _BIG_ENDIAN:
@@ -39,7 +39,7 @@ def words(data: bytes) -> array[int]:
 
 
 def open_file(folder: str, name: str, segment: int) -> int:
-    """A descriptor; -1 where there is no such file (any more)."""
+    """A descriptor; -1 when the file does not exist (any more)."""
     try:
         return os.open(rundir.log_file(folder, name, segment), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -47,21 +47,21 @@ def open_file(folder: str, name: str, segment: int) -> int:
 
 
 def marker(dropped: int) -> bytes:
-    """The line that stands for output that was removed."""
+    """The line that replaces removed output."""
     return b"[launcher: %d bytes of output were dropped here: log_max_mb]\n" % dropped
 
 
 class Segment:
-    """One segment as far as it was written when this was made. `begin` and `end` are places."""
+    """One segment as it was when this object was made. `begin` and `end` are places."""
 
     __slots__ = ("_index", "_words", "begin", "end", "fd")
 
     def __init__(self, folder: str, number: int) -> None:
-        """Raises FileNotFoundError for one that has no index yet, or no data any more."""
+        """Raise FileNotFoundError for a segment without an index yet, or without data any more."""
         self._words: array[int] | None = None
         self.fd = open_file(folder, rundir.COMBINED, number)
         self._index = open_file(folder, rundir.INDEX, number)
-        # The size first: whatever data there is by now, its record was written before it.
+        # The size first: the record of any data was written before the data.
         size = os.fstat(self.fd).st_size if self.fd >= 0 else 0
         self.begin = 0
         if number:
@@ -80,7 +80,7 @@ class Segment:
 
     @property
     def words(self) -> array[int]:
-        """Its index: see `words`."""
+        """The index of the segment as numbers; see `words`."""
         if self._words is None:
             size = os.fstat(self._index).st_size if self._index >= 0 else 0
             self._words = words(os.pread(self._index, size, 0)) if size else array("Q")

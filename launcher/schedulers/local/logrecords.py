@@ -16,12 +16,12 @@ from launcher.schedulers.logs import COMBINED, DROPPED, RESTART, LogRecord, sinc
 def records(
     folder: str, stream: str = COMBINED, since: float | None = None, until: float | None = None
 ) -> Iterator[LogRecord]:
-    """What a replica wrote, with times, as far as there is something. Marks of restarts come too."""
+    """Yield the available output of a replica with times, including restart marks."""
     yield from RecordReader(folder, stream, since, until).read()
 
 
 class RecordReader:
-    """Reads records as they come to be: each `read` goes on where the last one ended.
+    """Reads records as they are written: each `read` continues where the last one ended.
 
     Args:
         since, until: epoch seconds.
@@ -45,19 +45,19 @@ class RecordReader:
         self._until_ns = None if until is None else until_ns(until)
         self._keep_open = keep_open
         self._start = start
-        self._place = start  # what lies before was read
+        self._place = start  # everything before it was read
         self._segment = 0
-        self._begin: int | None = 0  # its first place; None until its index tells
+        self._begin: int | None = 0  # its first place; None until it is read from the index
         self._data = self._index = -1
         self._indexed = 0  # bytes of its index that were read
-        self._words = array("Q")  # index records that are not done with
+        self._words = array("Q")  # index records that are still needed
         self.finished = False
-        """Nothing more can come: what is written now is later than `until`."""
+        """Whether reading is complete: everything written from now on is later than `until`."""
 
     def read(self) -> Iterator[LogRecord]:
         try:
             while not self.finished:
-                # Before the look: when there is a later segment, what is in this one is all.
+                # Before reading: a segment is complete once there is a later one.
                 later = [number for number in numbers(self._folder) if number > self._segment]
                 yield from self._read_segment(complete=bool(later))
                 if not later:
@@ -84,7 +84,7 @@ class RecordReader:
             self._data = open_file(self._folder, rundir.COMBINED, self._segment)
         if self._index < 0 or self._data < 0:
             return
-        # The size first: whatever data there is by now, its record was written before it.
+        # The size first: the record of any data was written before the data.
         size = os.fstat(self._data).st_size
         self._read_index()
         if self._begin is None and self._words:
@@ -105,7 +105,7 @@ class RecordReader:
             self._indexed += len(new) * new.itemsize
 
     def _skip(self) -> bool:
-        """Let go of records before the first that is wanted; False while there is none."""
+        """Drop the records before the first requested one; False while there is none."""
         if self._since_ns is not None:
             first = bisect_left(self._words[1::2], self._since_ns << 2)
             del self._words[: 2 * first]
@@ -120,7 +120,7 @@ class RecordReader:
         return True
 
     def _read_data(self, end: int, *, complete: bool) -> Iterator[LogRecord]:
-        """The data of all records, up to the place `end`; `complete`: no more comes in this segment."""
+        """The data of all records up to the place `end`; `complete`: the segment will not grow."""
         done = 0
         index = self._words
         while done < len(index):

@@ -1,4 +1,4 @@
-"""Read a replica's log as it is now: one stream of it as bytes, and parts of that by time or line."""
+"""Read the present log of a replica: one of its streams as bytes, whole or by time or line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BLOCK = 1 << 16
 
 
 class LogView:
-    """What one stream ("stdout", "stderr", "combined") of a replica's log holds, as far as it was written.
+    """One stream ("stdout", "stderr", "combined") of a replica's log, as far as it was written.
 
-    Offsets count the bytes of the stream. They are made of runs: parts of the log that follow each other on
-    the stream, and one line for what was removed from a log with a bound. Use as a context manager.
+    Offsets count the bytes of the stream. A stream consists of runs: consecutive parts of the log, and one
+    line in place of output that was removed from a log with a bound. Use as a context manager.
 
     Attributes:
         size: bytes of the stream.
-        end: the place (see `logfiles`) behind all that was looked at.
+        end: the place (see `logfiles`) behind everything that was read.
     """
 
     def __init__(self, folder: str, stream: str = COMBINED) -> None:
@@ -33,7 +33,7 @@ class LogView:
         self._starts = array("Q")  # offset of each run
         self._places = array("Q")  # and its place
         self._markers: dict[int, bytes] = {}  # by number of the run
-        self._cache = (0, b"")  # place and bytes of the block that was read last
+        self._cache = (0, b"")  # place and bytes of the last block
         self.size = 0
         self.end = 0
         for segment in self._segments:
@@ -59,7 +59,7 @@ class LogView:
         places = segment.words
         for n in range(0, len(places), 2):
             if (KINDS[places[n + 1] & 3] == stream) is not wanted:
-                # The places of a file that was emptied by hand and then written on go back.
+                # Places decrease in a file that was truncated by hand and then written again.
                 place = max(begin, min(places[n], segment.end))
                 if wanted:
                     self._add_run(begin, place)
@@ -75,7 +75,7 @@ class LogView:
         self.size += end - begin
 
     def _add_marker(self, place: int) -> None:
-        """For what is missing between the last segment and the one that begins at `place`."""
+        """Add a run for the gap between the last segment and the one that begins at `place`."""
         text = marker(place - self.end)
         if self.size and self.at(self.size - 1, 1) != b"\n":
             text = b"\n" + text
@@ -88,7 +88,7 @@ class LogView:
         return self._starts[run + 1] if run + 1 < len(self._starts) else self.size
 
     def place_of(self, offset: int) -> int:
-        """Where in the log the byte at `offset` is."""
+        """The place in the log of the byte at `offset`."""
         run = bisect_right(self._starts, offset) - 1
         if offset >= self.size or run < 0:
             return self.end
@@ -102,7 +102,7 @@ class LogView:
     # -- bytes ---------------------------------------------------------------------------------------------
 
     def at(self, offset: int, size: int) -> bytes:
-        """At most `size` bytes from `offset`; fewer at the end, and where a file was cut meanwhile."""
+        """At most `size` bytes from `offset`; fewer at the end, and when a file was truncated meanwhile."""
         parts = []
         run = bisect_right(self._starts, offset) - 1
         left = min(size, self.size - offset)
@@ -126,7 +126,7 @@ class LogView:
         segment = next(each for each in reversed(self._segments) if each.begin <= place)
         if size >= _BLOCK or len(self._starts) == 1:
             return os.pread(segment.fd, size, place - segment.begin)
-        # Lines of two streams take turns: many runs of a few bytes each.
+        # Lines of two streams alternate: many runs of a few bytes each.
         begin, block = self._cache
         if not begin <= place <= place + size <= begin + len(block):
             begin, block = place, os.pread(segment.fd, CHUNK, place - segment.begin)
@@ -149,12 +149,12 @@ class LogView:
         return start, end
 
     def _offset_at(self, time_ns: int) -> int:
-        """The first offset at or after a time. (A clock that was set back makes this a good guess.)"""
+        """The first offset at or after a time; approximate when the clock was set back."""
         before = 0
         for segment in self._segments:
             record = bisect_left(segment.words[1::2], time_ns << 2)
             if 2 * record < len(segment.words):
-                # Where the first record of a segment is meant, what was removed before it may be, too.
+                # A match on the first record of a segment may also cover the removed output before it.
                 return self._offset_of(min(segment.words[2 * record], segment.end) if record else before)
             before = segment.end
         return self.size

@@ -1,7 +1,7 @@
-"""Write what replicas print: each byte once, with an index of streams and times.
+"""Write the output of replicas: each byte once, with an index of streams and times.
 
-Files are made with their first byte and stay open for the replicas that wrote last, so that thousands of
-replicas fit under a small limit of open files.
+Files are created with their first byte. Only those of the replicas that wrote last stay open, so that
+thousands of replicas fit under a small limit of open files.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ COMBINED, INDEX = 2, 3
 RESOLUTION_NS = 1_000_000
 RECORD_BYTES = 16
 SEGMENTS = 4
-"""Parts of a log with a bound: its beginning, and its end in three, of which the oldest makes room."""
+"""The segments of a log with a bound: one for its beginning, three for its end. The oldest of them goes."""
 
 
 class ReplicaLog:
-    """Where one replica's logs are, and how far they got. `files` is empty while none of them is open.
+    """The log files of one replica and their sizes. `files` is empty while none of them is open.
 
     Attributes:
         offset: bytes that the replica has printed.
@@ -56,10 +56,10 @@ class ReplicaLog:
 
 
 class LogWriter:
-    """Writes what replicas print, byte for byte.
+    """Writes the output of replicas, byte for byte.
 
-    A write that fails (a full disk, a folder that was removed) loses that piece and is reported to `on_loss`;
-    the next piece is tried again, and the replica never waits for it.
+    A failed write (a full disk, a removed folder) loses that piece and is reported to `on_loss`. The next
+    piece is tried again; the replica never waits.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class LogWriter:
                 data = self._fill_segments(log, kind, data)
             self._put(log, kind, data)
         except OSError as error:
-            self.close(log)  # how far it got is asked anew
+            self.close(log)  # its sizes are read again on reopening
             self._on_loss(log, error)
 
     def mark_restart(self, log: ReplicaLog) -> None:
-        """Note that what follows comes from a new process."""
+        """Mark in the index that the following output comes from a new process."""
         try:
             files = self._opened(log)
             log.kind = -1
@@ -127,7 +127,7 @@ class LogWriter:
             _write(files[kind], data)
 
     def _stamp(self, log: ReplicaLog, index: int, kind: int) -> None:
-        """Write the index record of what comes next, unless the last one says the same."""
+        """Write the index record of the next output, unless the last one is equal."""
         now = time.time_ns()
         if kind == log.kind and now - log.stamp_ns < RESOLUTION_NS:
             return
@@ -137,7 +137,7 @@ class LogWriter:
         log.stamp_ns = now
 
     def _opened(self, log: ReplicaLog) -> list[int]:
-        """Its files, by name: the combined log and the index are open."""
+        """The replica's files by name, with the combined log and the index open."""
         if log.files:
             files = log.files
             del self._open[log]
@@ -160,9 +160,9 @@ class LogWriter:
     # -- a log with a bound --------------------------------------------------------------------------------
 
     def _fill_segments(self, log: ReplicaLog, kind: int, data: Buffer) -> Buffer:
-        """Write what does not fit into the present segment; the rest of `data`, which does.
+        """Write the data that does not fit into the present segment; returns the rest, which does.
 
-        Segments end with a line where they can: what is removed later is then whole lines.
+        Segments end with a complete line where possible, so that whole lines are removed later.
         """
         self._opened(log)
         while log.segment_bytes + RECORD_BYTES + len(data) > self._segment_bytes:
@@ -177,7 +177,7 @@ class LogWriter:
         return data
 
     def _begin_segment(self, log: ReplicaLog) -> None:
-        """Close the present segment, begin the next, and remove the oldest but the beginning of the log."""
+        """Close the present segment, begin the next one, and remove the oldest one behind the first."""
         self.close(log)
         log.segment += 1
         log.begin = log.offset
@@ -200,7 +200,7 @@ def _open(log: ReplicaLog, which: int) -> int:
 
 
 def _write(fd: int, data: Buffer) -> int:
-    """Write all of it; its length. Raises OSError when only a part fits."""
+    """Write all of the data; returns its length. Raises OSError when only a part fits."""
     written = os.write(fd, data)
     while written < len(data):
         written += os.write(fd, data[written:])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """Calls back what was registered; nothing runs outside `turn`.
+    """Calls the registered callbacks; none runs outside `turn`.
 
     `on_output` gets every readable descriptor that was added with `add`; there are thousands of them, which
     is why they have no callback of their own.
@@ -43,7 +43,7 @@ class Loop:
         self._poller.add(fd)
 
     def on_signal(self, signum: int, call: Callable[[int], None]) -> None:
-        """Call `call` after a signal, from the loop: never in the middle of something else."""
+        """Call `call` from the loop after a signal, never during another callback."""
         if self._woken < 0:
             self._woken, write = os.pipe()
             os.set_blocking(self._woken, False)
@@ -54,12 +54,12 @@ class Loop:
         _signal.signal(signum, _nothing)
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call `call` once, `seconds` from now. There is no taking back: `call` must look for itself."""
+        """Call `call` once, `seconds` from now. There is no way to cancel it."""
         self._count += 1
         heappush(self._deadlines, (time.monotonic() + seconds, self._count, call))
 
     def turn(self, *, wait: bool) -> None:
-        """Wait (or just look) for what is ready, and call it."""
+        """Wait (or only check) for events and call their callbacks."""
         timeout: float | None = None
         if not wait:
             timeout = 0.0
@@ -84,4 +84,4 @@ class Loop:
 
 
 def _nothing(*_: object) -> None:
-    """What Python calls for a signal: the number in the wakeup pipe is all we want."""
+    """The Python signal handler; the number in the wakeup pipe is all the loop needs."""

@@ -1,4 +1,4 @@
-"""What the state folder says of its apps, and settling those that have ended."""
+"""Observe the apps of the state folder, and record the ends of those that have ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDED = frozenset({"succeeded", "failed", "cancelled", "lost"})
 def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
     """Every live attempt of a job and the latest one of each of `keys`, without those in `settled`.
 
-    An attempt of `keys` whose row was lost is found by the name of its folder. Writes nothing.
+    Finds an attempt of `keys` without a row by the name of its folder. Writes nothing.
     """
     known = set(settled)
     with open_store(readonly=True) as store:
@@ -47,7 +47,7 @@ def _without_rows(
 ) -> list[AppRecord]:
     """Rows for the attempts that follow the latest known one of each job and have a folder, highest first.
 
-    App ids are deterministic: this looks at one path for each job, however many apps there are.
+    App ids are deterministic: this checks one path per job, however many apps there are.
     """
     from launcher.specs.jobkey import attempt_id
 
@@ -68,7 +68,7 @@ def _without_rows(
 def _latest(
     state_dir: str, rows: list[AppRecord], settled: Collection[str], found: dict[str, Attempt]
 ) -> dict[str, Attempt]:
-    """Of each job the attempt with the highest number that is there; `rows` come with the highest first."""
+    """Each job's existing attempt with the highest number; `rows` are sorted with the highest first."""
     out: dict[str, Attempt] = {}
     done = set()
     for row in rows:
@@ -97,7 +97,7 @@ def _attempt(state_dir: str, row: AppRecord) -> Attempt | None:
 
 
 def _blank_attempt(row: AppRecord, view: AppView) -> Attempt:
-    """An attempt whose folder was made and whose record was not written: it has no document."""
+    """An attempt whose folder was made before its record was written: it has no document."""
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
 
@@ -115,7 +115,7 @@ def _blank_attempt(row: AppRecord, view: AppView) -> Attempt:
 
 
 def present(state_dir: str, scheduler: str, limit: int | None = None) -> list[AppRecord]:
-    """The newest apps of a scheduler; what the store does not know to have ended is read from its folder."""
+    """The newest apps of a scheduler; those without a recorded end are read from their folders."""
     with open_store(readonly=True) as store:
         apps = store.apps(scheduler, limit)
     out = []
@@ -131,9 +131,9 @@ def present(state_dir: str, scheduler: str, limit: int | None = None) -> list[Ap
 
 
 def reap(state_dir: str) -> list[Attempt]:
-    """Record how apps ended, and remove what the dead left: processes, folders, void rows.
+    """Record the ends of apps, and remove what dead owners left: processes, folders, void rows.
 
-    Returns the attempts of jobs whose end was met for the first time.
+    Returns the attempts of jobs whose end was recorded by this call.
     """
     apps_dir = rundir.apps_dir(state_dir)
     if not os.path.isdir(apps_dir):
@@ -150,7 +150,7 @@ def reap(state_dir: str) -> list[Attempt]:
 
 
 def add_missing(store: Store, state_dir: str) -> None:
-    """Make the rows of folders that have none: a row can be lost with a file that was deleted."""
+    """Add rows for folders without one: rows are lost when the database is deleted."""
     known = set(store.app_ids(SCHEDULERS))
     missing = [app_id for app_id in rebuild.folders(state_dir) if app_id not in known]
     store.add_all(rebuild.records(state_dir, missing))
@@ -167,7 +167,7 @@ def _settle(state_dir: str, app: AppRecord) -> Attempt | None:
         first = bury(state_dir, app.app_id, view, durable=app.job is not None)
         return _attempt(state_dir, app) if first and app.job is not None else None
     if view.state in ("reserved", "created") and not view.lock_held and app.job is None:
-        # An attempt of a job is resumed or removed by the next apply; no client comes back for this one.
+        # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
         from launcher.schedulers.local.claim import discard_ownerless
 
         discard_ownerless(state_dir, app_dir)
@@ -175,9 +175,9 @@ def _settle(state_dir: str, app: AppRecord) -> Attempt | None:
 
 
 def bury(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
-    """Record how an app ended; what a dead supervisor left of it is killed first.
+    """Record the end of an app, after killing the processes that a dead supervisor left.
 
-    True the first time. Where the state folder cannot be written, reading goes on without.
+    True the first time. Without effect where the state folder cannot be written.
     """
     with open_store(readonly=True) as store:
         if store.is_tidied(app_id):

@@ -10,7 +10,7 @@ from launcher.specs.runopts import runopts
 
 
 class LocalOpts(TypedDict, total=False):
-    """The run options that programs name, for type checkers; `options` has all."""
+    """The run options as a type for programs; `options` has all of them."""
 
     log_dir: str | None
     prepend_cwd: bool | None

@@ -1,6 +1,6 @@
-"""How an app ends, for the supervisor that decides it and for the readers of its record.
+"""The outcome of an app, for the supervisor that decides it and for the readers of its record.
 
-No import here: the supervisor must stay small.
+Nothing is imported here: the supervisor must stay small.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from typing import Literal
 
 INTERRUPT = "interrupt "
-"""Begins the first line of a cancel file whose writer was attached to the app."""
+"""Prefix of a cancel file whose writer was attached to the app."""
 
 
-class Outcome:
-    """How an app ended. `state` "" means that it is taken back: no outcome at all.
+class AppOutcome:
+    """The outcome of an app. `state` "": the submission was undone, so there is no outcome.
 
     Attributes:
         message: why, in a sentence; "" for a success.
@@ -34,16 +34,16 @@ class Outcome:
         self.code = code
 
 
-def failure(name: str, code: int, signal: int, *, oom: bool) -> Outcome:
-    """The outcome of an app that the replica `name` (ROLE/K) has failed. `code` is 128 + signal after one."""
+def failure(name: str, code: int, signal: int, *, oom: bool) -> AppOutcome:
+    """The outcome of an app that failed with its replica `name` (ROLE/K). `code`: 128 + signal after one."""
     if not signal:
-        return Outcome("failed", f"{name} exited with {code}", code)
+        return AppOutcome("failed", f"{name} exited with {code}", code)
     memory = "; the machine was out of memory" if oom else ""
-    return Outcome("failed", f"{name} was killed by signal {signal}{memory}", code)
+    return AppOutcome("failed", f"{name} was killed by signal {signal}{memory}", code)
 
 
-def cancellation(by: str) -> Outcome:
+def cancellation(by: str) -> AppOutcome:
     """The outcome of an app that a client cancelled. `by` is the first line of its cancel file."""
     if by.startswith(INTERRUPT):
-        return Outcome("cancelled", f"interrupted by {by[len(INTERRUPT) :]}")
-    return Outcome("cancelled", f"cancelled by {by}" if by else "cancelled")
+        return AppOutcome("cancelled", f"interrupted by {by[len(INTERRUPT) :]}")
+    return AppOutcome("cancelled", f"cancelled by {by}" if by else "cancelled")

@@ -1,4 +1,4 @@
-"""What a supervisor is told to run, and the same as text to read."""
+"""The request that a client sends to a supervisor, and its text form."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OURS = frozenset(
 
 @dataclass
 class ReplicaParam:
-    """One replica: its command line, what its environment has beyond the inherited one, and its log files.
+    """One replica: its command line, its variables beyond the inherited environment, and its log files.
 
-    Secrets among the variables are references (`specs.secret.Secret`); their values never get in here.
+    Secrets among the variables are references (`specs.secret.Secret`); their values are never stored here.
     """
 
     args: list[str]
@@ -36,7 +36,7 @@ class ReplicaParam:
 
 @dataclass
 class PopenRequest:
-    """What a supervisor is told to run. `str(request)` is for people to read.
+    """The request to a supervisor. `str(request)` is the text for users.
 
     Attributes:
         log_dir: folder that holds the folders of all replicas.
@@ -46,7 +46,7 @@ class PopenRequest:
         timeout_s: of the whole app, restarts included; None for no limit.
         grace_s: from TERM to KILL when the app is stopped.
         log_max_mb: megabytes (10^6 bytes) that the log of one replica may take; None for no bound.
-        notes: what the app asks for and this scheduler cannot give.
+        notes: what the app requests and this scheduler does not provide.
     """
 
     app_id: str
@@ -108,7 +108,7 @@ def _head(request: PopenRequest) -> Iterator[str]:
 
 
 def _replica_blocks(params: list[ReplicaParam], dirs: list[str]) -> Iterator[str]:
-    """Replicas that look alike are shown once, as a range."""
+    """The replicas as text; equal ones are shown once, as a range."""
     start = 0
     for k in range(1, len(params) + 1):
         if k < len(params) and _shown(params[k]) == _shown(params[start]):

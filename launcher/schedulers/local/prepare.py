@@ -1,4 +1,4 @@
-"""What is checked and made before an app starts, and how it is unmade."""
+"""Prepare the start of an app: check its replicas and make its folders; undo that on failure."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Preparation:
         self._replicas = replicas
         self._spawner = spawner
         self._made: list[str] = []  # parents first
-        self._log_folders: list[str] = []  # with nothing of anybody else in them
+        self._log_folders: list[str] = []  # with nothing else in them
 
     @property
     def spare_files(self) -> int:
-        """How many files may be open besides the pipes of all replicas."""
+        """The number of files that may be open besides the pipes of all replicas."""
         return self._spawner.max_files - FILES_OF_OURS - PIPES_PER_REPLICA * len(self._replicas)
 
     def make(self, scratch: str) -> None:
-        """Check that every replica can start, as far as can be seen, and make its log folder and `scratch`.
+        """Check as far as possible that every replica can start; make the log folders and `scratch`.
 
         Raises SpawnError; call `unmake` then.
         """
@@ -53,12 +53,12 @@ class Preparation:
                 raise
 
     def keep(self) -> None:
-        """The app runs: what was made stays."""
+        """Keep the folders: the app is running."""
         self._made = []
         self._log_folders = []
 
     def unmake(self) -> None:
-        """Remove what was made, with all that was written there; elsewhere remove our logs."""
+        """Remove the made folders with their contents, and the log files in existing folders."""
         made = set(self._made)
         for folder in self._log_folders:
             if folder in made:
@@ -67,7 +67,7 @@ class Preparation:
                 _unlink_logs(folder)
         for folder in reversed(self._made):
             try:
-                os.rmdir(folder)  # a parent; somebody else may have put something there
+                os.rmdir(folder)  # a parent, which may hold files of other programs
             except OSError:
                 pass
         self.keep()

@@ -1,6 +1,6 @@
-"""The processes of an app as a client sees them: is its supervisor alive, and what did a dead one leave?
+"""The processes of an app as a client sees them: whether its supervisor is alive, and what a dead one left.
 
-A process is named by pid, start time and boot: a pid alone may by now be somebody else's.
+A process is identified by pid, start time and boot: the pid alone may have been reused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.pids import Process
 
-PATIENCE_S = 5.0  # for what was killed to be gone; what hangs in the kernel longer is beyond us
+PATIENCE_S = 5.0  # for killed processes to exit; those that hang in the kernel longer are given up
 
 
 def supervisor_alive(view: AppView) -> bool:
@@ -30,7 +30,7 @@ def supervisor_alive(view: AppView) -> bool:
 
 
 def supervisor_pid(view: AppView) -> int | None:
-    """The pid by which this process can signal the supervisor; None when it is gone, or out of sight.
+    """The pid by which this process can signal the supervisor; None when it has exited or is not visible.
 
     The record has the pid that the supervisor has in its own pid namespace: from outside of a container its
     processes have others.
@@ -48,9 +48,9 @@ def supervisor_pid(view: AppView) -> int | None:
 
 
 def kill_leftovers(app_dir: str, view: AppView) -> int:
-    """KILL every process that an app left behind; how many those were. To be used when it has no supervisor.
+    """KILL every process that an app left behind; returns their number. Only for apps without a supervisor.
 
-    Loops until none is left, as processes may be making new ones.
+    Repeats until none is left, as processes may start new ones.
     """
     killed: set[tuple[int, int]] = set()
     deadline = time.monotonic() + PATIENCE_S
@@ -77,7 +77,7 @@ def leftovers(app_dir: str, view: AppView) -> list[Process]:
 
 
 def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
-    """Sessions of replicas, where the leader is still the recorded process and the number thus not reused."""
+    """Sessions of replicas, whose leader is still the recorded process, so that the number was not reused."""
     if view.supervisor is None or view.supervisor[2] != pids.boot_id():
         return set()
     recorded = {(each.pid, each.start) for each in view.replicas}
@@ -85,12 +85,12 @@ def _sessions(view: AppView, everybody: Sequence[Process]) -> set[int]:
 
 
 def _has(process: Process, mark: bytes) -> bool:
-    """Whether a process was started with this in its environment. Another user's cannot be read: no."""
+    """Whether a process was started with this variable. False for another user's, which cannot be read."""
     return mark in pids.environment(process.pid).split(b"\0")
 
 
 def _kill(process: Process) -> bool:
     try:
         return pids.send(process.pid, process.start, kernel.SIGKILL)
-    except PermissionError:  # it changed its user
+    except PermissionError:  # it runs as another user by now
         return False

@@ -1,4 +1,4 @@
-"""Find the logs of replicas, and read them in the way that is asked for."""
+"""Find the logs of replicas, and read them as requested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.logs import LogRecord
 
 
-class Source:
+class ReplicaLogSource:
     """The logs of one replica. Raises SchedulerError when there is no such app, role or replica."""
 
     def __init__(self, app_dir: str, role: str, k: int) -> None:
@@ -46,7 +46,7 @@ class Source:
 
 
 def chunks(
-    sources: Sequence[Source],
+    sources: Sequence[ReplicaLogSource],
     stream: str,
     since: float | None = None,
     until: float | None = None,
@@ -65,7 +65,11 @@ def chunks(
 
 
 def _as_they_are(
-    sources: Sequence[Source], stream: str, since: float | None, until: float | None, tail: int | None
+    sources: Sequence[ReplicaLogSource],
+    stream: str,
+    since: float | None,
+    until: float | None,
+    tail: int | None,
 ) -> Iterator[tuple[str, int, bytes]]:
     for source in sources:
         with LogView(source.folder, stream) as view:
@@ -77,11 +81,11 @@ def _as_they_are(
 
 
 def _followed(
-    sources: Sequence[Source], stream: str, since: float | None, tail: int | None
+    sources: Sequence[ReplicaLogSource], stream: str, since: float | None, tail: int | None
 ) -> Iterator[tuple[str, int, bytes]]:
     from launcher.schedulers.local.follow import follow_chunks
 
-    by_app: dict[str, dict[str, Source]] = {}
+    by_app: dict[str, dict[str, ReplicaLogSource]] = {}
     for source in sources:
         by_app.setdefault(source.app_dir, {})[source.folder] = source
     for app_dir, by_folder in by_app.items():
@@ -91,9 +95,9 @@ def _followed(
 
 
 def _followed_until(
-    sources: Sequence[Source], stream: str, since: float | None, until: float
+    sources: Sequence[ReplicaLogSource], stream: str, since: float | None, until: float
 ) -> Iterator[tuple[str, int, bytes]]:
-    """By record, because only records tell when the time is up."""
+    """Read by record, because only records have the times to compare with `until`."""
     for source in sources:
         for _, line in logs.lines(source.records(stream, since, until, follow=True)):
             yield source.role, source.k, line
@@ -128,8 +132,8 @@ _known_dirs: dict[str, tuple[tuple[int, int, int], dict[str, list[str]]]] = {}
 def _log_dirs(app_dir: str) -> dict[str, list[str]] | None:
     """Role → log folder of each replica; None before the app was created.
 
-    A request tells of every replica of its app, and each of them asks for its own folder: the answer is
-    remembered as long as the file is the same.
+    A request names the folders of all replicas of its app, and each replica looks up its own: the result is
+    cached while the file is unchanged.
     """
     try:
         found = os.stat(rundir.request(app_dir))

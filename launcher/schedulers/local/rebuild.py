@@ -1,4 +1,4 @@
-"""Records of local apps, made again from their folders: rows for a store that lost them."""
+"""Rebuild the records of local apps from their folders, for a store that lost its rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 SCHEDULERS = ("local_cwd", "local_dir")
 _OVER = frozenset({"succeeded", "failed", "cancelled"})
-_SESSION = "launcher"  # of an app whose folder does not name one
+_SESSION = "launcher"  # of an app whose folder does not name a session
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     """Every app that has a folder, as `appstore.every_app` yields them.
 
-    What release 0.1 knew of them is in a database of its own, and reading that is much faster.
+    Apps of release 0.1 are read from its own database, which is much faster.
     """
     known = set()
     for record, live in _of_first_release() if version else ():
@@ -35,9 +35,9 @@ def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 
 
 def records(state_dir: str, app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
-    """Those of the apps that have a folder, and whether each has yet to be tidied up after its end.
+    """The records of the apps that have a folder, each with whether its end is still to be recorded.
 
-    An app whose owner has not written `attempt.json` yet gives a record without a job.
+    An app without `attempt.json` yet gives a record without a job.
     """
     for app_id in app_ids:
         found = _record(state_dir, app_id)
@@ -67,7 +67,7 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
     if view is None:
         return None
     key = record.get("key")
-    over = view.state in _OVER and not view.abandoned  # else its processes may be there
+    over = view.state in _OVER and not view.abandoned  # else processes of the app may be running
     made = AppRecord(
         record.get("scheduler") or view.handle.partition("://")[0] or SCHEDULERS[0],
         _session(record, view),
@@ -94,7 +94,7 @@ def _session(record: Record, view: AppView) -> str:
 
 
 def _of_first_release() -> list[tuple[AppRecord, bool]]:
-    """What release 0.1 has in `index.db`; nothing where that is missing or damaged. It stays as it is."""
+    """The apps in release 0.1's `index.db`, which is not changed; nothing when it is missing or damaged."""
     from launcher import database
 
     path = os.path.join(paths.local(), "index.db")

@@ -1,7 +1,8 @@
-"""The processes of an app: start them, copy what they print, notice their end, stop them and what they left.
+"""The processes of an app: start them, copy their output, detect their ends, stop them and their descendants.
 
-A replica leads its own session and process group. As long as its leader is not reaped, the number of the
-group cannot be reused and the group may be signalled; afterwards only descendants of ours are, one by one.
+A replica leads its own session and process group. Until the exit status of the leader is collected, the
+number of the group cannot be reused and the group may be signalled; afterwards descendants of this process
+are signalled one by one.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.spawn import Spawner
 
 DRAIN_S = 0.5
-"""How long what a replica left in its group may go on, and its pipes may stay open, after it has ended."""
+"""How long the rest of a replica's group may run, and its pipes stay open, after its leader ended."""
 
 PIPE_BYTES = 64 * 1024
 BIG_PIPE_BYTES = 1024 * 1024
-MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and ends with one that is being filled
+MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and bounds reading from a busy one
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 1.0
 
 IDLE, RUNNING, ENDING, ENDED = range(4)
-"""States of a replica: not started (again), its leader lives, only its group or pipes do, all over."""
+"""States of a replica: not (re)started, leader running, leader ended but not its group or pipes, ended."""
 
 
-class Role:
-    """One role: its policy, its replicas, how many of them are not over, and how often it was restarted.
+class RunningRole:
+    """One role: its policy, its replicas, how many of them are active, and how often it was restarted.
 
-    `common` is what most of its replicas have in their environments.
+    `common` holds the variables that most of its replicas share.
     """
 
     __slots__ = (
@@ -61,7 +62,7 @@ class Role:
 
 
 class Replica:
-    """One replica. There may be thousands: nothing here but small values, `packed` to start it with."""
+    """One replica; `packed` is its packed start request. There may be thousands, so values are small."""
 
     __slots__ = (
         "code",
@@ -83,13 +84,13 @@ class Replica:
         "stopped",
     )
 
-    def __init__(self, role: Role, k: int, packed: bytes, log: ReplicaLog) -> None:
+    def __init__(self, role: RunningRole, k: int, packed: bytes, log: ReplicaLog) -> None:
         self.role = role
         self.k = k
         self.packed = packed
         self.log = log
         self.restarts = 0  # for whatever reason
-        self.retries = 0  # for its own sake
+        self.retries = 0  # because this replica failed
         self.state = IDLE
         self.pid = self.out = self.err = -1
         self._forget()
@@ -102,9 +103,9 @@ class Replica:
     def _forget(self) -> None:
         self.code = self.signal = self.ended_ns = 0
         self.oom = False
-        self.stopped = False  # we told it to end
+        self.stopped = False  # the supervisor sent it TERM
         self.interrupted = False  # its leader ended after that
-        self.kill_at = 0.0  # monotonic time at which what is left of it is killed; 0.0: nobody said
+        self.kill_at = 0.0  # monotonic time at which the rest of it is killed; 0.0: no deadline
 
     @property
     def name(self) -> str:
@@ -112,7 +113,7 @@ class Replica:
 
 
 class Replicas:
-    """All replicas of an app, as processes. `on_end` is called once a start, when all of it is over."""
+    """The processes of all replicas of an app. `on_end` is called once per start of a replica, at its end."""
 
     def __init__(
         self, loop: Loop, spawner: Spawner, logs: LogWriter, on_end: Callable[[Replica], None]
@@ -121,7 +122,7 @@ class Replicas:
         self._spawner = spawner
         self._logs = logs
         self._on_end = on_end
-        self._by_pid: dict[int, Replica] = {}  # leaders that are not reaped
+        self._by_pid: dict[int, Replica] = {}  # leaders whose exit status is not collected
         self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
         self._ending: dict[Replica, None] = {}
         self._buffer = memoryview(bytearray(PIPE_BYTES))
@@ -141,44 +142,44 @@ class Replicas:
             self._logs.mark_restart(replica.log)
 
     def stop(self, replicas: Iterable[Replica], grace_s: float) -> None:
-        """TERM to the groups of `replicas`, and KILL after `grace_s` to what is left of them.
+        """Send TERM to the groups of `replicas`, and KILL to the rest of them after `grace_s`.
 
-        Those that were told before and have more time left than that get only the new deadline.
+        Replicas that are already stopping with a later deadline only get the new deadline.
         """
-        self.reap()  # what has ended by now has not ended because of us
+        self.reap()  # replicas that have ended by now were not stopped
         kill_at = time.monotonic() + grace_s
-        told = [
+        stopping = [
             (each, each.pid)
             for each in replicas
             if each.state in (RUNNING, ENDING) and (not each.stopped or each.kill_at > kill_at)
         ]
-        for replica, pid in told:
+        for replica, pid in stopping:
             replica.kill_at = kill_at
             if replica.stopped:
                 continue
             replica.stopped = True
             signal = kernel.signal_group if replica.state == RUNNING else kernel.signal_rest
             if signal(pid, kernel.SIGTERM):
-                signal(pid, kernel.SIGCONT)  # one that is suspended would not hear of it
-            self._settle(replica)
+                signal(pid, kernel.SIGCONT)  # a suspended process does not handle TERM
+            self._end_if_done(replica)
 
         def expire() -> None:
-            for replica, pid in told:
+            for replica, pid in stopping:
                 self._expire(replica, pid)
 
-        if told:
+        if stopping:
             self._loop.after(grace_s, expire)
 
     def read(self, fd: int) -> None:
-        """Copy what waits in a pipe to the logs."""
+        """Copy the data in a pipe to the logs."""
         replica = self._pipes[STDOUT].get(fd) or self._pipes[STDERR].get(fd)
         if replica is None:  # closed earlier in this turn
             return
         self._copy(fd)
-        self._settle(replica)
+        self._end_if_done(replica)
 
     def reap(self) -> bool:
-        """Take note of the children that ended; False when none is left at all."""
+        """Collect the exit statuses of ended children; False when no child is left."""
         adopted = False
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -192,13 +193,13 @@ class Replicas:
         finally:
             if adopted:  # it may have been the last one of a group
                 for replica in list(self._ending):
-                    self._settle(replica)
+                    self._end_if_done(replica)
         return True
 
     def sweep(self, then: Callable[[], None], retry_s: float = FIRST_RETRY_S) -> None:
-        """KILL all processes below us, wherever they went, and call `then` when none is left.
+        """KILL all descendants of this process, and call `then` when none is left.
 
-        To be used when every replica has ended: what comes out of their pipes by then is all there is.
+        To be called after every replica has ended: their pipes then hold the last of their output.
         """
         if self.reap():
             kernel.kill_descendants()
@@ -212,7 +213,7 @@ class Replicas:
         then()
 
     def kill_all(self) -> None:
-        """KILL everything, looking at nothing else: the last thing that a failing supervisor does."""
+        """KILL all processes of the app without any bookkeeping: the last action of a failing supervisor."""
         for pid in self._by_pid:
             kernel.signal_group(pid, kernel.SIGKILL)
         patience = time.monotonic() + LAST_RETRY_S
@@ -226,7 +227,7 @@ class Replicas:
         replica.code, replica.signal = (128 - code, -code) if code < 0 else (code, 0)
         replica.oom = replica.signal == kernel.SIGKILL and not replica.stopped and self._oom_struck()
         self._ending[replica] = None
-        self._settle(replica)
+        self._end_if_done(replica)
         if replica.state == ENDED:
             return
         pid = replica.pid
@@ -240,15 +241,15 @@ class Replicas:
         before, self._oom_kills = self._oom_kills, kernel.oom_kills()
         return self._oom_kills > before
 
-    def _settle(self, replica: Replica) -> None:
-        """End a replica whose leader is gone if its group is, and its pipes are (or it was told to stop)."""
+    def _end_if_done(self, replica: Replica) -> None:
+        """End a replica whose leader and group are gone, and whose pipes are closed (or that was stopped)."""
         if replica.state != ENDING or kernel.signal_group(replica.pid, 0):
             return
         if self._drained(replica) or replica.stopped:
             self._end(replica)
 
     def _expire(self, replica: Replica, pid: int) -> None:
-        """Its time is over, unless it was started again or has been given longer meanwhile."""
+        """KILL a replica at its deadline, unless it was restarted or its deadline was moved."""
         if replica.pid != pid or not replica.kill_at or time.monotonic() < replica.kill_at:
             return
         if replica.state == RUNNING:
@@ -257,7 +258,7 @@ class Replicas:
             self._kill_rest(replica, pid)
 
     def _kill_rest(self, replica: Replica, pid: int, retry_s: float = FIRST_RETRY_S) -> None:
-        """KILL what the leader left in its session until nothing is; pipes held elsewhere do not count."""
+        """KILL the rest of the leader's session until none is left, then end the replica."""
         if replica.pid != pid or replica.state != ENDING:
             return
         if kernel.signal_rest(pid, kernel.SIGKILL):
@@ -274,7 +275,7 @@ class Replicas:
         self._on_end(replica)
 
     def _drained(self, replica: Replica) -> bool:
-        """Read what is in the pipes of a replica; whether they are closed at the other end."""
+        """Read the pipes of a replica until they are empty; returns whether they are closed."""
         for fd in (replica.out, replica.err):
             if fd >= 0:
                 self._empty(fd)
@@ -286,7 +287,7 @@ class Replicas:
                 break
 
     def _copy(self, fd: int) -> bool:
-        """Move one portion from a pipe to the logs; False when there is none (now, or ever again)."""
+        """Copy one portion from a pipe to the logs; False when the pipe is empty or closed."""
         kind = STDOUT if fd in self._pipes[STDOUT] else STDERR
         try:
             size = os.readv(fd, (self._buffer,))
@@ -301,7 +302,7 @@ class Replicas:
         return True
 
     def _enlarge(self, fd: int) -> None:
-        """It was nearly full: its writer waits for us. From now on fewer and larger portions."""
+        """Enlarge a pipe that was nearly full, so that its writer waits less often."""
         self._enlarged.add(fd)
         kernel.enlarge_pipe(fd, BIG_PIPE_BYTES)
         if len(self._buffer) < BIG_PIPE_BYTES:

@@ -1,7 +1,7 @@
 """The request of the local scheduler, derived from an AppDef by pure functions.
 
-A request is first built with the symbolic app id (`$<app_id>`, escapes kept) and bound to a real one when it
-is scheduled, so that a plan shows what will run and one dry run can be scheduled more than once.
+A request is first built with the symbolic app id (`$<app_id>`, escapes intact) and bound to a real one when
+it is scheduled, so that a plan shows the command and one dry run can be scheduled more than once.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def build_request(
     gpus: int = 0,
     extra_paths: Sequence[str] = (),
 ) -> PopenRequest:
-    """The request for `app`. Reads no clock or environment, of the disk what `images` does; edits nothing.
+    """Build the request for `app`. Reads no clock or environment, and only `images` reads the disk.
 
     Args:
         cfg: resolved run options.
         app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
         apps_dir: absolute folder of the records of all apps.
-        images: says where each role runs.
-        gpus: GPUs of this host; looked at only with `auto_set_cuda_visible_devices`.
+        images: decides where each role runs.
+        gpus: number of GPUs of this host; used only with `auto_set_cuda_visible_devices`.
         extra_paths: folders in front of each replica's PATH.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
@@ -79,7 +79,7 @@ def build_request(
 
 
 def check_edits(request: PopenRequest, apps_dir: str) -> None:
-    """Raises SchedulerError for a dry run's request that was edited where nothing would follow the edit.
+    """Raise SchedulerError when a field of a dry run's request was edited without effect.
 
     Args:
         apps_dir: absolute folder of the records of all apps.
@@ -170,7 +170,7 @@ def _environment(
     cfg: Mapping[str, CfgVal],
     extra_paths: Sequence[str],
 ) -> dict[str, str]:
-    """What a replica's environment has beyond the inherited one. PATH goes in front of the inherited PATH."""
+    """The variables of a replica beyond the inherited ones. PATH goes in front of the inherited PATH."""
     parts = [*map(escape, extra_paths), env.get("PATH", "").strip(":")]
     if cwd:
         parts = [cwd, *parts] if cfg.get("prepend_cwd") else [*parts, cwd]

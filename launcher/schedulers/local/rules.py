@@ -1,4 +1,4 @@
-"""What the local scheduler refuses, and what it can only take note of."""
+"""The requirements of apps that the local scheduler rejects, or ignores with a note."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from launcher.specs.secret import Secret
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Raises RejectedAppError for a senseless app, InvalidRunConfigException for options out of range."""
+    """Raise RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     options("local_cwd").check_values(cfg)
     check_runnable(app, lambda app: problems(app, cfg))
 
 
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[Problem]:
-    """What of an app and its options cannot run here. Options begin their path with `cfg`."""
+    """The problems of an app and its options on this scheduler. Paths of options begin with `cfg`."""
     found = []
     if cfg.get("log_dir") and cfg.get("log_max_mb") is not None:
         message = (
@@ -34,7 +34,7 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[Problem]:
 
 
 def notes(app: AppDef, scheduler: str) -> list[str]:
-    """What the app asks for and local processes do not get: said, not refused."""
+    """Notes on what the app requests and local processes do not get."""
     out = overridden(app)
     for role in app.roles:
         if role.resource.cpu > 0 or role.resource.memMB > 0:

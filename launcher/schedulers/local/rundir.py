@@ -1,19 +1,19 @@
-"""The folder of an app: every path in it, its lock, its removal, and what its record says.
+"""The folder of an app: every path in it, its lock, its removal, and reading its state.
 
 ::
 
     <state folder>/apps/<app id>/
-        lock            held by whoever submits the app, then by its supervisor; free: nobody works on it
+        lock            held by the client that submits the app, then by its supervisor; else free
         attempt.json    what was reserved
         request.json    what is to run
         events.jsonl    what happened; only the supervisor writes it
-        cancel          somebody wants it stopped; says who, `interrupt WHO` where they were attached to it,
-                        and `grace SECONDS` where they said so
+        cancel          a request to stop the app: the user, `interrupt USER` if attached to it, and
+                        `grace SECONDS` if given
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
         logs/<role>/<k>/{combined.log,index}
-                        what a replica printed, and which part of it on which stream and when; of a log that
-                        outgrew a part of `log_max_mb` also {combined.log,index}.<number>
+                        output of a replica, and an index of streams and times; of a log that outgrew a part
+                        of `log_max_mb` also {combined.log,index}.<number>
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ stdout, 1 stderr, 2 restart). What it printed from there up to the next record i
 A record is written before its data, so data without a record cannot be seen."""
 
 ERROR_FILE = "error.json"
-"""What a replica may leave beside its logs; TORCHELASTIC_ERROR_FILE names it."""
+"""The error file of a replica, beside its logs; TORCHELASTIC_ERROR_FILE names it."""
 
 GRACE = "grace "
 LOCK_PATIENCE_S = 0.05
 
 
 def log_file(folder: str, name: str, segment: int = 0) -> str:
-    """COMBINED or INDEX of one segment of a replica's log. Segment 0, the beginning, is all of a log without
-    a bound, and is never removed from one that has a bound."""
+    """COMBINED or INDEX of one segment of a replica's log. Segment 0, the beginning, is the whole of a log
+    without a bound, and is never removed from one with a bound."""
     return os.path.join(folder, f"{name}.{segment}" if segment else name)
 
 
@@ -100,21 +100,21 @@ def cancelled_by(app_dir: str) -> tuple[str | None, float | None]:
 
 
 def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
-    """What the record and the lock say of an app; None where there is no such folder. Writes nothing.
+    """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
 
     Args:
         ours: the caller holds the lock, so no supervisor does.
 
     Raises StateError for a record that a newer version wrote.
     """
-    from launcher.schedulers.local.appview import fold  # the supervisor has no use for it
+    from launcher.schedulers.local.appview import fold  # the supervisor does not need it
 
     record = _read(events(app_dir))
     locked = not ours and is_locked(app_dir)
     view = fold(record, locked=locked)
     if locked and view.supervisor and view.state in ("created", "running"):
         locked = _outlasts(app_dir, view.supervisor)
-    if not locked:  # it may have ended between the record and the lock: what is written now is all there is
+    if not locked:  # it may have ended between reading record and lock: the record is complete now
         record = _read(events(app_dir))
         view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
@@ -127,7 +127,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
-    """A supervisor that dies while a client cancels the app leaves a cancelled app, not a lost one."""
+    """An app whose supervisor died while a client cancelled it is cancelled, not lost."""
     by, _ = cancelled_by(app_dir)
     if by is not None:
         from launcher.schedulers.local.outcome import INTERRUPT, cancellation
@@ -137,12 +137,12 @@ def _end_as_asked(app_dir: str, view: AppView) -> None:
 
 
 def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:
-    """Whether the lock stays held. What a supervisor was spawning when it was killed has a copy of the lock
-    until it becomes the new program: a moment, on a busy machine a few milliseconds."""
+    """Whether the lock stays held. A process that a killed supervisor was spawning holds a copy of the lock
+    until it becomes the new program: a few milliseconds on a busy machine."""
     pid, start, boot = supervisor
     patience = time.monotonic() + LOCK_PATIENCE_S
     while not pids.is_running(pid, start) and boot == pids.boot_id():
-        if time.monotonic() > patience:  # it may live in another container, out of our sight
+        if time.monotonic() > patience:  # it may run in another container, where it is not visible
             break
         time.sleep(LOCK_PATIENCE_S / 25)
         if not is_locked(app_dir):
@@ -166,7 +166,7 @@ def _read(path: str) -> bytes:
 
 
 def make_folders(path: str) -> list[str]:
-    """Make a folder and its missing parents; the ones that were made, parents first."""
+    """Make a folder and its missing parents; returns the made ones, parents first."""
     try:
         os.mkdir(path)
     except FileNotFoundError:

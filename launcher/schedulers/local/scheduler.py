@@ -1,6 +1,6 @@
-"""The local scheduler: apps as processes of this machine, each looked after by a supervisor of its own.
+"""The local scheduler: apps as processes of this machine, each with its own supervisor.
 
-This object holds nothing that another process could not read: all it knows is in the state folder.
+All state is in the state folder, where other processes can read it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
     from launcher.schedulers.local.attemptfile import Record
     from launcher.schedulers.local.claim import Claim
-    from launcher.schedulers.local.client import Supervisor
     from launcher.schedulers.local.images import ImageProvider
     from launcher.schedulers.local.popen import PopenRequest
+    from launcher.schedulers.local.supervisor_client import SupervisorClient
     from launcher.schedulers.logs import LogRecord
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
@@ -40,13 +40,13 @@ DIR = "local_dir"
 
 
 class LocalReservation(Reservation):
-    """An attempt whose folder is ours; `resumed`: a dead owner had begun it with the same digest."""
+    """An attempt whose folder this process owns; `resumed`: it continues an interrupted submission."""
 
     def __init__(self, attempt: Attempt, claim: Claim) -> None:
         super().__init__(attempt)
         self.claim = claim
         self.resumed = claim.resumed
-        self.supervisor: Supervisor | None = None
+        self.supervisor: SupervisorClient | None = None
         self.is_over = False  # started, or removed
 
 
@@ -54,12 +54,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     """Runs apps as local processes.
 
     Args:
-        image_provider_class: says where roles run, in place of the backend's own class.
-        cache_size: how many apps another scheduler of this name would remember, at least 1. This one knows
-            every app of the state folder: the number changes nothing.
+        image_provider_class: decides where roles run, instead of the backend's own class.
+        cache_size: accepted for compatibility, at least 1, and without effect: this scheduler knows every
+            app of the state folder.
         extra_paths: folders in front of each replica's PATH.
-        backend: local_cwd (the image means nothing) or local_dir (the image is the folder to run in); without
-            it local_dir for a LocalDirectoryImageProvider, else local_cwd.
+        backend: local_cwd (the image is ignored) or local_dir (the image is the working folder); by default
+            local_dir for a LocalDirectoryImageProvider, else local_cwd.
         detach: apps outlive this object and its process; otherwise they are cancelled with it.
 
     Raises ValueError for a `cache_size` below 1.
@@ -86,7 +86,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         else:
             self.no_workspace_hint = "make the folder the image of the roles, or use local_cwd"
         self._detach = detach
-        self._supervisors: list[Supervisor] = []
+        self._supervisors: list[SupervisorClient] = []
         self._lock = allocate_lock()
 
     # Folders
@@ -132,10 +132,10 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         )
 
     def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
-        """Start the app under a fresh id; returns when every replica was seen to start.
+        """Start the app under a fresh id; returns when every replica has started.
 
-        Raises StartError, with nothing left behind, when one cannot; SchedulerError for a request that was
-        edited where nothing follows.
+        Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
+        request that was edited in a field without effect.
         """
         from launcher.schedulers.ids import make_unique, normalise
         from launcher.schedulers.local import attemptfile, submit
@@ -155,8 +155,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             supervisor.close()
         return app_id
 
-    def _keep(self, supervisor: Supervisor) -> Supervisor:
-        """Remember a child of ours, and take leave of those that have ended: they stay zombies until then."""
+    def _keep(self, supervisor: SupervisorClient) -> SupervisorClient:
+        """Remember a child process, and collect the ended ones, which are zombies until then."""
         self._supervisors = [each for each in self._supervisors if not each.reap()]
         self._supervisors.append(supervisor)
         return supervisor
@@ -167,7 +167,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         with self._lock:
             if self._store is None:
-                # Kept open while we submit: SQLite tidies up, with three syncs, whenever the last one closes.
+                # Open while submitting: SQLite syncs three times whenever the last connection closes.
                 self._store = open_store(durable=False)
         return claim(self._store, self._state_dir, record, session=session, name=name, key=key)
 
@@ -222,7 +222,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        """As the contract says, for every app of the state folder: local_cwd and local_dir share it."""
+        """See `StagedScheduler.observe`; local_cwd and local_dir share the apps of the state folder."""
         from launcher.schedulers.local.observe import observe
 
         return observe(self._state_dir, keys, settled)
@@ -259,7 +259,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if _is_id(app_id):
             remove(self._state_dir, app_id)
 
-    # What the commands ask: answered from the records, without the import of the specs
+    # For the commands: answered from the records, without importing the specs
 
     @property
     def shared_engine(self) -> str:
@@ -269,7 +269,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return True
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
-        from launcher.schedulers.local.records import app_record
+        from launcher.schedulers.local.apprecord import app_record
 
         for app_id in filter(_is_id, app_ids):
             view = rundir.read_state(self._app_dir(app_id))
@@ -280,7 +280,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         view = self._view(app_id)
         if view is None:
             return None
-        from launcher.schedulers.local.records import app_record, replica_records
+        from launcher.schedulers.local.apprecord import app_record, replica_records
 
         found = app_record(self.backend, self.session_name, app_id, view)
         found.replicas = replica_records(self._app_dir(app_id), view)
@@ -290,7 +290,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         view = self._wait_view(app_id, timeout_s)
         if view is None:
             return None
-        from launcher.schedulers.local.records import app_record
+        from launcher.schedulers.local.apprecord import app_record
 
         return app_record(self.backend, self.session_name, app_id, view)
 
@@ -301,7 +301,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
 
     def _view(self, app_id: str) -> AppView | None:
-        """The app as its record says, None when there is none. What a dead supervisor left is gone then."""
+        """The state of the app; None when there is none. Kills processes left by a dead supervisor."""
         if not _is_id(app_id):
             return None
         app_dir = self._app_dir(app_id)
@@ -352,7 +352,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     # Cancellation
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
-        """Stop it and return when none of its processes is left. What has ended stays as it ended."""
+        """Stop the app and return when none of its processes is left. An ended app keeps its outcome."""
         from launcher.schedulers.local.stop import cancel
 
         if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
@@ -368,7 +368,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         self.cancel(app_id)
 
     def close(self) -> None:
-        """Cancel what was started attached, and wait until it is gone."""
+        """Cancel the attached apps, and wait until they have ended."""
         self._close_store()
         for supervisor in self._supervisors:
             supervisor.close()
@@ -376,7 +376,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         self._supervisors = [supervisor for supervisor in self._supervisors if not supervisor.reap()]
 
     def _end_attached(self) -> None:
-        """Wait for the supervisors that end with us; one that is suspended has not heard that they should."""
+        """Wait for the supervisors of attached apps; a suspended one does not notice the closed socket."""
         attached = [supervisor for supervisor in self._supervisors if supervisor.attached]
         if not attached:
             return
@@ -393,7 +393,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             self._store = None
 
     def __del__(self) -> None:
-        """Python warns of a database that nobody closed; a scheduler that nobody closed is no fault."""
+        """Close the store: Python warns of open databases, and schedulers need not be closed."""
         self._close_store()
 
     # Logs
@@ -410,7 +410,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     ) -> Iterator[LogRecord]:
         from launcher.schedulers.local import readback
 
-        source = readback.Source(self._app_dir(app_id), role_name, k)
+        source = readback.ReplicaLogSource(self._app_dir(app_id), role_name, k)
         return source.records(readback.stream_name(streams), since, until, follow=follow)
 
     def log_chunks(
@@ -426,7 +426,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     ) -> Iterator[tuple[str, int, bytes]]:
         from launcher.schedulers.local import readback
 
-        sources = [readback.Source(self._app_dir(app_id), role, k) for role, k in replicas]
+        sources = [readback.ReplicaLogSource(self._app_dir(app_id), role, k) for role, k in replicas]
         return readback.chunks(sources, stream, since, until, tail=tail, follow=follow)
 
 
@@ -437,7 +437,7 @@ def _ours(reservation: Reservation) -> LocalReservation:
 
 
 def _is_id(app_id: str) -> bool:
-    """Whether it can be the name of an app's folder: never a path, never a hidden name."""
+    """Whether the text can be the name of an app's folder: never a path, never a hidden name."""
     return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
 
 
@@ -467,7 +467,7 @@ def create_scheduler(
     backend: str = "",
     **_: object,
 ) -> LocalScheduler:
-    """Replicas run where `image_provider_class` says; else in the current folder, or that of option `cwd`."""
+    """Replicas run where `image_provider_class` decides; by default in option `cwd` or the current folder."""
     return LocalScheduler(
         session_name, image_provider_class, cache_size, extra_paths, backend=backend, detach=detach
     )

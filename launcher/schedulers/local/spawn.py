@@ -1,4 +1,4 @@
-"""Starting one replica: find the executable, compose its environment, spawn it with pipes for its output."""
+"""Start one replica: find the executable, compose its environment, spawn it with pipes for its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL_SIGNALS = [n for n in _signal.valid_signals() if n not in (_signal.SIGKILL, 
 
 
 class SpawnError(Exception):
-    """A replica cannot be started; the text says why. `role` and `k` tell which one, once that is known."""
+    """A replica cannot be started; the text says why. `role` and `k` identify it, once known."""
 
     def __init__(self, message: str, argv: list[str] | None = None) -> None:
         super().__init__(message)
@@ -28,9 +28,9 @@ class SpawnError(Exception):
 
 
 def pack(replica: Mapping[str, Any], common: Mapping[str, str]) -> bytes:
-    """What is needed to start a replica, in a tenth of the memory of the objects that it is made of.
+    """Pack the start request of a replica into a tenth of the memory of its objects.
 
-    `common` is an environment from which its own differs in few places, say of the role's first replica.
+    `common` is an environment that differs little from its own, such as that of the role's first replica.
     """
     env = replica["env"]
     own = {name: value for name, value in env.items() if common.get(name) != value}
@@ -39,7 +39,7 @@ def pack(replica: Mapping[str, Any], common: Mapping[str, str]) -> bytes:
 
 
 def unpack(packed: bytes, common: Mapping[str, str]) -> tuple[list[str], dict[str, str], str]:
-    """Command, environment and working directory again."""
+    """Unpack the command, environment and working directory."""
     argv, own, missing, cwd = marshal.loads(packed)
     env = {**common, **own}
     for name in missing:
@@ -48,7 +48,7 @@ def unpack(packed: bytes, common: Mapping[str, str]) -> tuple[list[str], dict[st
 
 
 class Spawner:
-    """Starts replicas from what `pack` made of them.
+    """Starts replicas from packed requests.
 
     A replica's environment is the inherited one, then its own; the inherited PATH comes behind its own PATH.
     It runs in its own session and process group, with every signal at its default, the user's limit of open
@@ -63,7 +63,7 @@ class Spawner:
         self.max_files = 1 << 20 if self._hard == resource.RLIM_INFINITY else self._hard
         try:
             self._allow(self.max_files)
-        except (OSError, ValueError):  # macOS has a lower limit of its own
+        except (OSError, ValueError):  # macOS has a lower limit
             self.max_files = self._soft
 
     def check(self, packed: bytes, common: Mapping[str, str]) -> None:
@@ -82,12 +82,13 @@ class Spawner:
             os.chdir(cwd)
             fds += os.pipe()
             fds += os.pipe()
-            os.set_blocking(
-                fds[0], False
-            )  # ours; the ends that replicas write to stay as programs expect them
+            os.set_blocking(fds[0], False)  # the reading end only; programs expect blocking writing ends
             os.set_blocking(fds[2], False)
             pid = self._exec(path, argv, env, fds[1], fds[3])
-        except (OSError, ValueError) as error:  # ValueError: NUL bytes, or what the file system cannot encode
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: NUL bytes, or text without an encoding
             for fd in fds:
                 os.close(fd)
             raise SpawnError(f"{argv[0]}: {_why(error)}", argv) from error
@@ -96,7 +97,7 @@ class Spawner:
         return pid, fds[0], fds[2]
 
     def _find(self, argv: list[str], env: Mapping[str, str], cwd: str) -> str:
-        """As `find_executable`; the next replica's is mostly the same as the last one's."""
+        """As `find_executable`, with the last result cached: replicas mostly run the same executable."""
         wanted = (argv[0], env.get("PATH", os.defpath), cwd)
         if wanted != self._last_wanted or not os.access(self._last_found, os.X_OK):
             self._last_found = find_executable(argv, wanted[1], cwd)
@@ -135,7 +136,7 @@ class Spawner:
 
 
 def find_executable(argv: list[str], path: str, cwd: str) -> str:
-    """The file that argv[0] means to a replica: searched in its own PATH, relative to its own directory.
+    """The file that argv[0] names for a replica: looked up in its own PATH, relative to its own directory.
 
     Raises SpawnError when there is none, or no such directory.
     """
@@ -159,7 +160,7 @@ def find_executable(argv: list[str], path: str, cwd: str) -> str:
 
 
 def _remedy(name: str) -> str:
-    """For a whole command in the place of the program."""
+    """A hint for a whole command in place of the program."""
     if not any(char.isspace() for char in name):
         return ""
     from launcher.specs.text import split_command

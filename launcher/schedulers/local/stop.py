@@ -1,4 +1,4 @@
-"""Cancelling an app, from whatever process: an intent file, a signal, and a look at what is left."""
+"""Cancel an app from any process: write a cancel file, signal the supervisor, check what is left."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
 
 NOTE_S = 2.0
-"""How long a client waits before it says what it waits for."""
+"""How long, in seconds, a client waits before it reports what it waits for."""
 
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
-_PROGRESS_S = 10.0  # behind the grace period, a supervisor that records nothing for so long is killed
-_OUT_OF_SIGHT_S = 10.0  # for the lock of a supervisor that is no process of ours to see
+_PROGRESS_S = 10.0  # a supervisor that records nothing for so long after the grace period is killed
+_OUT_OF_SIGHT_S = 10.0  # for the lock of a supervisor that is not visible here
 _LOOK_S = 0.05
 
 
@@ -35,14 +35,14 @@ def cancel(
     interrupt: bool = False,
     on_wait: OnWait | None = None,
 ) -> None:
-    """Stop the app; returns when none of its processes is left. What has ended stays as it ended.
+    """Stop the app; returns when none of its processes is left. An ended app keeps its outcome.
 
     Any number of clients may do this at once; the shortest `grace_s` of them counts. A suspended supervisor
     is continued; one that does not end by itself after the grace period is killed with its replicas.
 
     Args:
         interrupt: the client was attached to the app; it is recorded as interrupted.
-        on_wait: called with the app id and what is waited for, once there is a wait.
+        on_wait: called once with the app id and the reason for waiting, if the client has to wait.
 
     Raises SchedulerError when the supervisor cannot be signalled: it is another user's, or in another pid
     namespace.
@@ -64,9 +64,9 @@ def cancel(
 def _stop(
     app_dir: str, view: AppView, grace_s: float | None, interrupt: bool, on_wait: OnWait | None
 ) -> AppView | None:
-    """Ask the supervisor to stop, wait for its end, and kill what it may have missed."""
-    # First the intent, then a look for the supervisor. It does the two in the other order when it starts,
-    # so that client and supervisor cannot miss each other.
+    """Ask the supervisor to stop, wait for its end, and kill any remaining process of the app."""
+    # Write the cancel file first, then look for the supervisor. A starting supervisor does this in reverse
+    # order, so that they cannot miss each other.
     if not _write_intent(app_dir, grace_s, interrupt):
         return rundir.read_state(app_dir)
     deadline = time.monotonic() + _OWNER_S
@@ -95,7 +95,7 @@ def _end_supervisor(app_dir: str, view: AppView, on_wait: OnWait) -> None:
         return
     if not _signal(app_id, pid, start, kernel.SIGTERM):
         return
-    _signal(app_id, pid, start, kernel.SIGCONT)  # a suspended process does not hear of a SIGTERM
+    _signal(app_id, pid, start, kernel.SIGCONT)  # a suspended process does not handle SIGTERM
     if pids.wait_for_exit(pid, start, NOTE_S):
         return
     grace_s = _grace_s(app_dir)
@@ -112,7 +112,7 @@ def _end_supervisor(app_dir: str, view: AppView, on_wait: OnWait) -> None:
 
 
 def _ends(app_dir: str, pid: int, start: int, grace_s: float) -> bool:
-    """Wait for the supervisor; False when its time is over and it makes no progress."""
+    """Wait for the supervisor; False when its time is up and it makes no progress."""
     if pids.wait_for_exit(pid, start, max(0.0, grace_s)):
         return True
     while not _is_suspended(pid):
@@ -151,7 +151,7 @@ def _wait_for_lock(app_dir: str, pid: int, on_wait: OnWait) -> None:
 
 
 def _signal(app_id: str, pid: int, start: int, signum: int) -> bool:
-    """Signal exactly this process; False when it is gone."""
+    """Signal exactly this process; False when it has exited."""
     try:
         return pids.send(pid, start, signum)
     except PermissionError as error:
@@ -181,7 +181,7 @@ def _silently(app_id: str, what: str) -> None:
 
 
 def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
-    """Say who wants the app stopped. False when its folder was removed meanwhile."""
+    """Write the cancel file with the name of the user. False when the folder was removed meanwhile."""
     path = rundir.cancel(app_dir)
     who = f"{INTERRUPT if interrupt else ''}{actor()}"
     text = f"{who}\n" + ("" if grace_s is None else f"{rundir.GRACE}{grace_s:f}\n")
@@ -193,7 +193,7 @@ def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
         raise paths.unusable(error, path) from error
     try:
         os.write(fd, text.encode())
-    except OSError:  # the disk is full; that the file exists says enough
+    except OSError:  # the disk is full; the existence of the file suffices
         pass
     finally:
         os.close(fd)
@@ -201,7 +201,7 @@ def _write_intent(app_dir: str, grace_s: float | None, interrupt: bool) -> bool:
 
 
 def _wait_for_record(app_dir: str) -> None:
-    """Until the supervisor has written something, or half a second has passed."""
+    """Wait until the supervisor has written an event, for at most half a second."""
     from launcher.schedulers.local.filewatch import FileWatch
 
     watch = FileWatch()

@@ -1,4 +1,4 @@
-"""From a claimed folder to a running app, and back when something fails on the way."""
+"""Submit an app in a claimed folder, and undo the submission when it fails."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile
 from launcher.schedulers.local.claim import Claim, discard, discard_ownerless
-from launcher.schedulers.local.client import Supervisor
 from launcher.schedulers.local.popen import PopenRequest
+from launcher.schedulers.local.supervisor_client import SupervisorClient
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
 
@@ -17,19 +17,19 @@ _TAKE_BACK_S = 10.0
 """How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
 
 
-def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> Supervisor:
-    """A supervisor that has made and checked everything and waits for "go".
+def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> SupervisorClient:
+    """Start a supervisor that has prepared the app and waits for "go".
 
-    Raises StartError, SecretError or SchedulerError, with nothing of the app left.
+    Raises StartError, SecretError or SchedulerError, with the app removed.
     """
     try:
         secrets = _values_of_secrets(request)
         attemptfile.write_request(claim.app_dir, request.to_json())
-        supervisor = Supervisor.spawn(claim.app_dir, claim.lock_fd)
+        supervisor = SupervisorClient.spawn(claim.app_dir, claim.lock_fd)
     except BaseException:
         discard(state_dir, claim.app_dir, claim)
         raise
-    # The supervisor's copy of the lock must be the only one: were ours open, it would look alive when killed.
+    # The supervisor must hold the only copy of the lock: with a second one it would look alive when killed.
     claim.release()
     try:
         supervisor.create(request, attached=attached, secrets=secrets)
@@ -40,16 +40,16 @@ def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: boo
 
 
 def _values_of_secrets(request: PopenRequest) -> dict[str, str]:
-    """Reference → value, of every secret in the request. For the supervisor's memory only."""
+    """Reference → value of every secret in the request. Held only in the supervisor's memory."""
     params = [param for params in request.role_params.values() for param in params]
     found = {value for param in params for value in param.env.values() if isinstance(value, Secret)}
     return {str(reference): resolve(reference) for reference in sorted(found)}
 
 
-def start(state_dir: str, supervisor: Supervisor) -> None:
-    """Returns when every replica was seen to start. Raises StartError, with nothing of the app left.
+def start(state_dir: str, supervisor: SupervisorClient) -> None:
+    """Return when every replica has started. Raises StartError, with the app removed.
 
-    Interrupted, it lets go: a detached app runs on, an attached one is cancelled.
+    On an interrupt a detached app keeps running and an attached one is cancelled.
     """
     try:
         supervisor.go()
@@ -61,11 +61,11 @@ def start(state_dir: str, supervisor: Supervisor) -> None:
         raise
 
 
-def take_back(state_dir: str, supervisor: Supervisor) -> None:
-    """Have the supervisor remove what it made: it does so when we hang up before it was told to go."""
+def take_back(state_dir: str, supervisor: SupervisorClient) -> None:
+    """Undo the submission: the supervisor removes the app when the socket closes before "go"."""
     supervisor.close()
     if not supervisor.ends(_TAKE_BACK_S):
-        supervisor.kill()  # suspended, or out of its mind
+        supervisor.kill()  # suspended, or it hangs
     supervisor.reap(block=True)
     if os.path.isdir(supervisor.app_dir):  # it was killed before it could
         discard_ownerless(state_dir, supervisor.app_dir)

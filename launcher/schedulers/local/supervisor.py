@@ -1,4 +1,4 @@
-"""The process that looks after one local app: it talks to the client that started it, and ends with the app.
+"""The supervisor process of one local app: it answers the client that started it, and ends with the app.
 
 Run as `python -I -S -c '…; main()'` with the control socket at descriptor 3 and the app's lock at 4. It stays
 small: no import here may pull in `signal`, `json`, `enum`, `typing` or `dataclasses`.
@@ -11,14 +11,14 @@ import os
 
 from launcher.schedulers import pids
 from launcher.schedulers.local import kernel, rundir
-from launcher.schedulers.local.app import App
+from launcher.schedulers.local.app import RunningApp
 from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
+from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.loop import Loop
-from launcher.schedulers.local.outcome import INTERRUPT, Outcome, cancellation
+from launcher.schedulers.local.outcome import INTERRUPT, AppOutcome, cancellation
 from launcher.schedulers.local.prepare import Preparation
-from launcher.schedulers.local.record import Record
-from launcher.schedulers.local.replicas import Replica, Role
+from launcher.schedulers.local.replicas import Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
 
 TYPE_CHECKING = False
@@ -32,30 +32,30 @@ RECORD_RETRY_S = 1.0
 
 
 class Supervisor:
-    """From the client's "create" over its "go" to the end of the app."""
+    """Runs one app from the client's "create" and "go" to its end."""
 
     def __init__(self, control: int) -> None:
         self._control = control
         self._inbox = Inbox(control)
         self._loop = Loop()
-        self._loop.watch(control, self._hear)
+        self._loop.watch(control, self._receive)
         self._loop.on_signal(_signal.SIGCHLD, self._child_ended)
         for signum in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
-            self._loop.on_signal(signum, self._told_to_stop)
+            self._loop.on_signal(signum, self._stop_requested)
         self._over = False
-        self._told_by = 0  # the signal that came before there was an app
-        self._app: App | None = None
+        self._stop_signal = 0  # the number of the signal that asked to stop; 0: none
+        self._app: RunningApp | None = None
         self._going = False
-        self._error: SpawnError | None = None  # why it is taken back
-        self._said_started = False
+        self._error: SpawnError | None = None  # why the submission is undone
+        self._reported_started = False
         self._ended = False
-        self._said_lost = False
-        self._said_dropped = False
+        self._reported_loss = False
+        self._reported_drop = False
         self._app_dir = ""
         self._attached = False
-        self._closed = False  # the client lets go of an attached app, and does not just end
+        self._closed = False  # the client closed an attached app, rather than exiting
         self._timeout_s: float | None = None
-        self._record: Record
+        self._record: EventFile
         self._preparation: Preparation
 
     def run(self) -> None:
@@ -65,13 +65,13 @@ class Supervisor:
                 self._app.step()
 
     def kill_all(self) -> None:
-        """Leave nothing behind when this process fails."""
+        """Kill the app's processes when the supervisor itself fails."""
         if self._app and not self._over:
             self._app.kill_all()
 
-    # -- what the client says ------------------------------------------------------------------------------
+    # -- messages of the client ----------------------------------------------------------------------------
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         if not self._inbox.read():
             self._hung_up()
             return
@@ -87,13 +87,13 @@ class Supervisor:
         self._close_control()
         if self._app is None:
             self._over = True
-        elif self._ended:  # cancelled in the same moment: that is on record
+        elif self._ended:  # cancelled at the same moment, and recorded
             return
-        elif not self._going:  # whoever submitted it is dead or thought better of it
-            self._take_away()
+        elif not self._going:  # the client died, or undoes the submission
+            self._undo()
         elif self._attached:
             why = "its Runner was closed" if self._closed else "its parent process ended"
-            self._app.stop("parent", Outcome("cancelled", why))
+            self._app.stop("parent", AppOutcome("cancelled", why))
 
     def _create(self, message: Mapping[str, Any]) -> None:
         self._app_dir = message["app_dir"]
@@ -107,7 +107,7 @@ class Supervisor:
             self._preparation.make(rundir.scratch(self._app_dir))
         except SpawnError as error:
             self._error = error
-            self._take_away()
+            self._undo()
             return
         logs = LogWriter(
             min(MAX_OPEN_LOGS, self._preparation.spare_files // FILES_PER_REPLICA),
@@ -116,7 +116,7 @@ class Supervisor:
             max_bytes=message["log_max_bytes"],
             on_drop=self._output_dropped,
         )
-        self._app = App(roles, self._loop, spawner, logs, self._record, message["grace_s"])
+        self._app = RunningApp(roles, self._loop, spawner, logs, self._record, message["grace_s"])
         self._app.on_started = self._all_started
         self._app.on_broken = self._cannot_start
         self._app.on_ended = self._all_ended
@@ -130,9 +130,9 @@ class Supervisor:
 
     def _begin_record(self, handle: str) -> None:
         try:
-            self._record = Record(rundir.events(self._app_dir), rundir.spare(self._app_dir))
+            self._record = EventFile(rundir.events(self._app_dir), rundir.spare(self._app_dir))
         except FileExistsError as error:
-            self._app_dir = ""  # it belongs to the run that its record tells of
+            self._app_dir = ""  # the folder belongs to the app that was started in it
             raise SpawnError(f"{handle} was started before") from error
         except OSError as error:
             raise SpawnError(f"cannot write {self._app_dir}: {error.strerror}") from error
@@ -150,14 +150,14 @@ class Supervisor:
     def _go(self) -> None:
         if self._wanted() and self._app:
             self._going = True
-            self._record.add("starting")  # from here on nobody may think that nothing was started
+            self._record.add("starting")  # from here on readers must assume that replicas were started
             self._app.start()
 
-    # -- what the app says ---------------------------------------------------------------------------------
+    # -- callbacks of the app ------------------------------------------------------------------------------
 
     def _all_started(self) -> None:
         self._preparation.keep()
-        self._say_started()
+        self._report_started()
         kernel.trim_memory()
         if not self._attached:
             self._close_control()
@@ -169,24 +169,24 @@ class Supervisor:
         if self._app:
             self._app.take_back()
 
-    def _all_ended(self, outcome: Outcome) -> None:
+    def _all_ended(self, outcome: AppOutcome) -> None:
         if not outcome.state:
-            self._take_away()
+            self._undo()
             return
         self._record.add("ended", state=outcome.state, message=outcome.message, code=outcome.code)
         self._ended = True
         self._leave()
 
     def _output_lost(self, log: ReplicaLog, error: OSError) -> None:
-        """Said once; the replicas go on."""
-        if not self._said_lost:
-            self._said_lost = True
+        """Record the first loss as a warning; the replicas continue."""
+        if not self._reported_loss:
+            self._reported_loss = True
             self._record.add("warning", message=f"log output was lost: {log.folder}: {error.strerror}")
 
     def _output_dropped(self, log: ReplicaLog) -> None:
-        """Record it once; the logs say how much is missing, and where."""
-        if not self._said_dropped:
-            self._said_dropped = True
+        """Record the first removal as a warning; the logs show each gap."""
+        if not self._reported_drop:
+            self._reported_drop = True
             self._record.add("warning", message=f"log output is dropped beyond log_max_mb: {log.folder}")
 
     # -- reasons to stop -----------------------------------------------------------------------------------
@@ -197,26 +197,26 @@ class Supervisor:
 
     def _time_is_up(self) -> None:
         if self._app:
-            self._app.stop("timeout", Outcome("failed", f"timed out after {self._timeout_s} s"))
+            self._app.stop("timeout", AppOutcome("failed", f"timed out after {self._timeout_s} s"))
 
-    def _told_to_stop(self, signum: int) -> None:
-        self._told_by = signum
+    def _stop_requested(self, signum: int) -> None:
+        self._stop_signal = signum
         if self._ended or self._over:
-            self._over = True  # the disk is full; whoever wants us gone knows better than we
+            self._over = True  # the disk is full, and a second signal ends the supervisor without a record
         elif self._app and self._going:
             by, grace_s = rundir.cancelled_by(self._app_dir)
             self._app.stop("cancel", self._cancellation(by), (by or "").removeprefix(INTERRUPT), grace_s)
             if not self._error:
-                self._say_started()  # the client has nothing to wait for: there is a record of what ran
+                self._report_started()  # the client need not wait: the replicas are on record
         elif self._app:
             self._wanted()
 
     def _wanted(self) -> bool:
-        """Whether the app, not started yet, is to be started; else its end is recorded."""
+        """Whether the app is still to be started; else its cancellation is recorded."""
         if self._ended:
             return False
         by, _ = rundir.cancelled_by(self._app_dir)
-        if by is None and not self._told_by:
+        if by is None and not self._stop_signal:
             return True
         self._record.add("stopping", why="cancel", by=(by or "").removeprefix(INTERRUPT))
         self._record.add("ended", state="cancelled", message=self._cancellation(by).message, code=None)
@@ -224,15 +224,15 @@ class Supervisor:
         self._leave()
         return False
 
-    def _cancellation(self, by: str | None) -> Outcome:
+    def _cancellation(self, by: str | None) -> AppOutcome:
         if by is None:
-            return Outcome("cancelled", f"stopped by signal {self._told_by}")
+            return AppOutcome("cancelled", f"stopped by signal {self._stop_signal}")
         return cancellation(by)
 
     # -- leaving -------------------------------------------------------------------------------------------
 
-    def _take_away(self) -> None:
-        """Remove everything we made and tell the client why, if it is not its own doing."""
+    def _undo(self) -> None:
+        """Remove the app, and report the error, if any, to the client."""
         self._preparation.unmake()
         if self._app_dir:
             rundir.remove(self._app_dir)
@@ -242,16 +242,16 @@ class Supervisor:
         self._over = True
 
     def _leave(self) -> None:
-        """End as soon as everything is recorded; on a full disk that may take its time."""
+        """End as soon as every event is written, which may have to wait for disk space."""
         if self._record.flush():
             self._record.close()
             self._over = True
         else:
             self._loop.after(RECORD_RETRY_S, self._leave)
 
-    def _say_started(self) -> None:
-        if not self._said_started:
-            self._said_started = True
+    def _report_started(self) -> None:
+        if not self._reported_started:
+            self._reported_started = True
             self._answer({"ok": "started"})
 
     def _answer(self, message: dict[str, Any]) -> None:
@@ -265,10 +265,10 @@ class Supervisor:
             self._control = -1
 
 
-def _role(given: Mapping[str, Any]) -> Role:
+def _role(given: Mapping[str, Any]) -> RunningRole:
     replicas = given["replicas"]
     common = replicas[0]["env"] if replicas else {}
-    role = Role(given["name"], given["max_retries"], given["retry_policy"], common)
+    role = RunningRole(given["name"], given["max_retries"], given["retry_policy"], common)
     role.replicas = [
         Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]
@@ -277,7 +277,7 @@ def _role(given: Mapping[str, Any]) -> Role:
 
 def main() -> None:
     for fd in (CONTROL_FD, LOCK_FD):
-        os.set_inheritable(fd, False)  # a replica that held the lock would pass for us
+        os.set_inheritable(fd, False)  # a replica that held the lock would look like the supervisor
     kernel.close_from(LOCK_FD + 1)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)

@@ -1,4 +1,4 @@
-"""What is left of local apps that have ended, and its removal."""
+"""List and remove local apps that have ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launcher.schedulers.local.observe import ENDED, bury, present
 from launcher.state.records import AppRecord
 
 _READ_WITHIN_S = 60.0
-_PATIENCE_S = 5.0  # of a supervisor that has recorded the end and is not gone yet
+_PATIENCE_S = 5.0  # for a supervisor that has recorded the end to exit
 
 
 def finished(state_dir: str, backend: str) -> list[AppRecord]:
@@ -27,9 +27,9 @@ def finished(state_dir: str, backend: str) -> list[AppRecord]:
 
 
 def _is_in_use(state_dir: str, row: AppRecord) -> bool:
-    """Whether an app that no job file made has just ended under a client that is there to read how.
+    """Whether an app without a job has just ended while its client is still there to read the outcome.
 
-    The ledger does not know such an app: its folder is all that the client can read.
+    Such an app is not in the ledger: the client can only read its folder.
     """
     if row.job is not None or row.ended_at is None or row.ended_at < time.time() - _READ_WITHIN_S:
         return False
@@ -47,7 +47,7 @@ def remove(state_dir: str, app_id: str) -> None:
         with open_store(durable=False) as store:
             store.remove_void(app_id, app_dir)
         return
-    bury(state_dir, app_id, view)  # of a lost one, its processes
+    bury(state_dir, app_id, view)  # kills the processes of a lost app
     if view.supervisor and view.lock_held:
         pid, start, _ = view.supervisor
         pids.wait_for_exit(pid, start, _PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Waiting for the end of a local app. Apart from `follow`, so that a wait loads no reader of logs."""
+"""Wait for the end of a local app. Separate from `follow`, so that a wait imports no reader of logs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
 
-_SETTLE_S = 0.001
+_POLL_S = 0.001
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
 
 
 def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None:
-    """What the record says when the app has ended, nobody looks after it, or `timeout_s` has passed.
+    """Return the state once the app has ended, has no supervisor, or `timeout_s` has passed.
 
-    Woken by the end of the supervisor, not by the last line of its record: that comes a little earlier, but
-    to give an inotify descriptor back takes the kernel some 20 ms, at the end of a process as well. And so
-    nothing of the app is left when this returns, its supervisor included.
+    Waits for the exit of the supervisor, not for the last event: the event comes a little earlier, but the
+    kernel takes some 20 ms to free an inotify descriptor, also at the exit of a process. Thus the supervisor
+    has exited too when this returns.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while (view := rundir.read_state(app_dir)) is not None and view.lock_held:
@@ -32,7 +32,7 @@ def wait_for_end(app_dir: str, timeout_s: float | None = None) -> AppView | None
         elif pids.is_running(*view.supervisor[:2]):
             pids.wait_for_exit(*view.supervisor[:2], left)
         else:
-            time.sleep(_SETTLE_S)  # it has just gone, and the lock goes with it
+            time.sleep(_POLL_S)  # it has just exited; its lock is about to be released
     return view
 
 

@@ -10,7 +10,7 @@ from launcher.schedulers.local import process, rundir
 from launcher.schedulers.local.appview import AppView, fold
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven, sh
-from tests.unit.local.test_record import START, end, event, lines, spawn
+from tests.unit.local.test_eventfile import START, end, event, lines, spawn
 
 GO = [event("starting"), spawn(0), spawn(1), event("started")]
 

@@ -18,7 +18,7 @@ from launcher.schedulers.local.attemptfile import write_request
 from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
-from tests.unit.local.test_record import START, event, lines, spawn
+from tests.unit.local.test_eventfile import START, event, lines, spawn
 
 SLEEP = ["sleep", "1000"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from launcher.jobfile.quantities import memory_mib, seconds
 from launcher.plan.diff import Change
-from launcher.plan.reasons import Reason
 from launcher.plan.notation import show_at
+from launcher.plan.reasons import Reason
 
 GIB = 2**30
 

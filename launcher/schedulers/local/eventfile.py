@@ -1,4 +1,4 @@
-"""Writing the record of an app: one event a line, one write an event, whatever the disk says."""
+"""Write the events of an app: one line and one write per event, even when the disk is full."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 SPARE_BYTES = 64 * 1024
 
 
-class Record:
+class EventFile:
     """The events file of an app. Only the supervisor writes it.
 
     A full disk must not stop the app: events that do not fit wait in memory for the next `add` or `flush`,
-    and the blocks of the `spare` file are given back for them. A line is in the file whole or not at all.
+    and the blocks of the `spare` file are freed for them. A line is written completely or not at all.
     """
 
     def __init__(self, path: str, spare: str) -> None:
-        """Start a record. Raises FileExistsError when it already tells of an app that was started."""
+        """Start a record. Raises FileExistsError when it is the record of a started app."""
         self._spare = spare
         self._waiting = b""
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         if b'{"e":"starting"' in os.read(self._fd, 4096):
             os.close(self._fd)
             raise FileExistsError(path)
-        os.ftruncate(self._fd, 0)  # a submission that somebody was killed in
+        os.ftruncate(self._fd, 0)  # an interrupted submission
         self._size = 0
         _reserve(spare)
 
@@ -47,7 +47,7 @@ class Record:
             except OSError:
                 written = 0
             whole = written
-            if written < len(self._waiting):  # full; nobody must read half a line
+            if written < len(self._waiting):  # the disk is full; remove the incomplete line
                 whole = self._waiting.rfind(b"\n", 0, written) + 1
                 os.ftruncate(self._fd, self._size + whole)
             self._size += whole
@@ -62,7 +62,7 @@ class Record:
         self.flush()
 
     def close(self) -> None:
-        """Nothing more will be written: give the spare blocks back."""
+        """Finish the record and free the spare blocks."""
         self._give_back()
         os.close(self._fd)
 
@@ -88,7 +88,7 @@ def _json(value: Value) -> str:
 
 
 def _quote(text: str) -> str:
-    """A JSON string in ASCII; `json` would cost a tenth of this process."""
+    """A JSON string in ASCII; `json` would add a tenth to this process's memory."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join([_escape(character) for character in text])}"'
@@ -105,11 +105,11 @@ def _escape(character: str) -> str:
 
 
 def _reserve(path: str) -> None:
-    """Make a file that really takes up its blocks."""
+    """Make a file with its blocks allocated."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.posix_fallocate(fd, 0, SPARE_BYTES)
-    except (AttributeError, OSError):  # not Linux, or a file system without: zeros take up space as well
+    except (AttributeError, OSError):  # no posix_fallocate here: zeros allocate blocks as well
         os.write(fd, bytes(SPARE_BYTES))
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""The client's end of a supervisor: spawn it, hand it the request, say go.
+"""The client of a supervisor: spawns it, sends it the request, and starts the replicas.
 
 Messages both ways: 4 bytes of length, little-endian, then a marshalled value. Both ends are the same
 interpreter, so marshal is safe here and costs the supervisor no import.
@@ -26,18 +26,18 @@ from launcher.specs.secret import Secret
 _CONTROL_FD = 3
 _LOCK_FD = 4
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
-_ABOVE = 10  # where our copies go, out of the way of the numbers that the supervisor wants
+_ABOVE = 10  # the client's copies lie above the descriptor numbers that the supervisor uses
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
     " from launcher.schedulers.local.supervisor import main; main()"
 )
-# A loader or locale that this interpreter itself needs. Nothing else of the environment: the replicas' part
+# Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
 # goes through the control socket and is written nowhere.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
-class Supervisor:
-    """A supervisor that we spawned: its pid and our end of the control socket.
+class SupervisorClient:
+    """A spawned supervisor: its pid and the client's end of the control socket.
 
     As long as the socket is open an attached app runs; it closes with this object, and with our process.
     """
@@ -52,7 +52,7 @@ class Supervisor:
         self.close()
 
     @classmethod
-    def spawn(cls, app_dir: str, lock_fd: int) -> Supervisor:
+    def spawn(cls, app_dir: str, lock_fd: int) -> SupervisorClient:
         """Start a supervisor for the app. It takes over the lock: the caller closes its copy of `lock_fd`."""
         if not sys.executable:
             raise SchedulerError("cannot start a supervisor: this Python does not know its own executable")
@@ -71,7 +71,7 @@ class Supervisor:
     def create(
         self, request: PopenRequest, *, attached: bool, secrets: Mapping[str, str] | None = None
     ) -> None:
-        """Have everything made and checked. Raises StartError naming role and command when that fails.
+        """Let the supervisor prepare the app. Raises StartError naming role and command when it fails.
 
         Args:
             secrets: the value of each reference in the request; handed over in memory, written nowhere.
@@ -93,11 +93,11 @@ class Supervisor:
         )
 
     def go(self) -> None:
-        """Start every replica. Raises StartError when one cannot; then nothing is left of the app."""
+        """Start every replica. Raises StartError, with the app removed, when one cannot be started."""
         self._ask({"op": "go"})
 
     def close(self) -> None:
-        """Let go of the supervisor. An app not started is taken back, an attached one is cancelled."""
+        """Close the socket: the supervisor removes an app not yet started and cancels an attached one."""
         if self._control is not None:
             if self.attached:
                 with suppress(OSError):
@@ -106,15 +106,15 @@ class Supervisor:
             self._control = None
 
     def reap(self, *, block: bool = False) -> bool:
-        """Take its exit status once it has ended, or we keep a zombie. True when it is gone."""
+        """Collect the exit status of an ended supervisor, a zombie until then. True when it is gone."""
         try:
             return os.waitpid(self.pid, 0 if block else os.WNOHANG)[0] == self.pid
         except ChildProcessError:
-            # Reaped by the host program's own SIGCHLD handling, or we are a fork of whoever spawned it.
+            # Collected by the host program's SIGCHLD handler, or this process is a fork of its parent.
             return pids.start_time(self.pid) is None
 
     def ends(self, timeout_s: float) -> bool:
-        """Whether it has ended within `timeout_s`; as long as it is not reaped its pid is its own."""
+        """Whether it ended within `timeout_s`. Its pid cannot be reused before `reap`."""
         start = pids.start_time(self.pid)
         return start is None or pids.wait_for_exit(self.pid, start, timeout_s)
 
@@ -138,7 +138,7 @@ class Supervisor:
             raise _refusal(answer)
 
     def _ended_without_answer(self) -> None:
-        """The supervisor hung up. Fine when the app was cancelled meanwhile, else it died."""
+        """Handle a closed socket: the app was cancelled meanwhile, or the supervisor died."""
         self.close()
         self.reap(block=True)
         view = rundir.read_state(self.app_dir)
@@ -156,7 +156,7 @@ class Supervisor:
         self._control.sendall(len(data).to_bytes(4, "little") + data, _NO_SIGPIPE)
 
     def _receive(self) -> dict[str, Any] | None:
-        """The next message; None when the other end has gone."""
+        """The next message; None when the supervisor has closed its end."""
         head = self._read(4)
         body = self._read(int.from_bytes(head, "little")) if head else b""
         return marshal.loads(body) if body else None
@@ -210,7 +210,7 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
 
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:
-    """With values for references; a literal that reads like a reference is a literal."""
+    """The environment with secrets resolved; a literal that looks like a reference is not one."""
     return {
         _exact(name): secrets[value] if isinstance(value, Secret) else _exact(value)
         for name, value in param.env.items()
@@ -230,7 +230,7 @@ def _unstartable(error: OSError) -> SchedulerError:
 
 
 def _refusal(answer: dict[str, Any]) -> StartError:
-    """The error for what the supervisor could not do, naming the replica and its command."""
+    """The error that the supervisor reported, naming the replica and its command."""
     text = str(answer["error"])
     if answer.get("role") is None:
         return StartError(text)
@@ -241,7 +241,7 @@ def _refusal(answer: dict[str, Any]) -> StartError:
 
 
 def _last_words(app_dir: str) -> str:
-    """What a dead supervisor wrote to its stderr, its last line."""
+    """The last line that a dead supervisor wrote to stderr."""
     try:
         with open(os.path.join(app_dir, "supervisor.err"), encoding="utf-8", errors="replace") as file:
             lines = file.read().strip().splitlines()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from launcher.errors import StateError
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.appview import AppView, fold
-from launcher.schedulers.local.record import Record, _json
+from launcher.schedulers.local.eventfile import EventFile, _json
 
 START = {
     "v": 1,
@@ -136,7 +136,7 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
 
 def test_events_that_find_no_room_wait_and_lines_stay_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    record = Record(str(path), str(tmp_path / "spare"))
+    record = EventFile(str(path), str(tmp_path / "spare"))
     with room_for(200):
         for number in range(20):
             record.add("warning", message=f"number {number}")

@@ -1,4 +1,4 @@
-"""A local app as an AppRecord, without the import of the specs."""
+"""Make the AppRecord of a local app without importing the specs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
     """The app without its replicas.
 
     Args:
-        scheduler, session: of an app whose own record does not name them yet.
+        scheduler, session: used when the app's own record does not name them yet.
     """
     if view.handle:
         scheduler, _, rest = view.handle.partition("://")
@@ -37,7 +37,7 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
 
 
 def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
-    """The replicas with what they left in their error files."""
+    """The replicas of the app, with their error files."""
     from launcher.schedulers.local.errorfiles import read
 
     errors = read(app_dir, view)
