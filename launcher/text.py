@@ -51,6 +51,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def unusable_in(text: str) -> str:
+    """What no argument, variable or path of a process can hold: "a NUL character"; "" where nothing is."""
+    if "\0" in text:
+        return "a NUL character"
+    try:
+        # Bytes of a name that is no UTF-8 have become surrogates of their own: those may pass.
+        text.isascii() or text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "half a character (a lone surrogate)"
+    return ""
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -128,7 +128,9 @@ def _run_request(args: Any, console: Console) -> int:
     if given:
         word = args.file if given[0] == "file" else f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{word} cannot stand beside --stdin", hint="put it into the JSON object")
-    asked = read_request(sys.stdin.read())
+    if sys.stdin is None:
+        raise UsageError("--stdin reads standard input, and it is closed")
+    asked = read_request(sys.stdin.buffer.read())
     for name in ("dryrun", "detach", "workspace", "parent_run_id"):
         setattr(args, name, getattr(asked, name))
     app = made(asked.component_name, asked.component_args_str, console, asked.component_args)

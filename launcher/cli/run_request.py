@@ -49,12 +49,17 @@ _FORMS["Mapping"] = (dict, "an object")
 EXAMPLE = '{"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler_args": {}}'
 
 
-def read_request(text: str) -> RunRequest:
-    """The request that `text` is. Raises UsageError naming every field that is missing, unknown or wrong."""
+def read_request(text: str | bytes) -> RunRequest:
+    """The request that `text` is. Raises UsageError naming every field that is missing, unknown or wrong.
+
+    Bytes are UTF-8, whatever the locale says, or UTF-16 or UTF-32; a byte order mark may stand in front.
+    """
     try:
         given = json.loads(text)
     except ValueError as error:
         raise UsageError(f"standard input is not JSON: {error}", hint=f"such as {EXAMPLE}") from None
+    except RecursionError:
+        raise UsageError("standard input is nested too deep", hint=f"such as {EXAMPLE}") from None
     if not isinstance(given, dict):
         raise UsageError("standard input is no JSON object", hint=f"such as {EXAMPLE}")
     form_of = {each.name: str(each.type).partition("[")[0].partition(" ")[0] for each in fields(RunRequest)}

@@ -13,7 +13,7 @@ from launcher.specs.macros import RUN_MACROS, find_macros
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
-from launcher.text import name_hint
+from launcher.text import name_hint, unusable_in
 
 Path = tuple[str | int, ...]
 
@@ -114,7 +114,7 @@ def _check_entrypoint(path: Path, text: object) -> Iterator[Problem]:
 def _check_env(at: Path, env: Mapping[Any, Any]) -> Iterator[Problem]:
     for name, value in env.items():
         path = (*at, name)
-        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        if not isinstance(name, str) or not name or "=" in name or unusable_in(name):
             message = f"{name!r} cannot name an environment variable"
             yield Problem(path, "unusable-name", message)
         yield from _check_secret(path, value) if isinstance(value, Secret) else _check_text(path, value)
@@ -189,8 +189,8 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
     if isinstance(text, Secret):
         yield Problem(path, "unusable-text", "a secret can only be the value of a variable in env")
         return
-    if "\0" in text:
-        yield Problem(path, "unusable-text", "text for a process cannot hold a NUL character")
+    if unusable := unusable_in(text):
+        yield Problem(path, "unusable-text", f"text for a process cannot hold {unusable}")
     for name, start, end in find_macros(text):
         if name not in _KNOWN_NAMES:
             hint = name_hint(name, _KNOWN_NAMES)

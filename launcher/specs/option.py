@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args, get_origin
 
 from launcher.specs.app import CfgVal
+from launcher.text import unusable_in
 
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
 }
+
+
+def _texts(value: CfgVal) -> list[str]:
+    """Those that a value is, or holds as items, keys and values."""
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    return [part for part in (parts if isinstance(parts, list) else [parts]) if isinstance(part, str)]
 
 
 class OptionFault(NamedTuple):
@@ -53,6 +60,8 @@ class runopt:
             return OptionFault("out-of-range", f"{self.minimum:g} or more")
         if self.pattern and isinstance(value, str) and not re.fullmatch(self.pattern, value):
             return OptionFault("invalid-value", self.wants)
+        if unusable := next(filter(None, map(unusable_in, _texts(value))), ""):
+            return OptionFault("invalid-value", f"text without {unusable}")
         return None
 
     @property

@@ -21,7 +21,8 @@ def run(monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def stdin(given, *words):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(given if isinstance(given, str) else json.dumps(given)))
+        data = given if isinstance(given, bytes) else json.dumps(given).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="latin-1"))
         code = main(["run", "--stdin", *words])
         return code, *capfd.readouterr()
 
@@ -62,14 +63,43 @@ def test_the_example_of_messages_is_a_request():
         ({**ECHO, "dry_run": True}, "no field `dry_run`", "did you mean `dryrun`?"),
         ({**ECHO, "dryrun": "yes"}, '`dryrun` is true or false, got "yes"', None),
         ({**ECHO, "component_args_str": [1]}, "`component_args_str` is a list of texts, got [1]", None),
+        ("[" * 100_000, "nested too deep", "such as"),
+        (b"\xff{}", "not JSON", "such as"),
         ({**ECHO, "scheduler": None}, "`scheduler` is text, got null", None),
     ],
 )
 def test_a_wrong_object_is_refused(given, said, hint):
     with pytest.raises(UsageError) as caught:
-        read_request(given if isinstance(given, str) else json.dumps(given))
+        read_request(json.dumps(given) if isinstance(given, dict) else given)
     assert said in str(caught.value)
     assert (caught.value.hint or "").startswith(hint or "")
+
+
+def test_the_object_is_utf_8_whatever_the_locale(run):
+    asked = json.dumps({**ECHO, "component_args": {"msg": "Grüße"}}, ensure_ascii=False)
+    for encoding in ("utf-8", "utf-8-sig"):
+        assert run(asked.encode(encoding))[:2] == (0, "Grüße\n")
+
+
+def test_a_closed_input_is_refused(monkeypatch, capfd):
+    monkeypatch.setattr(sys, "stdin", None)  # as Python finds it after `<&-`
+    assert main(["run", "--stdin"]) == 64
+    assert "it is closed" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"component_args": {"msg": "\ud800"}},
+        {"parent_run_id": "a\0"},
+        {"scheduler_args": {"log_dir": "a\0"}},
+        {"scheduler_args": {"log_dir": "\ud800"}},
+    ],
+)
+def test_text_that_no_process_can_hold_is_refused(run, asked):
+    code, _, said = run({**ECHO, **asked})
+    assert code in (1, 6, 64)
+    assert "NUL character" in said or "lone surrogate" in said
 
 
 def test_other_options_and_wrong_run_options_are_refused(run):

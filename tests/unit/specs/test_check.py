@@ -72,6 +72,8 @@ def test_names_that_cannot_stand_in_paths_and_handles(name):
         ({"args": "--lr 1"}, (*AT, "args"), "wrong-type", "args is a list"),
         ({"args": ["a", 3]}, (*AT, "args", 1), "wrong-type", "got 3 (int)"),
         ({"args": ["a\0"]}, (*AT, "args", 0), "unusable-text", "NUL"),
+        ({"args": ["\ud800"]}, (*AT, "args", 0), "unusable-text", "lone surrogate"),
+        ({"env": {"\ud800": ""}}, (*AT, "env", "\ud800"), "unusable-name", "cannot name"),
         ({"env": ["A=1"]}, (*AT, "env"), "wrong-type", "env is a mapping"),
         ({"env": {"A": 1}}, (*AT, "env", "A"), "wrong-type", "got 1 (int)"),
         ({"env": {"A": "a\0"}}, (*AT, "env", "A"), "unusable-text", "NUL"),
