@@ -1,6 +1,6 @@
-"""The request of local_docker, derived from an AppDef by pure functions.
+"""Derive the request of local_docker from an AppDef. Pure.
 
-A request is first built with the symbolic app id (`$<app_id>`, escapes kept) and bound to a real one when it
+A request is first built with the symbolic app id (`$<app_id>`, with escapes) and bound to a real one when it
 is scheduled, so that a plan shows what will run and one dry run can be scheduled more than once.
 """
 
@@ -21,7 +21,7 @@ from launcher.schedulers.docker.names import (
     stem,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.request import mounts, resources, sdk_values
+from launcher.schedulers.docker.request import resources, sdk_values
 from launcher.schedulers.docker.request.edits import check_edits
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
@@ -98,7 +98,7 @@ def _bind_container(
     kwargs["name"] = container_name(app_id, container.role, container.replica)
     kwargs["network"] = kwargs.pop("network_mode", None) or kwargs.get("network")
     alone = shares_host_name(kwargs["network"] or "")
-    if kwargs.get("hostname") == symbolic:  # another one was edited in, and stays
+    if kwargs.get("hostname") == symbolic:  # an edited hostname stays
         kwargs["hostname"] = None if alone else kwargs["name"]
     environment = sdk_values.environment(kwargs.get("environment") or {})
     names_rank0 = environment.get(RANK0_ENV) == f"{SYMBOLIC_APP_ID}-{stem(rank0)}-0"
@@ -115,8 +115,8 @@ def _bind_container(
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):
-        kwargs["entrypoint"] = [bind(word) for word in sdk_values.argv(kwargs["entrypoint"])]
-    command = [bind(word) for word in sdk_values.argv(container.command)]
+        kwargs["entrypoint"] = [bind(part) for part in sdk_values.argv(kwargs["entrypoint"])]
+    command = [bind(part) for part in sdk_values.argv(container.command)]
     return replace(container, command=command, kwargs=kwargs)
 
 
@@ -130,7 +130,7 @@ def _container(
     optional: dict[str, Any] = {
         "entrypoint": command[:1] if cfg.get("override_entrypoint") else None,
         "hostname": None if shares_host_name(job.network) else name,
-        "devices": mounts.devices(filled),
+        "devices": resources.devices(filled),
         "restart_policy": resources.restart_policy(role),
         **resources.limits(role.resource),
         "ports": _ports(role, job.network, _of(cfg, "ports", str, "ephemeral")),
@@ -142,7 +142,7 @@ def _container(
         "environment": _environment(filled, k, cfg, fixed),
         "labels": replica_labels(role.name, k),
         "network": job.network,
-        "mounts": mounts.mounts(filled, SYMBOLIC_APP_ID),
+        "mounts": resources.mounts(filled, SYMBOLIC_APP_ID),
         "privileged": bool(cfg.get("privileged")),
         "init": _of(cfg, "init", bool, True),
         "log_config": _log_config(cfg),
@@ -165,7 +165,7 @@ def _environment_of_all(job: DockerJob, rank0: str) -> dict[str, str]:
 
 
 def _environment(role: Role, k: int, cfg: Mapping[str, CfgVal], fixed: Mapping[str, str]) -> dict[str, str]:
-    """What the request says. What `copy_env` copies goes below all of it, when containers are created."""
+    """The environment of a replica. The variables of `copy_env` come below it when containers are created."""
     return {
         "TORCHELASTIC_ERROR_FILE": error_file(role.name, k),
         "PET_LOG_DIR": f"{SCRATCH}/.torchelastic/{stem(role.name)}-{k}",
@@ -184,7 +184,7 @@ def _ports(role: Role, network: str, policy: str) -> dict[str, tuple[str, int | 
 
 
 def _log_config(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
-    """The one driver that both bounds its files and can be read back by every engine."""
+    """The log driver json-file: it bounds its files, and every engine can read them back."""
     size, files = _of(cfg, "log_max_size", str, "100m"), _of(cfg, "log_max_files", int, 5)
     return {"type": "json-file", "config": {"max-size": size, "max-file": str(files)}}
 
