@@ -75,7 +75,12 @@ def _of_containers(opts: runopts) -> None:
         "run the role's entrypoint instead of the image's ENTRYPOINT, not as its arguments",
         default=False,
     )
-    opts.add("init", bool, "run a small init in front of the command, which reaps orphans", default=True)
+    opts.add(
+        "init",
+        bool,
+        "run the command below a small init process, which collects orphaned processes",
+        default=True,
+    )
 
 
 def _of_images(opts: runopts) -> None:
@@ -93,7 +98,7 @@ def _of_images(opts: runopts) -> None:
         pattern=r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*",
         wants="a repository such as ghcr.io/team/app, without a tag",
     )
-    opts.add("quiet", bool, "say nothing of pulling, building and pushing", default=False)
+    opts.add("quiet", bool, "do not report pulling, building and pushing", default=False)
 
 
 def _of_logs_and_time(opts: runopts) -> None:
@@ -105,5 +110,5 @@ def _of_logs_and_time(opts: runopts) -> None:
         pattern=r"[1-9][0-9]*[bkmgBKMG]?",
         wants="a size such as 100m or 1g",
     )
-    opts.add("log_max_files", int, "log files kept per replica; older output is gone", default=5, minimum=1)
+    opts.add("log_max_files", int, "log files per replica; older output is deleted", default=5, minimum=1)
     add_times(opts, DEFAULT_GRACE_S)

@@ -1,8 +1,7 @@
-"""What can go wrong between us and an engine, in our words: what failed, its cause, the remedy.
+"""Errors of an engine and of the connection to it: what failed, its cause, the remedy.
 
-The engine's refusals come as a status and a text made for its own developers; `refusal` turns one into
-an error. What the connection does comes as an OSError somewhere inside a library's exception; `broken`
-turns that into one.
+`refusal` makes an error of the status and the text with which the engine refuses a request. `broken` makes
+one of a library's exception, with the OSError inside it as the cause.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class EngineError(SchedulerError):
 
     @property
     def cause(self) -> str:
-        """What the engine said, without what we said we were doing."""
+        """The engine's text, without our description of the request."""
         return str(self).partition(": ")[2] or str(self)
 
 
@@ -38,15 +37,15 @@ class EngineUnreachable(EngineError):
 
 
 class ConnectionBroke(EngineUnreachable):
-    """The connection ended before the engine had answered: what it has done is not known."""
+    """The connection ended before the engine had answered: whether it has done the work is not known."""
 
 
 class EngineGone(EngineUnreachable):
-    """A stream ended because the engine went away: what it would have told is not known."""
+    """A stream ended because the engine went away: the rest of it is not known."""
 
 
 class EngineDenied(EngineUnreachable):
-    """There is an engine, and it does not talk to this user."""
+    """There is an engine, and it denies access to this user."""
 
 
 class EngineVersion(EngineError):
@@ -58,7 +57,7 @@ class EngineUnsupported(EngineError):
 
 
 class NonsenseAnswer(EngineError):
-    """The answer is not one that an engine gives."""
+    """The response is not one of a Docker engine."""
 
 
 class NotFound(EngineError):
@@ -70,7 +69,7 @@ class ImageNotFound(NotFound):
 
 
 class Conflict(EngineError):
-    """The engine cannot do that to something in its present state."""
+    """The object is in a state that does not allow the request."""
 
 
 class NameTaken(Conflict):
@@ -99,7 +98,7 @@ _HINTS = (
     ("IPv4 address pool", "remove networks that nothing uses: docker network prune"),
     (
         "no space left on device",
-        "free some space on the engine's disk; `docker system df` tells what takes it",
+        "free some space on the engine's disk; `docker system df` shows what takes it",
     ),
     ("bind source path does not exist", "bind mounts need a folder that exists on the engine's machine"),
     ("Minimum memory limit", "give the role's resource more memMB"),
@@ -127,7 +126,7 @@ _HALF_STARTED = re.compile(r"task [0-9a-f]{64}: already exists\Z")
 
 
 def refusal(status: int, text: str, doing: str) -> EngineError:
-    """The error for an answer of `status` with the engine's `text`; `doing` as in "start trainer-0"."""
+    """The error for a response of `status` with the engine's `text`; `doing` as in "start trainer-0"."""
     cause = cause_of(text)
     return _class_of(status, text)(f"cannot {doing}: {cause}", hint=_hint(status, text), status=status)
 
@@ -143,7 +142,7 @@ def package_missing(name: str, what: str) -> EngineError:
 def cause_of(text: str) -> str:
     """The engine's text on one line, without what its layers wrapped around the cause.
 
-    After SIGKILL an engine finds half of a start that the one before has left, and refuses the other half.
+    After SIGKILL an engine finds a half-finished start of its last run, and refuses to complete it.
     """
     line = _WRAPPINGS.sub("", " ".join(text.split())).removesuffix(": unknown").removesuffix(".")
     if _HALF_STARTED.match(line):
@@ -164,7 +163,7 @@ def _class_of(status: int, text: str) -> type[EngineError]:
     if status == 400 and "client version" in lower:
         return EngineVersion
     if status == 403 and "endpoints" in lower:
-        return Conflict  # what the engine says of a network that is used
+        return Conflict  # the engine's status for a network in use
     return EngineError
 
 
@@ -198,7 +197,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
 
 
 def _unreached(cause: OSError) -> str:
-    """Why there never was a connection; "" where there may have been one."""
+    """Why no connection was made; "" where there may have been one."""
     from socket import EAI_NONAME, gaierror
 
     if isinstance(cause, gaierror):
@@ -218,7 +217,7 @@ _TLS = "DOCKER_CERT_PATH names the folder with ca.pem, cert.pem and key.pem"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and all it was made of: libraries hide the OSError in causes, contexts and arguments."""
+    """The error and all errors inside it: libraries hide the OSError in causes, contexts and arguments."""
     seen: set[int] = set()
     todo: list[object] = [error]
     while todo:
@@ -230,7 +229,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The text of the cause that is deepest inside, without the object addresses that libraries print."""
+    """The text of the innermost cause, without the object addresses that libraries print."""
     texts = [" ".join(str(one).split()) for one in _chain(error)]
     texts = [text for text in texts if text and " at 0x" not in text]
     return min(texts, key=len, default=type(error).__name__) if texts else type(error).__name__

@@ -1,4 +1,4 @@
-"""Workspaces as Docker images, for schedulers of other people that run images."""
+"""Build workspaces into Docker images, for schedulers of other packages that run images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.workspace.api import WorkspaceMixin
 class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
     """Builds the workspace into an image on top of the role's image.
 
-    The image is named after what is in it, `launcher-workspace:HASH`: the same files on the same image are
+    The image is named after its content, `launcher-workspace:HASH`: the same files on the same image are
     built once. Where the workspace has no Dockerfile, its files are copied into the image's working
     folder; where that is `/`, /workspace becomes it.
 
@@ -44,13 +44,13 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
     def workspace_opts(self) -> runopts:
         opts = runopts()
         opts.add("image_repo", str, "repository that `push_images` pushes images to")
-        opts.add("quiet", bool, "say nothing of pulling and building", default=False)
+        opts.add("quiet", bool, "do not report pulling and building", default=False)
         return opts
 
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Have the image of the workspace on `role.image`, and make it the role's. Nothing is pushed.
+        """Build the image of the workspace on `role.image`, and set it as the role's image. Pushes nothing.
 
-        Raises WorkspaceError, BuildFailed, EngineError; then nothing of it stays.
+        Raises WorkspaceError, BuildFailed, EngineError, with nothing of it left behind.
         """
         # `workdir` would be an option of another scheduler: only its author knows what it means there.
         local = {key: value for key, value in cfg.items() if key not in ("image_repo", "workdir")}
@@ -59,9 +59,9 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
         role.image = made.roles[0].image
 
     def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, tuple[str, str]]:
-        """Give roles with an image of a workspace the name that it is pushed under; what to push.
+        """Set the pushed names of workspace images in their roles. Returns local image → (repository, tag).
 
-        Image here → (repository, tag). Asks no engine. Raises InvalidRunConfigException without `image_repo`.
+        Asks no engine. Raises InvalidRunConfigException without `image_repo`.
         """
         found: dict[str, tuple[str, str]] = {}
         for role in app.roles:
