@@ -1,7 +1,7 @@
-"""What is left of Docker apps that have ended, and what apps shared: finding it and removing it.
+"""Find and remove the objects of Docker apps that have ended, and the objects that apps share.
 
-An engine may be shared by several users and machines. Only what nobody can be using goes: nothing while an
-app is being submitted, and nothing shared that is younger than an hour.
+An engine may be shared by several users and machines. Only objects that no client can be using are removed:
+none while an app is being submitted, and no shared object that is younger than an hour.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"
 FRESH_S = 3600.0
-_PATIENCE_S = 5.0  # of a watcher that has recorded the end and is not gone yet
+_PATIENCE_S = 5.0  # for the exit of a watcher that has recorded the end
 _AGAIN_S = 0.05
 
 
 def finished(engine: EngineView) -> list[AppRecord]:
     """The apps of this engine that have ended and that no process works on, the newest first.
 
-    Apps of other state folders are as the engine's list tells, without the time of their end: what knows of
-    them (the ledger) knows it, and the engine would have to be asked for each of them.
+    Apps of other state folders come from the engine's list, without the time of their end: that would take a
+    request for each of them, and callers have it from the ledger.
     """
     listed = [app for app in apps.find_all(engine) if app.view.ended]
     known = [app if _is_known(app) else apps.inspect(engine, app) for app in listed]
@@ -43,12 +43,12 @@ def finished(engine: EngineView) -> list[AppRecord]:
 
 
 def _is_known(app: DockerApp) -> bool:
-    """Whether a closer look would tell no more than is on record here, or nothing that counts here."""
+    """Whether inspecting the app would add nothing to its record here, or nothing that is needed here."""
     return app.journal is None or bool(app.view.final and app.view.ended_at)
 
 
 def is_over(app: DockerApp) -> bool:
-    """Whether it has ended for good: nothing of it runs, and no watcher has anything left to do."""
+    """Whether the app has ended for good: no container runs, and no watcher is about to record the end."""
     waits = not app.view.final and record.is_locked(app.app_dir)
     return app.view.ended and not app.view.live and not waits
 
@@ -63,7 +63,7 @@ def _finished(app: DockerApp) -> AppRecord:
 def remove(engine: Engine, app_id: str) -> None:
     """Remove containers, scratch volume and record of an app that has ended.
 
-    Raises SchedulerError when it has not, or when somebody works on it.
+    Raises SchedulerError when it has not ended, or when another process works on it.
     """
     if not apps.is_id(app_id):
         return
@@ -74,7 +74,7 @@ def remove(engine: Engine, app_id: str) -> None:
     lock = _claim(app_dir) if record.exists(app_dir) else None
     try:
         if app is not None and app.containers:
-            # Clients with other state folders know of its end from its containers alone.
+            # Clients with other state folders know its end from its containers alone.
             tombstones.write(engine, app.containers[0].labels, app.view)
         run_parallel(lambda container: engine.remove(container.id), app.containers if app else ())
         run_parallel(lambda volume: engine.remove_volume(volume.name), engine.volumes(f"{APP_ID}={app_id}"))
@@ -98,12 +98,12 @@ def _claim(app_dir: str) -> RecordLock:
 
 
 class _SharedObject:
-    """Something that apps shared, and what there is to say about it.
+    """A volume, network or image that apps share.
 
     Attributes:
         kind: volume, network or image.
-        names: what to remove it by; several names of an image.
-        why: the reason why it stays, "" when nothing needs it.
+        names: the names to remove it by; an image may have several.
+        why: the reason why it stays, "" when no app needs it.
     """
 
     __slots__ = ("kind", "name", "names", "why")
@@ -116,7 +116,7 @@ class _SharedObject:
 
 
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
-    """Remove scratch volumes without an app, our network and workspace images that nobody uses; in words."""
+    """Remove scratch volumes without an app, the network and workspace images, if unused; returns which."""
     record.sweep()
     remove = {
         "volume": engine.remove_volume,
@@ -135,7 +135,7 @@ def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
 
 
 def leftovers(engine: EngineView, *, now: float | None = None) -> list[tuple[str, str]]:
-    """What `sweep` leaves and why, in words; things of one kind and reason are counted."""
+    """The objects that `sweep` leaves, and why; objects of one kind and reason are counted."""
     alike: dict[tuple[str, str], list[str]] = {}
     for each in _shared(engine, now):
         why = each.why or "something that is not launcher's uses it"
@@ -147,7 +147,7 @@ def leftovers(engine: EngineView, *, now: float | None = None) -> list[tuple[str
 
 
 def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
-    """All that apps share at this engine, but volumes of apps that are there."""
+    """All objects that apps share at this engine, without the volumes of existing apps."""
     containers = engine.containers()
     ours = [each for each in containers if APP_ID in each.labels]
     being_made = any(each.labels.get(PART) == RESERVATION_PART for each in ours)
@@ -179,5 +179,5 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
 
 
 def _is_any_app_locked() -> bool:
-    """Between two starts of an app nothing of it runs; its containers name the network that they had."""
+    """Whether any app is locked. Between two starts no container of an app runs, but it needs its network."""
     return any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())

@@ -1,4 +1,4 @@
-"""What an app is, read from the labels of its containers: enough to tell all of it without any record."""
+"""Read an app from the labels of its containers. They describe all of it, without any record."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SCHEDULER = "local_docker"
 
 
 def read_labels(labels: Mapping[str, str]) -> Labels | None:
-    """None for what is none of ours."""
+    """The labels of a container of an app; None for any other container."""
     return Labels(labels) if labels.get(APP_ID) and labels.get(PREFIX + "scheduler") == SCHEDULER else None
 
 
 class Labels:
-    """The labels of one container, read as they are asked for: a list of many containers costs little.
+    """The labels of one container, parsed on access, so that listing many containers is cheap.
 
-    What somebody else has damaged reads as if it were not there.
+    A damaged label reads as if it were missing.
     """
 
     __slots__ = ("_labels",)
@@ -101,7 +101,7 @@ class Labels:
 
     @property
     def owner(self) -> Owner | None:
-        """Who submits it, or did; None where nothing says."""
+        """The process that submits the app, or did; None where the label is missing."""
         from launcher.schedulers.docker.records.owner import from_json
 
         return from_json(self.text("owner"))
@@ -126,7 +126,7 @@ class Labels:
 
     @property
     def attempt(self) -> Attempt | None:
-        """The attempt of a job as it was reserved; None for an app that is none."""
+        """The attempt of a job as it was reserved; None for an app without a job."""
         if not self.is_job:
             return None
         from launcher.specs.attempt import Attempt

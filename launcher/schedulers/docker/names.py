@@ -1,4 +1,4 @@
-"""What the objects of an app are called in an engine, whose names are flat, short and shared by all."""
+"""Names of an app's objects at the engine, which has one flat space of short names for all clients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NETWORK = "launcher"
 """The network of every app that names no other."""
 NETWORK_LABELS = {"launcher.network": "1"}
 SCRATCH = "/launcher/scratch"
-"""Where each replica has the volume that all replicas of its app share."""
+"""Mount point of the volume that all replicas of an app share."""
 
-_LIMIT = 63  # of a DNS label: a container's name is its hostname
+_LIMIT = 63  # of a DNS label, since a container's name is its hostname
 _MARK = 6
 
 
 def container_name(app_id: str, role: str, k: int) -> str:
-    """`<app_id>-<role>-<k>` as a DNS label; cut, and marked with a hash, where that is too long."""
+    """`<app_id>-<role>-<k>` as a DNS label; too long ones are cut and marked with a hash."""
     return _fit(f"{app_id}-{stem(role)}-{k}", f"{app_id}\0{role}\0{k}", f"-{k}")
 
 
@@ -31,7 +31,7 @@ def error_file(role: str, k: int) -> str:
 
 
 def stem(role: str) -> str:
-    """A role's name as a part of a DNS label. Roles that would look alike are marked with a hash."""
+    """A role's name as a part of a DNS label. Roles whose names collide are marked with a hash."""
     name = normalise(role, _LIMIT)
     return name if name == role else f"{name[: _LIMIT - _MARK - 1]}-{_mark(role)}"
 

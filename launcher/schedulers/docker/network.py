@@ -1,4 +1,4 @@
-"""The network that apps share: made when it is missing, also for containers that were made before it."""
+"""The network that apps share: created when it is missing, also for containers that are older than it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
 
-_TRIES = 3  # whoever removes it may do so again while we mend it
-_MENDING = Lock()  # the replicas of an app are started at once: one of them makes it
+_TRIES = 3  # another client may remove it again while it is being repaired
+_MENDING = Lock()  # the replicas of an app are started at once: one of them creates it
 
 
 def ensure(engine: Engine) -> None:
-    """Have the network, made if there is none."""
+    """Create the network if there is none."""
     engine.ensure_network(NETWORK, NETWORK_LABELS)
 
 
 def start(engine: Engine, container: str) -> None:
     """Start a container of an app, for the first time or again.
 
-    Somebody may have removed the network meanwhile, for one has no users while none of them runs: a container
-    that was never started takes the new one of that name, one that was has to be put on it. Or two clients
-    have just made it at once, and for a moment there are two.
+    Another client may have removed the network meanwhile: it has no users while no container runs. A
+    container that was never started joins the new network of that name by itself, one that was must be
+    connected. Or two clients have just created it at once, and for a moment there are two.
     """
     for _ in range(_TRIES):
         try:
@@ -36,7 +36,7 @@ def start(engine: Engine, container: str) -> None:
 
 
 def _mend(engine: Engine, container: str, error: EngineError) -> bool:
-    """Have the network for a container; False when its start has failed for something else."""
+    """Repair the network of a container; False when its start has failed for another reason."""
     ambiguous = f"network {NETWORK} is ambiguous" in str(error)
     if not (ambiguous or isinstance(error, NotFound)):
         return False
@@ -55,5 +55,5 @@ def _connect(engine: Engine, container: str) -> None:
         engine.connect(NETWORK, container)
     except EngineUnreachable:
         raise
-    except EngineError:  # gone again, or it was not that: what the next start says is what counts
+    except EngineError:  # removed again, or another cause: the next start reports it
         return

@@ -1,7 +1,7 @@
-"""The Docker scheduler: apps as containers of one engine, each app looked after by a watcher of its own.
+"""The Docker scheduler: apps run as containers of one engine, and each app has a watcher process.
 
-This object holds nothing that another process could not find out: all it knows is at the engine and in the
-state folder.
+The scheduler has no state of its own: everything is at the engine and in the state folder, where other
+processes can read it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     Args:
         detach: apps outlive this object and its process; otherwise they are cancelled with it.
-        readonly: it gets a client of the engine that can change nothing, and starts no watcher.
+        readonly: the scheduler reads from the engine only, and starts no watcher.
     """
 
     builds_workspaces = True
@@ -53,12 +53,12 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         self._readonly = readonly
         self._client: EngineView | None = None
         self._attached: list[Submission] = []
-        self._fresh: dict[str, set[str]] = {}  # app id → images that were pulled for it, while it is made
+        self._fresh: dict[str, set[str]] = {}  # app id → images that were pulled for it, until it is created
         self._lock = allocate_lock()
 
     @property
     def view(self) -> EngineView:
-        """The engine, to ask. Connected when it is first query."""
+        """The engine, for reading. Connects on first use."""
         with self._lock:
             if self._client is None:
                 from launcher.schedulers.docker.client.engine import connect
@@ -68,7 +68,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     @property
     def engine(self) -> Engine:
-        """The engine, to do something. Raises SchedulerError for a scheduler that is to change nothing."""
+        """The engine, for changes. Raises SchedulerError for a readonly scheduler."""
         from launcher.schedulers.docker.client.engine import Engine
 
         if not isinstance(self.view, Engine):
@@ -76,7 +76,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return self.view
 
     def _report(self, app_id: str) -> Callable[[str, Mapping[str, Any]], None]:
-        """Where progress of an app's images goes."""
+        """The callback for the progress of an app's images."""
 
         def report(kind: str, facts: Mapping[str, Any]) -> None:
             if self.on_progress is not None:
@@ -92,7 +92,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return options()
 
     def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Containers need no resource."""
+        """No check: containers need no resource."""
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.docker.request.rules import problems, unpinned
@@ -127,7 +127,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return build.notes(app, workspace)
 
     def schedule(self, dryrun_info: AppDryRunInfo[DockerJob]) -> str:
-        """Start the app under a fresh id; returns when every replica was seen to start.
+        """Start the app under a fresh id; returns when every replica was started.
 
         Raises StartError, with nothing left behind, when one cannot.
         """
@@ -204,7 +204,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return None if found is None else self._response(found)
 
     def _find_watched(self, app_id: str) -> DockerApp | None:
-        """The app; when nobody looks after it and somebody has to, that is seen to."""
+        """The app. Starts a watcher when the app needs one and has none."""
         from launcher.schedulers.docker.state import apps, other_engines
         from launcher.schedulers.docker.watching.client import ensure_watched
 
@@ -220,7 +220,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         return response(found, error_files(self.view, found))
 
-    # What the commands ask
+    # Records for the commands
 
     @property
     def shared_engine(self) -> str:
@@ -239,7 +239,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return bool(environ.get("DOCKER_HOST")) or self.has_apps_here()
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
-        """By what the watchers wrote down; where none is at work, by one look at the engine's list."""
+        """Read the records of these apps; apps without a watcher are read from the engine's list."""
         from launcher.schedulers.docker.records import app_record
 
         unwatched = []
@@ -247,7 +247,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             seen = app_record.read(app_id)
             if seen is not None and (not seen.is_live or app_record.is_locked(app_id)):
                 if seen.state == "reserved":
-                    seen.state = "unknown"  # the record says nothing between reservation and start
+                    seen.state = "unknown"  # the record has no line between reservation and start
                 yield seen
             else:
                 unwatched.append(app_id)
@@ -257,11 +257,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             found = {app.app_id: app for app in find_all(self.view)}
             for app_id in unwatched:
                 app = found.get(app_id)
-                if app is not None and not app.view.ended:  # else one look is not enough
+                if app is not None and not app.view.ended:  # else one read is not enough
                     yield app.to_record()
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:
-        """Of an app without a job in the words of `describe`; a job's is one look less than `wait`."""
+        """As `wait`. An app without a job is read as `describe` reads it; a job's takes one read less."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         found = self._wait(app_id, deadline)
         if found is not None and not found.labels.is_job:
@@ -282,14 +282,14 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return None if self._find_watched(app_id) is None else wait_for_end(self.view, app_id, deadline)
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
-        """Woken by the engine when a container ends."""
+        """Wait for the end of the app, on the engine's event stream."""
         found = self._wait(app_id, None if timeout_s is None else time.monotonic() + timeout_s)
         return None if found is None else self._response(found)
 
     # Cancellation
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
-        """Stop it and return when none of it runs. What has ended stays as it ended."""
+        """Stop the app; returns when none of its containers runs. An app that has ended stays as it ended."""
         from launcher.schedulers.docker.state import apps
         from launcher.schedulers.docker.watching import stop
 
@@ -314,7 +314,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         self.cancel(app_id)
 
     def close(self) -> None:
-        """Cancel what was started attached, and wait until it is gone."""
+        """Cancel the attached apps, and wait until they have ended."""
         attached, self._attached = self._attached, []
         for submission in attached:
             submission.close()
@@ -325,7 +325,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         if client is not None:
             client.close()
 
-    # Tidying up
+    # Cleaning up
 
     def finished(self) -> list[AppRecord]:
         from launcher.schedulers.docker import gc

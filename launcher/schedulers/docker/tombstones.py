@@ -1,9 +1,9 @@
-"""How jobs ended, kept at the engine: one empty volume per job, whose labels say how its last attempt ended.
+"""Outcomes of jobs, stored at the engine: one empty volume per job, with its last outcome in the labels.
 
 Clients with other state folders have no journal and no ledger row of an attempt. Once `launcher gc` or
-`docker rm` has removed its containers, this volume is all that tells them not to run it again. It is written
+`docker rm` has removed its containers, only this volume keeps them from running it again. It is written
 before the end is journalled, and replaced when a later attempt of the job ends. It has no label
-`launcher.app-id`, so that nothing takes it for a part of the app.
+`launcher.app-id`, so that it does not count as a part of the app.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEY = ("project", "target", "job")
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What one volume says.
+    """The outcome of one attempt, as its volume has it.
 
     Attributes:
         volume: its name.
@@ -74,12 +74,12 @@ class Tombstone:
 
 
 def name_of(app_id: str) -> str:
-    """Of the volume. App ids are made of job key and number, and have no dot."""
+    """The name of the volume. App ids are made of job key and number, and have no dot."""
     return f"{app_id}.ended"
 
 
 def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
-    """The labels of the volume, of the labels of an attempt's containers and how it ended."""
+    """The labels of the volume, from the labels of an attempt's containers and its outcome."""
     outcome: dict[str, Any] = {
         "outcome": view.state,
         "message": view.message,
@@ -97,7 +97,7 @@ def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
 
 
 def parse(volume: Labelled) -> Tombstone | None:
-    """None for a volume that says no outcome: labels can be anybody's."""
+    """The outcome in a volume's labels; None without one, since other programs may set labels too."""
     app_id, state = volume.labels.get(TOMBSTONE, ""), volume.labels.get(PREFIX + "outcome", "")
     if not app_id or state not in ENDED_STATES:
         return None
@@ -114,23 +114,23 @@ def parse(volume: Labelled) -> Tombstone | None:
 
 
 def read(engine: EngineView, app_id: str) -> Tombstone | None:
-    """How one attempt ended; None where nothing says."""
+    """The outcome of one attempt; None where no volume has it."""
     volume = engine.volume(name_of(app_id))
     return None if volume is None else parse(volume)
 
 
 def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombstone]:
-    """App id → how that attempt ended: of all jobs, or of one. One request."""
+    """App id → outcome of that attempt: of all jobs, or of one. One request."""
     only = () if key is None else [f"{PREFIX}{part}={text}" for part, text in zip(_KEY, key, strict=True)]
     found = (parse(volume) for volume in engine.volumes(TOMBSTONE, *only))
     return {each.app_id: each for each in found if each is not None}
 
 
 def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> None:
-    """Say at the engine how an attempt ended, in place of what is said of earlier attempts of its job.
+    """Write the outcome of an attempt at the engine, and remove those of earlier attempts of its job.
 
-    The first to say it counts. Does nothing for an app that is no job's, or when the engine makes no volume:
-    the end is recorded here all the same. Raises EngineUnreachable.
+    The first writer counts. Does nothing for an app without a job, or when the engine creates no volume: the
+    end is recorded here all the same. Raises EngineUnreachable.
     """
     attempt = Labels(labels).attempt
     if attempt is None or not view.ended:

@@ -1,1 +1,1 @@
-"""What we say to a Docker engine, and what it answers. Knows nothing of apps."""
+"""The client of the Docker engine's API. It has no notion of apps."""

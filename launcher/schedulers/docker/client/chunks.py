@@ -1,7 +1,7 @@
-"""The chunks of an HTTP/1.1 body, as many at once as one read brought. Pure.
+"""Decode the chunks of an HTTP/1.1 body, all that one read returns at once. Pure.
 
 An engine sends each line of a log as a chunk of its own. Libraries read chunk by chunk, which costs more
-than the rest of reading a log does.
+than all other work of reading a log.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from http.client import IncompleteRead
 
 
 def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
-    """The body that `read` brings bit by bit, b"" at the end of the connection.
+    """The decoded body. `read` returns the next bytes, b"" at the end of the connection.
 
-    Raises IncompleteRead when that comes before the end of the body.
+    Raises IncompleteRead when the connection ends before the body.
     """
     left = b""
     while data := read():
@@ -28,7 +28,7 @@ def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
 
 
 def _whole(data: bytes) -> tuple[bytes, int, bool]:
-    """What the whole chunks in `data` hold, where the next one begins, and whether the body ended."""
+    """The content of the whole chunks in `data`, the start of the next one, and whether the body ended."""
     found: list[bytes] = []
     at, end = 0, len(data)
     while (line := data.find(b"\r\n", at)) >= 0:

@@ -1,6 +1,6 @@
-"""One container, as the engine's list or its inspect told it. Pure: takes the engine's JSON, asks nothing.
+"""A container as the engine's list or inspect describes it. Pure: reads the engine's JSON.
 
-The list is cheap (one call for all) and tells names, labels, state and exit code. Inspect, one call a
+The list is cheap (one call for all) and has names, labels, state and exit code. Inspect, one call a
 container, adds exact times, the OOM mark, restarts, the error of a failed start, ports and the hostname.
 """
 
@@ -17,23 +17,23 @@ _TIME = re.compile(r"(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|([+-])
 _ENDED = ("exited", "dead")
 _NEVER_RAN = ("created", "removing")
 _PODMAN = {"configured": "created", "initialized": "created", "stopping": "running", "stopped": "running"}
-"""Podman's states in Docker's words. `stopped` is dead before its clean-up, when it becomes `exited`: until
-then its exit code is not final."""
+"""Podman's states → Docker's. `stopped` counts as running: the exit code is final only after the clean-up,
+when the state is `exited`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """What is known of one container.
+    """The description of one container.
 
     Attributes:
-        state: created, running, paused, restarting, removing, exited or dead; any other word counts as live.
+        state: created, running, paused, restarting, removing, exited or dead; any other state counts as live.
         exit_code: of a container that has ended, or of the last run of one that waits for its restart.
-        inspected: whether what the list does not tell is known; without, it has the values given here.
-        oom: the kernel killed a process of it for want of memory. Of its last run.
+        inspected: whether it comes from inspect; else the fields that the list lacks have their defaults.
+        oom: the kernel killed a process of its last run because it was out of memory.
         restarts: how often the engine's restart policy has started it again.
-        error: why the engine could not start it, "" when it did or was not asked to.
+        error: why the engine could not start it, "" when it could, or did not have to.
         ports: published ports, container port → (host address, host port).
-        tty: its log has no frames: one stream, stdout.
+        tty: it has a terminal: its log has no frames and only stdout.
         network: the name of its network, as it was created.
     """
 
@@ -58,16 +58,16 @@ class Container:
 
     @property
     def was_started(self) -> bool:
-        """Whether it was ever started. One whose start failed is `created` as before.
+        """Whether it was ever started. A container whose start failed is still `created`.
 
-        The list does not tell it of one that is being removed.
+        The list does not show it for a container that is being removed.
         """
         return self.state not in _NEVER_RAN or self.started_at is not None
 
     @property
     def live(self) -> bool:
-        """Whether it runs, or will run again without being asked to. So does one in a state not known here:
-        work that is taken for ended runs twice."""
+        """Whether it runs, or will run again by itself. Unknown states count as live: work that is wrongly
+        taken for ended would run twice."""
         return self.state not in (*_NEVER_RAN, *_ENDED)
 
     @property
@@ -76,7 +76,7 @@ class Container:
 
 
 def from_list(entry: Mapping[str, Any]) -> Container:
-    """One entry of `GET /containers/json`."""
+    """The container of one entry of `GET /containers/json`."""
     return Container(
         id=entry["Id"],
         name=_own_name(entry.get("Names") or ()),
@@ -96,12 +96,12 @@ def from_list(entry: Mapping[str, Any]) -> Container:
 
 
 def from_inspect(data: Mapping[str, Any]) -> Container:
-    """The answer of `GET /containers/ID/json`."""
+    """The container of a response of `GET /containers/ID/json`."""
     state, config, host = data["State"], data.get("Config") or {}, data.get("HostConfig") or {}
     status = _state(state["Status"])
     started, ended = epoch(state.get("StartedAt")), epoch(state.get("FinishedAt"))
     if started and ended and status in _ENDED:
-        started = min(started, ended)  # the engine may note the start of a short run after its end
+        started = min(started, ended)  # the engine may record the start of a short run after its end
     return Container(
         id=data["Id"],
         name=data.get("Name", "").lstrip("/"),
@@ -124,8 +124,8 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
     )
 
 
-def _state(word: str) -> str:
-    return _PODMAN.get(word, word)
+def _state(state: str) -> str:
+    return _PODMAN.get(state, state)
 
 
 def epoch(text: str | None) -> float | None:
@@ -139,7 +139,7 @@ def epoch(text: str | None) -> float | None:
 
 
 def _own_name(names: Iterable[str]) -> str:
-    """Names of links to it have a second slash (`/web/db`); its own has not."""
+    """Its own name: names of links to it have a second slash (`/web/db`)."""
     return next((name[1:] for name in names if name.count("/") == 1), "")
 
 

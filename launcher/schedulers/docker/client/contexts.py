@@ -1,4 +1,4 @@
-"""Which engine is meant: DOCKER_HOST, else the Docker context in use, else the default socket."""
+"""Find the engine's address: DOCKER_HOST, else the Docker context in use, else the default socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
 
 
 class Endpoint(NamedTuple):
-    """Where an engine listens, and the arguments of `docker.tls.TLSConfig` to talk to it, {} for none."""
+    """The address of an engine, and the arguments of `docker.tls.TLSConfig` for it, {} without TLS."""
 
     host: str
     tls: Mapping[str, Any]
@@ -24,9 +24,9 @@ _TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
 def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
-    """The engine that `docker` on the command line would talk to.
+    """The address that the `docker` command would use.
 
-    Raises EngineUnreachable for a host or context that cannot be meant.
+    Raises EngineUnreachable for an invalid host or an unknown context.
     """
     environ = os.environ if environ is None else environ
     if environ.get("DOCKER_HOST"):
@@ -40,7 +40,7 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
 
 def _checked(host: str, source: str) -> str:
     scheme, colons, rest = host.partition("://")
-    option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never an option of ssh
+    option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never pass an option to ssh
     if not colons or scheme not in _SCHEMES or not rest.strip("/") or option:
         raise EngineUnreachable(
             f"{source} is `{host}`, which names no Docker engine",
@@ -70,7 +70,7 @@ def _tls(folder: str, *, verify: bool, source: str) -> dict[str, Any]:
 
 
 def _context(config: str, name: str, source: str) -> Endpoint:
-    """A context's files lie in folders named by the hash of its name."""
+    """The address of a context. Its files are in folders named by the hash of its name."""
     digest = hashlib.sha256(name.encode()).hexdigest()
     meta = _read(os.path.join(config, "contexts", "meta", digest, "meta.json"))
     docker = (meta.get("Endpoints") or {}).get("docker") or {}
@@ -87,7 +87,7 @@ def _context(config: str, name: str, source: str) -> Endpoint:
 
 
 def _context_tls(folder: str, verify: bool) -> dict[str, Any]:
-    """A context may carry a CA alone: the engine then asks for no certificate of ours."""
+    """TLS of a context. It may have a CA only: then the engine asks for no client certificate."""
     ca, cert, key = (
         path if os.path.isfile(path) else None for path in (os.path.join(folder, n) for n in _TLS_FILES)
     )
@@ -108,7 +108,7 @@ def _names(config: str) -> list[str]:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """A JSON object; {} for a file that is missing. A broken one is said to be so."""
+    """The JSON object in a file; {} for a missing file. Raises EngineUnreachable for a broken one."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)

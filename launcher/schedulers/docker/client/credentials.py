@@ -1,4 +1,4 @@
-"""What `docker login` left for registries, as headers of a pull, push or build.
+"""The credentials of `docker login`, as headers of a pull, push or build.
 
 The Docker SDK reads the credentials. It is loaded only when the Docker configuration holds some.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.schedulers.docker.client.errors import EngineError, package_missing
 
-_LOGIN = Lock()  # filters of warnings, and what the SDK remembers of credentials, belong to the whole process
+_LOGIN = Lock()  # warning filters, and the credentials that the SDK caches, belong to the whole process
 _ANY_SOCKET = "unix:///nothing/is/sent/there"
 _ANY_VERSION = "1.41"
 _NONE = "e30="  # base64 of {}
@@ -45,7 +45,7 @@ def registry_of(image: str) -> str:
 def _is_logged_in(image: str, configuration: Mapping[str, Any] | None) -> bool:
     """Whether the configuration may hold credentials for the image's registry; for any when it is ""."""
     if configuration is None:
-        return True  # it is broken: the SDK says how
+        return True  # broken: the SDK reports the reason
     if configuration.get("credsStore"):
         return True
     known = {_host(str(key)) for part in ("auths", "credHelpers") for key in configuration.get(part) or ()}
@@ -53,7 +53,7 @@ def _is_logged_in(image: str, configuration: Mapping[str, Any] | None) -> bool:
 
 
 def _host(key: str) -> str:
-    """A registry as the configuration names it, `https://index.docker.io/v1/` for one, as its host."""
+    """The host of a registry as the configuration names it, such as `https://index.docker.io/v1/`."""
     host = key.partition("://")[2] or key
     host = host.partition("/")[0]
     return _HUB if host in ("index.docker.io", "registry-1.docker.io") else host
@@ -81,13 +81,13 @@ def _of_sdk(image: str, doing: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with _LOGIN, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the SDK warns of, it also raises
+            warnings.simplefilter("ignore")  # the SDK also raises what it warns of
             client = APIClient(_ANY_SOCKET, version=_ANY_VERSION)
             if image:
                 registry, _ = auth.resolve_repository_name(image)
                 found["X-Registry-Auth"] = auth.get_config_header(client, registry) or _NONE
             else:
                 client._set_auth_headers(found)
-    except (DockerException, RuntimeError) as error:  # the latter: a credential store that fails
+    except (DockerException, RuntimeError) as error:  # RuntimeError: a credential store that fails
         raise EngineError(f"cannot {doing}: {error}", hint="see whether `docker login` works") from None
     return found

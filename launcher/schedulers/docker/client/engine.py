@@ -1,4 +1,4 @@
-"""What the Docker engine does for us: `Engine`, and `connect`, which finds the engine that is meant."""
+"""`Engine`, the client for changes at a Docker engine, and `connect`, which finds the engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AS_IT_WAS = 304
 
 
 class Engine(EngineView):
-    """An engine that also does as it is told."""
+    """An `EngineView` that can also change containers, networks, volumes and images."""
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)
@@ -50,13 +50,13 @@ class Engine(EngineView):
             return str(json.loads(answer.content)["Id"])
 
     def start(self, container: str) -> None:
-        """Start it, for the first time or again. One that runs stays as it is."""
+        """Start a container, for the first time or again. A running one stays as it is."""
         self._post(container, "start")
 
     def stop(self, container: str, grace_s: float) -> bool:
         """Ask its process to end, and kill it after `grace_s`; returns when it has ended.
 
-        The engine counts whole seconds: the grace is rounded up. One that does not run stays as it is: False.
+        The engine counts whole seconds: the grace is rounded up. Returns False if the container does not run.
         """
         answer = self._post(
             container, "stop", timeout=grace_s + WORK_S, params={"t": str(math.ceil(grace_s))}
@@ -67,7 +67,7 @@ class Engine(EngineView):
         self._post(container, "rename", params={"name": name})
 
     def remove(self, container: str, *, force: bool = False, again: int = 5) -> None:
-        """Remove it with its anonymous volumes, killing it first with `force`. One that is gone is fine."""
+        """Remove a container and its anonymous volumes; `force` kills it first. It may be gone already."""
         path, params = f"/containers/{quoted(container)}", {"force": "1" if force else "0", "v": "1"}
         try:
             self._writer.delete(path, f"remove {container}", params=params, timeout=WORK_S)
@@ -80,11 +80,11 @@ class Engine(EngineView):
         except EngineError as error:
             if not again or "unable to remove filesystem" not in str(error):
                 raise
-            time.sleep(_AGAIN_S)  # it was still writing to the log when it had listed the folder
+            time.sleep(_AGAIN_S)  # the engine was still writing the log when it had listed the folder
             self.remove(container, force=force, again=again - 1)
 
     def _gone(self, container: str) -> None:
-        """Wait until somebody else's removal is done."""
+        """Wait until the removal by another client is done."""
         try:
             self._post(container, "wait", params={"condition": "removed"})
         except NotFound:
@@ -104,10 +104,10 @@ class Engine(EngineView):
     # Networks and volumes
 
     def ensure_network(self, name: str, labels: Mapping[str, str]) -> None:
-        """Have exactly one bridge network of this name, made if there is none.
+        """Ensure exactly one bridge network of this name; create it if there is none.
 
-        An engine before 25 may make two when two clients ask at the same moment, and then refuses to start
-        what names them. Of such twins each client removes all but the oldest, which is nobody's yet.
+        An engine before 25 may create two when two clients ask at the same moment, and then refuses to start
+        containers that name it. Each client removes all duplicates but the oldest; none is in use yet.
         """
         if not (found := self._networks(name)):
             body = {"Name": name, "Driver": "bridge", "CheckDuplicate": True, "Labels": dict(labels)}
@@ -116,11 +116,11 @@ class Engine(EngineView):
             except Conflict:
                 pass
             found = self._networks(name)
-        for twin in found[1:]:
+        for duplicate in found[1:]:
             try:
-                self.remove_network(twin)
+                self.remove_network(duplicate)
             except Conflict:
-                pass  # somebody uses it, so it is no leftover of this moment
+                pass  # it is in use, so it is not such a duplicate
 
     def _networks(self, name: str) -> list[str]:
         """The ids of all networks of this name, oldest first."""
@@ -132,23 +132,23 @@ class Engine(EngineView):
         return self._wire.json("/networks", "list networks", ids, params=params)
 
     def connect(self, network: str, container: str) -> None:
-        """Put a container on a network, by the name or id of each; instead of the last one of that name."""
+        """Connect a container to a network, by the name or id of each; replaces its last one of that name."""
         path, doing = f"/networks/{quoted(network)}/connect", f"connect {container} to network {network}"
         self._writer.post(path, doing, json={"Container": container}, timeout=WORK_S)
 
     def remove_network(self, network: str) -> None:
-        """Remove it by name or id. One that is gone is fine; Conflict when containers use it."""
+        """Remove a network by name or id; it may be gone already. Raises Conflict when containers use it."""
         self._remove(f"/networks/{quoted(network)}", f"remove network {network}")
 
     def create_volume(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Make a volume; one that exists stays as it is: False when that has other labels."""
+        """Create a volume. An existing one stays as it is: returns False when it has other labels."""
         body, doing = {"Name": name, "Labels": dict(labels)}, f"create volume {name}"
         answer = self._writer.post("/volumes/create", doing, json=body, timeout=WORK_S)
         with self._writer.decoding(doing):
             return (json.loads(answer.content).get("Labels") or {}) == dict(labels)
 
     def remove_volume(self, name: str) -> None:
-        """Remove it. One that is gone is fine; Conflict when containers use it."""
+        """Remove a volume; it may be gone already. Raises Conflict when containers use it."""
         self._remove(f"/volumes/{quoted(name)}", f"remove volume {name}")
 
     def _remove(self, path: str, doing: str, **params: str) -> None:
@@ -160,20 +160,20 @@ class Engine(EngineView):
     # Images
 
     def tag(self, image: str, name: str) -> None:
-        """Give an image one more name, `repository:tag`."""
+        """Give an image another name, `repository:tag`."""
         repository, tag = split_tag(name)
         path, params = f"/images/{quoted(image, safe='/:@')}/tag", {"repo": repository, "tag": tag}
         self._writer.post(path, f"tag image {image} as {name}", params=params)
 
     def remove_image(self, name: str) -> None:
-        """Remove an image by name or id. One that is gone is fine; Conflict when a container needs it."""
+        """Remove an image by name or id; it may be gone already. Raises Conflict when a container uses it."""
         self._remove(f"/images/{quoted(name, safe='/:@')}", f"remove image {name}")
 
     def pull(self, image: str, report: Report | None = None) -> None:
-        """Get an image from its registry, with the credentials of `docker login`.
+        """Pull an image from its registry, with the credentials of `docker login`.
 
-        `report` hears `pulling` with `done` and `total` bytes, then `pulled`. Raises ImageNotFound when the
-        registry has no such image, or does not show it to us.
+        `report` gets `pulling` with `done` and `total` bytes, then `pulled`. Raises ImageNotFound when the
+        registry has no such image, or denies access to it.
         """
         repository, tag = split_tag(image)
         params, say = {"fromImage": repository, "tag": tag}, report or _no_report
@@ -183,7 +183,7 @@ class Engine(EngineView):
         say("pulled", {"image": image})
 
     def push(self, name: str, report: Report | None = None) -> None:
-        """Send an image to the registry that its name names. `report` hears `pushing`, then `pushed`."""
+        """Push an image to the registry of its name. `report` gets `pushing`, then `pushed`."""
         repository, tag = split_tag(name)
         path, doing, say = (
             f"/images/{quoted(repository, safe='/:')}/push",
@@ -207,10 +207,10 @@ class Engine(EngineView):
     ) -> str:
         """Build an image from a tar archive, sent as it is made, and return the image's id.
 
-        Base images are pulled when they are missing. `report` hears `building` with each `line`, then
-        `built`. With `nameless` the image does not get the name `tag` yet.
+        Missing base images are pulled. `report` gets `building` with each `line`, then `built`. With
+        `nameless` the image does not get the name `tag` yet.
 
-        Raises BuildFailed; no container of the build is left in any case.
+        Raises BuildFailed. No container of the build is left behind in any case.
         """
         params = {"dockerfile": dockerfile, "rm": "1", "forcerm": "1", **({} if nameless else {"t": tag})}
         params |= {"buildargs": json.dumps(dict(buildargs or {})), "labels": json.dumps(dict(labels or {}))}
@@ -223,7 +223,7 @@ class Engine(EngineView):
 
     @contextmanager
     def _messages(self, path: str, doing: str, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
-        """The JSON messages of something long; leaving early makes the engine give it up."""
+        """The JSON messages of a long operation. The engine cancels it when the caller leaves early."""
         options["headers"] = {**options.get("headers", {}), **OPTIONS["headers"]}
         answer = self._writer.post(path, doing, **{**OPTIONS, **options})
         with ResponseStream(self.host, answer) as stream:
@@ -235,11 +235,11 @@ def _age(network: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _no_report(_kind: str, _facts: Mapping[str, Any]) -> None:
-    """Reports go nowhere."""
+    """Drop a report."""
 
 
 def _archive_pieces(context: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces of an archive. A file of it that cannot be read must not look like a broken connection."""
+    """The pieces of an archive. An unreadable file must not look like a broken connection: SchedulerError."""
     pieces = iter(lambda: context.read(1 << 18), b"") if hasattr(context, "read") else context
     try:
         yield from pieces
@@ -261,10 +261,10 @@ def connect(*, readonly: Literal[False] = ..., environ: Mapping[str, str] | None
 @overload
 def connect(*, readonly: bool, environ: Mapping[str, str] | None = ...) -> EngineView: ...
 def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None) -> EngineView:
-    """The engine that DOCKER_HOST, DOCKER_CONTEXT or the docker configuration names, else the usual one.
+    """The engine that DOCKER_HOST, DOCKER_CONTEXT or the docker configuration names, else the default one.
 
-    Nothing is sent yet. Raises EngineUnreachable when what is named cannot be an engine, EngineError when
-    the way to it needs a package that is not installed.
+    Sends nothing yet. Raises EngineUnreachable for an invalid address, EngineError when the transport needs a
+    package that is not installed.
     """
     environ = os.environ if environ is None else environ
     where, version = endpoint(environ), environ.get("DOCKER_API_VERSION")
@@ -272,7 +272,7 @@ def connect(*, readonly: bool = False, environ: Mapping[str, str] | None = None)
 
 
 def has_docker() -> bool:
-    """Whether the engine that `connect` finds answers."""
+    """Whether the engine of `connect` answers."""
     try:
         view = connect(readonly=True)
         try:

@@ -1,4 +1,4 @@
-"""What happens to containers, as it happens."""
+"""The stream of container events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.schedulers.docker.client.streams import ResponseStream
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a container.
+    """An event of a container.
 
     Attributes:
         time: epoch seconds, by the engine's clock.
@@ -55,9 +55,9 @@ def event(data: Mapping[str, Any]) -> Event:
 
 
 def objects(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """JSON objects out of bytes that are cut anywhere; a newline ends each, and none has one inside.
+    """Parse JSON objects, one a line, from bytes that are cut anywhere.
 
-    Raises NonsenseAnswer for a line that is none.
+    Raises NonsenseAnswer for a line that is not a JSON object.
     """
     left = b""
     for piece in pieces:

@@ -36,7 +36,7 @@ def bare(pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Cut what arrives into frames, wherever it was cut before. A last frame that is not whole is dropped."""
+    """Parse frames from pieces that are cut anywhere. An incomplete last frame is dropped."""
     left = b""
     for piece in pieces:
         data = left + piece if left else piece

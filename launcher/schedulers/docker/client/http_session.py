@@ -1,7 +1,7 @@
-"""HTTP over the connections of a dialer, with what the standard library has.
+"""An HTTP session over the connections of a dialer, with the standard library alone.
 
-It looks like a session of `requests` as far as we use one. Loading that and what it needs takes longer than
-most of what an engine is asked, and a watcher would keep it in memory for the life of its app.
+It has the part of the interface of `requests.Session` that launcher uses. Loading `requests` takes longer
+than most requests to an engine, and a watcher would hold it in memory for the life of its app.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Session:
         stream: bool = False,
         **_: Any,
     ) -> Response:
-        """The answer, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable."""
+        """The response, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable."""
         to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         target = f"{path}?{urlencode(params)}" if params else path
         body, wanted = (data, dict(headers or {})) if json is None else _as_json(json, headers)
@@ -82,7 +82,7 @@ class Session:
             connection.close()
 
     def _dialer_error(self) -> EngineUnreachable | None:
-        """What the dialer knows of a connection that broke."""
+        """The error for a broken connection, from the error output of the dialer; None without any."""
         said = self._dialer.error_output()
         hint = f"`docker --host {self._host} version` should answer without asking anything"
         return (
@@ -101,13 +101,13 @@ class Session:
 
 
 class _Connection(HTTPConnection):
-    """One that was dialled already, and is never dialled again."""
+    """A connection that was dialled already, and is never dialled again."""
 
     auto_open = 0
 
     @property
     def is_usable(self) -> bool:
-        """Whether the engine has not closed it meanwhile; nor does it owe us anything."""
+        """Whether it is open and has no unread input."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)
@@ -120,7 +120,7 @@ class _Connection(HTTPConnection):
             try:
                 self.request(method, target, body, headers)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before all was sent: the reason is there to be read
+                pass  # refused before all was sent: the response has the reason
             return self.getresponse()
         except BaseException:
             self.close()
@@ -128,7 +128,7 @@ class _Connection(HTTPConnection):
 
 
 class Response:
-    """What the engine answered. `raw` reads the body bit by bit; `content` all of it."""
+    """The engine's response. `raw` reads the body in pieces; `content` reads all of it."""
 
     def __init__(self, session: Session, connection: _Connection, raw: HTTPResponse) -> None:
         self.raw = raw
@@ -166,7 +166,7 @@ class Response:
         return self.content.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Hang up, if the body was not read to its end."""
+        """Close the connection, if the body was not read to its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self.raw.close()

@@ -1,4 +1,4 @@
-"""Images, networks and volumes, as the engine told of them. Pure: takes the engine's JSON, asks nothing."""
+"""Images, networks and volumes as the engine describes them. Pure: reads the engine's JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIRECTORY, _SYMLINK = 1 << 31, 1 << 27  # of Go's FileMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What an image says of itself.
+    """The configuration of an image.
 
     Attributes:
         id: `sha256:…`.
@@ -35,7 +35,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """A network, a volume or an image, as a list has it. `id` and `name` of a volume are the same."""
+    """A network, volume or image as an entry of a list. `id` and `name` of a volume are the same."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class PathStat:
-    """A path in a container. `link` is where a symbolic link leads in the end, "" for all else."""
+    """A path in a container. `link` is the final target of a symbolic link, "" for other paths."""
 
     path: str
     size: int
@@ -60,7 +60,7 @@ class PathStat:
 
 
 def image(data: Mapping[str, Any]) -> Image:
-    """The answer of `GET /images/NAME/json`."""
+    """The image of a response of `GET /images/NAME/json`."""
     config = data.get("Config") or {}
     return Image(
         id=data["Id"],
@@ -76,7 +76,7 @@ def image(data: Mapping[str, Any]) -> Image:
 
 
 def labelled(data: Mapping[str, Any]) -> Labelled:
-    """An entry of the list of networks, volumes or images."""
+    """The object of an entry of the list of networks, volumes or images."""
     created = data.get("Created", data.get("CreatedAt"))
     tags = tuple(tag for tag in data.get("RepoTags") or () if tag != "<none>:<none>")
     name = data.get("Name") or next(iter(tags), data.get("Id", ""))
@@ -90,7 +90,7 @@ def labelled(data: Mapping[str, Any]) -> Labelled:
 
 
 def path_stat(header: str, path: str) -> PathStat:
-    """The header X-Docker-Container-Path-Stat in the answer for `path`."""
+    """The content of the header X-Docker-Container-Path-Stat in the response for `path`."""
     data = json.loads(base64.b64decode(header))
     mode = data["mode"]
     link = data.get("linkTarget", "") if mode & _SYMLINK else ""

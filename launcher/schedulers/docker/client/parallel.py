@@ -1,4 +1,4 @@
-"""The same work for several things at once, in a few threads."""
+"""Run the same work for several items at once, in a few threads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ WORKERS = 4  # with more, the engine is the limit: measured for create and start
 
 
 def run_parallel(work: Callable[[T], R], items: Iterable[T], workers: int = WORKERS) -> list[R]:
-    """`work` of each item, in the order of the items, at most `workers` at a time.
+    """Run `work` for each item, at most `workers` at a time. Returns the results in the order of the items.
 
-    All are tried, whatever the others do. The first error, in the order of the items, is raised after all
-    have ended.
+    Every item is tried. The first error, in the order of the items, is raised after all have ended.
     """
     todo = list(items)
     if len(todo) <= 1:

@@ -1,4 +1,4 @@
-"""What the engine says while it pulls, pushes or builds, turned into reports. Pure but for the clock."""
+"""Turn the engine's messages during a pull, push or build into reports. Pure but for the clock."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
 
 
-PAUSE_S = 0.1  # between two reports of how far a transfer is: an engine sends hundreds a second
+PAUSE_S = 0.1  # between two reports of a transfer: an engine sends hundreds of messages a second
 _MOVING = {"Downloading", "Pushing"}
 _MOVED = {"Download complete", "Pull complete", "Pushed", "Verifying Checksum"}
 LAST_LINES = 15
 
 
 class Transfer:
-    """How many bytes of a pull or push have moved, over all layers whose size is known yet."""
+    """The bytes transferred by a pull or push, over all layers whose size is known."""
 
     def __init__(self) -> None:
         self._layers: dict[str, tuple[int, int]] = {}
@@ -47,7 +47,7 @@ def transfer(
 ) -> None:
     """Follow a pull or push to its end; `kind` ("pulling") is reported with `done` and `total` bytes.
 
-    Raises what the engine gives as the reason when it fails.
+    Raises EngineError with the engine's reason when it fails.
     """
     moved, reported, due = Transfer(), (0, 0), 0.0
     report(kind, {"image": image, "done": 0, "total": 0})
@@ -63,7 +63,7 @@ def transfer(
 def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> str:
     """Follow a build to its end and return the image's id; each line of its output is reported.
 
-    Raises BuildFailed, which carries the last lines.
+    Raises BuildFailed, which has the last lines.
     """
     made, last, rest = "", deque[str](maxlen=LAST_LINES), ""
     report("building", {"image": image, "line": ""})
@@ -87,7 +87,7 @@ def built(messages: Iterable[Mapping[str, Any]], image: str, report: Report) -> 
 def _text(message: Mapping[str, Any]) -> str:
     if "stream" in message:
         return str(message["stream"])
-    moving = message.get("progressDetail")  # of a base image that the engine pulls: too many to show each
+    moving = message.get("progressDetail")  # of a pull of a base image: too many messages
     return "" if moving or "status" not in message else f"{message['status']}\n"
 
 

@@ -1,4 +1,4 @@
-"""An answer that goes on: read in one thread, closed from any."""
+"""A streamed response: read in one thread, closed from any thread."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 _PIECE = 1 << 18
-# Without reuse a connection never goes to another request, where a late `close` would cut that one off.
+# Without reuse: a late `close` could otherwise cut off another request on the same connection.
 OPTIONS: dict[str, Any] = {"stream": True, "timeout": (60.0, None), "headers": {"Connection": "close"}}
 
 
 class ResponseStream:
-    """The body of an answer as it arrives. `close` ends the reading at once, also out of another thread."""
+    """The body of a response as it arrives. `close` ends the read at once, also from another thread."""
 
     def __init__(self, host: str, answer: Any) -> None:
         self.host = host
@@ -33,11 +33,11 @@ class ResponseStream:
         return self._tap.closed
 
     def close(self) -> None:
-        """End it. Closing twice is fine."""
+        """Close the stream. It may be closed already."""
         self._tap.close()
 
     def pieces(self) -> Iterator[bytes]:
-        """What arrives, cut anywhere, as soon as it arrives. Ends with the answer, or when it is closed.
+        """The body in pieces, as they arrive. Ends with the response, or when the stream is closed.
 
         Raises EngineGone when the connection breaks.
         """
@@ -57,12 +57,12 @@ class ResponseStream:
 
 
 class _Tap:
-    """The connection under a stream. It does not know the stream: no circle keeps a dropped one open."""
+    """The connection under a stream. It does not refer to the stream, so that a dropped one is closed."""
 
     def __init__(self, host: str, answer: Any) -> None:
         self._host = host
         self._answer = answer
-        # A descriptor of our own, to be shut down without touching the buffers of the thread that reads.
+        # A copy of the descriptor: it can be shut down without touching the buffers of the reading thread.
         self._plug = socket.socket(fileno=os.dup(answer.raw.fileno()))
         self._reading = RLock()
         self.closed = False
@@ -70,7 +70,7 @@ class _Tap:
     def close(self) -> None:
         self.closed = True
         try:
-            self._plug.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for more; close would not
+            self._plug.shutdown(socket.SHUT_RDWR)  # wakes a reading thread; close would not
         except OSError:
             pass  # it has ended already
         self._release()

@@ -1,4 +1,4 @@
-"""Connections to an engine that has no TCP port: a socket of this machine, or `ssh` to another one."""
+"""Open connections to an engine without a TCP port: by a socket of this machine, or by `ssh`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUEUE_S = 0.02
 
 
 class UnixSocketDialer:
-    """A socket in this machine's file system."""
+    """Connects to a Unix socket of this machine."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -50,11 +50,11 @@ class UnixSocketDialer:
         return ""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
 
 class SshDialer:
-    """`ssh HOST docker system dial-stdio`, as the docker command does: one process for each connection."""
+    """Connects by `ssh HOST docker system dial-stdio`, as the docker command does: one process each."""
 
     def __init__(self, host: str) -> None:
         import tempfile
@@ -86,7 +86,7 @@ class SshDialer:
         return ours
 
     def error_output(self) -> str:
-        """The last line that ssh, or docker over there, wrote about what went wrong."""
+        """The last line that ssh, or docker on the other machine, wrote to stderr."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -100,7 +100,7 @@ class SshDialer:
 
 
 def dialer(host: str) -> Dialer | None:
-    """How to connect to a host of this kind; None for one that plain TCP reaches."""
+    """The dialer for an address; None for TCP."""
     if host.startswith("unix://"):
         return UnixSocketDialer(unquote(host[len("unix://") :]))
     return SshDialer(host) if host.startswith("ssh://") else None

@@ -1,6 +1,6 @@
-"""What the Docker engine tells. A view has no method that changes anything; `engine.py` has those.
+"""`EngineView`, the client for reading from a Docker engine; `engine.py` has the methods for changes.
 
-May be used from several threads at once.
+It may be used from several threads at once.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.objects import Image, Labelled, PathStat
     from launcher.schedulers.docker.client.wire import Reader
 
-INSPECTIONS = 16  # at a time: an engine that is slow to answer one answers many at once
-_LINKS = 8  # each answer has followed its chain of links to the end; more is a loop
+INSPECTIONS = 16  # at a time: a slow engine answers many at once as fast as one
+_LINKS = 8  # each response has followed a chain of links to its end; more is a loop
 
 
 class EngineView:
-    """Asks one engine. Every method raises an EngineError when the engine cannot be asked."""
+    """Reads from one engine. Every method raises EngineError when the request fails."""
 
     def __init__(self, reader: Reader) -> None:
         self._wire = reader
@@ -39,13 +39,13 @@ class EngineView:
 
     @property
     def host(self) -> str:
-        """Where the engine listens, as in `unix:///var/run/docker.sock`."""
+        """The address of the engine, such as `unix:///var/run/docker.sock`."""
         return self._wire.host
 
     def engine_id(self) -> str:
-        """The id that the engine gave itself at its first start, and a hash of where it keeps its things.
+        """The id that the engine chose at its first start, and a hash of its data folder.
 
-        Two engines of one machine can have one id: older ones take it from a key below /etc/docker.
+        Two engines of one machine can have the same id: older ones take it from a key below /etc/docker.
         """
         if not self._id:
 
@@ -57,7 +57,7 @@ class EngineView:
         return self._id
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._wire.close()
 
     # Containers
@@ -65,8 +65,8 @@ class EngineView:
     def containers(self, *labels: str) -> list[Container]:
         """Every container with all of these labels (`key` or `key=value`), in any state, newest first.
 
-        An engine may go on listing one that ended while it was removed, until it is restarted: nothing else
-        of that container is left, and no name.
+        Without removed containers: an engine may list one that ended during its removal, without a name,
+        until the engine is restarted.
         """
 
         def each(entries: list[dict[str, Any]]) -> list[Container]:
@@ -76,7 +76,7 @@ class EngineView:
         return self._wire.json("/containers/json", "list containers", each, params=params)
 
     def inspect(self, container: str) -> Container | None:
-        """All of one container, by id or name. None when there is none."""
+        """One container in full, by id or name. None when there is none."""
         path, doing = f"/containers/{quoted(container)}/json", f"inspect {container}"
         try:
             return self._wire.json(path, doing, from_inspect)
@@ -84,14 +84,11 @@ class EngineView:
             return None
 
     def inspect_all(self, ids: Iterable[str]) -> list[Container]:
-        """`inspect` of each, several at a time; those that are gone are left out."""
+        """Inspect each of these containers, several at a time; removed ones are left out."""
         return [found for found in run_parallel(self.inspect, ids, INSPECTIONS) if found is not None]
 
     def inspect_within(self, containers: Iterable[Container], within_s: float) -> list[Container]:
-        """`inspect` of each as `inspect_all` does, of those that a slow engine lets begin within that time.
-
-        The others are left as they were listed.
-        """
+        """As `inspect_all`, with a time limit: containers that it does not reach stay as listed."""
         deadline = time.monotonic() + within_s
 
         def inspect(listed: Container) -> Container | None:
@@ -100,10 +97,10 @@ class EngineView:
         return [found for found in run_parallel(inspect, containers, INSPECTIONS) if found is not None]
 
     def events(self, *labels: str, since: float | None = None) -> EventStream:
-        """What happens to containers with these labels from now on, or from `since` on (epoch seconds).
+        """Events of containers with these labels from now on, or from `since` on (epoch seconds).
 
-        Subscribed when this returns, so that whoever looks at the containers after it misses nothing. May
-        begin with events of the second before: take one as a reason to look, not as the news itself.
+        Subscribed when this returns, so that a read of the containers after it misses no change. May begin
+        with events of the second before: read the container's state, do not derive it from the event.
         """
         from launcher.schedulers.docker.client.events import EventStream
         from launcher.schedulers.docker.client.streams import OPTIONS
@@ -114,10 +111,10 @@ class EngineView:
         return EventStream(self.host, self._wire.get("/events", "watch", params=params, **OPTIONS))
 
     def _second(self) -> float:
-        """The second that the engine's clock is in.
+        """The current second of the engine's clock.
 
-        The engine answers a request for events before it subscribes us; only with a start in the past does
-        it tell what happens in between.
+        The engine answers a request for events before it subscribes the client; only with a start in the
+        past does it send the events in between.
         """
         from email.utils import parsedate_to_datetime
 
@@ -146,11 +143,11 @@ class EngineView:
             timestamps: each payload begins with an RFC 3339 time and a space; so does every piece of 16 KiB
                 of a long line, of which only the last ends in a newline.
             since, until: nanoseconds since the epoch; both inclusive.
-            follow: go on until the container ends (or `close` of the answer).
+            follow: go on until the container ends (or until `close` of the stream).
             tail: only the last lines, of both streams together.
-            tty: whether the container has a terminal, when the caller knows; its log is all stdout.
+            tty: whether the container has a terminal, if known; its log is all stdout then.
 
-        Raises NotFound when there is no such container, EngineError when its log driver keeps nothing.
+        Raises NotFound when there is no such container, EngineError when its log driver stores nothing.
         """
         from launcher.schedulers.docker.client.frames import LogStream
         from launcher.schedulers.docker.client.streams import OPTIONS
@@ -169,7 +166,7 @@ class EngineView:
     # Files in containers, started or not
 
     def path_stat(self, container: str, path: str) -> PathStat | None:
-        """What is at `path` in the container, links followed; None when nothing is, or no such container."""
+        """The path in the container, links followed; None when there is no such path or container."""
         for _ in range(_LINKS):
             header = self._head_archive(container, path)
             if header is None:
@@ -201,7 +198,7 @@ class EngineView:
         where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
         try:
             answer = self._wire.get(where, doing, params={"path": found.path}, **OPTIONS)
-        except NotFound:  # it went between the two questions
+        except NotFound:  # removed between the two requests
             return None
         with (
             self._wire.translating_errors(doing),
@@ -215,7 +212,7 @@ class EngineView:
     # Images, networks, volumes
 
     def image(self, name: str) -> Image | None:
-        """What an image says of itself, by name or id. None when the engine has none of that name."""
+        """The configuration of an image, by name or id. None when the engine has no such image."""
         try:
             return self._wire.json(f"/images/{quoted(name, safe='/:@')}/json", f"inspect image {name}", image)
         except NotFound:
@@ -253,12 +250,12 @@ def _bit(flag: bool) -> str:
 
 
 def _moment(time_ns: int) -> str:
-    """As the engine wants it: seconds, a point, nanoseconds."""
+    """A time in the engine's form: seconds, a point, nanoseconds."""
     return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
 
 
 def quoted(text: str, safe: str = "") -> str:
-    """A name as a part of a path: an odd one must not lead to another page of the API."""
+    """A name quoted as a part of a path: no name may lead to another path of the API."""
     from urllib.parse import quote
 
     return quote(text, safe=safe)

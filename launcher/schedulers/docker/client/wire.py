@@ -1,7 +1,7 @@
 """Requests to one engine.
 
 A Unix socket and ssh need the standard library alone; TCP, TLS and proxies need the Docker SDK.
-Every answer that is not a success, and every way for a connection to break, comes out as an EngineError.
+Every response that is not a success, and every failure of a connection, is raised as an EngineError.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 ANSWER_S = 60.0
-VERSION_S = 20.0  # an engine names its version without a look at anything: one that does not by then hangs
-CONNECTIONS = 16  # kept open for reuse; more threads than this still work, each on a connection of its own
+VERSION_S = 20.0  # naming its version takes an engine no work: without a response by then it hangs
+CONNECTIONS = 16  # that stay open for reuse; further threads use connections of their own
 PAUSES_S = (0.1, 0.4)  # before the second and the third try of a request that only reads
-_RETRY_WITHIN_S = 10.0  # what failed only after this long is not tried again
+_RETRY_WITHIN_S = 10.0  # a request that failed only after this long is not tried again
 
 _NEWEST = "1.45"  # API version that this program knows
 _READS = frozenset({"GET", "HEAD"})
@@ -50,7 +50,7 @@ _VERSION = re.compile(r"\d+\.\d+\Z")
 
 
 class Reader:
-    """Sends GET and HEAD, and has no way to send anything else."""
+    """Sends GET and HEAD requests, and has no way to send others."""
 
     methods = _READS
 
@@ -67,9 +67,9 @@ class Reader:
     def json(
         self, path: str, doing: str, read: Callable[[Any], T] = lambda found: found, **options: Any
     ) -> T:
-        """What `read` makes of the decoded answer of a GET.
+        """The result of `read` for the JSON of a GET response.
 
-        Raises NonsenseAnswer for one that is not JSON, or that `read` cannot decode.
+        Raises NonsenseAnswer for a response that is not JSON, or that `read` cannot decode.
         """
 
         def decode(answer: Any) -> T:
@@ -80,11 +80,11 @@ class Reader:
         return found
 
     def translating_errors(self, doing: str) -> AbstractContextManager[None]:
-        """For reading an answer bit by bit: what a library raises meanwhile comes out as an EngineError."""
+        """Context for reading a response in pieces: errors of libraries are raised as an EngineError."""
         return translating_errors(self.host, doing)
 
     def decoding(self, doing: str) -> AbstractContextManager[None]:
-        """For taking an answer apart: one of another shape comes out as NonsenseAnswer."""
+        """Context for decoding a response: an unexpected form is raised as NonsenseAnswer."""
         return decoding(self.host, doing)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Reader:
 
 
 class Writer(Reader):
-    """Sends everything."""
+    """Sends requests of every method."""
 
     methods = _READS | {"POST", "PUT", "DELETE"}
 
@@ -155,14 +155,14 @@ def _answer(
     fixed = {"timeout": ANSWER_S, "allow_redirects": False, "verify": session.verify}
     answer = session.request(method, target, **{**fixed, **options})
     if 300 <= answer.status_code < 400 and answer.status_code != 304:
-        raise refusal(404, "there is no such name", doing)  # one like `..` leads elsewhere
+        raise refusal(404, "there is no such name", doing)  # a redirect, as for a name such as `..`
     if answer.status_code >= 400:
         raise refusal(answer.status_code, _explanation(answer), doing)
     return answer
 
 
 def repeated(work: Callable[[], T]) -> T:
-    """`work`, which only reads: tried again, twice, when the engine failed in a way that may pass."""
+    """Run `work`, which only reads; try it again, twice, when the engine failed in a way that may pass."""
     for pause_s in PAUSES_S:
         began = time.monotonic()
         try:
@@ -179,7 +179,7 @@ def _may_pass(error: EngineError) -> bool:
 
 
 def _session(endpoint: Endpoint) -> Any:
-    """What sends requests; nothing is sent yet."""
+    """The session that sends requests; sends nothing yet."""
     try:
         found = dialer(endpoint.host)
     except ValueError as error:
@@ -197,7 +197,7 @@ def _sdk_session(endpoint: Endpoint) -> Any:
 
     try:
         tls = endpoint.tls and docker.tls.TLSConfig(**endpoint.tls)
-        # A version given here keeps the SDK from asking for it, which it does with messages of its own.
+        # With a version the SDK does not ask the engine for it, which would raise errors of its own.
         options = {"version": _NEWEST, "timeout": ANSWER_S, "max_pool_size": CONNECTIONS}
         session = docker.APIClient(endpoint.host, tls=tls, **options)
     except (docker.errors.DockerException, OSError, ValueError) as error:
@@ -211,7 +211,7 @@ def _no_host(endpoint: Endpoint, error: Exception) -> EngineUnreachable:
 
 
 def _newest(session: Any, host: str, doing: str) -> str:
-    """The newest API version that both sides know; older ones need an engine that still speaks them.
+    """The newest API version of both sides; older ones need an engine that still supports them.
 
     Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
     """
@@ -224,21 +224,21 @@ def _newest(session: Any, host: str, doing: str) -> str:
             raise EngineUnreachable(
                 f"what answers at {host} is not a Docker engine: it names no API version", hint=SHAPES
             )
-        # Docker's engine says so in each answer. Behind a proxy, or elsewhere, it takes another question.
+        # Docker's engine names itself in each response. Other engines, and proxies, need another request.
         if not answer.headers.get("Server", "").startswith("Docker/"):
             _check_maker(session, host)
     return str(min(theirs, _NEWEST, key=_numbers))
 
 
 def _check_maker(session: Any, host: str) -> None:
-    """Raises EngineUnsupported when the engine calls itself by another name than Docker's does."""
+    """Raises EngineUnsupported when the engine is not Docker's by its own description."""
     answer = session.get(f"{session.base_url}/version", timeout=VERSION_S, verify=session.verify)
     if answer.status_code >= 500:
         raise refusal(answer.status_code, _explanation(answer), "ask for its version")
     try:
         data = json.loads(answer.content)
     except ValueError:
-        return  # too old to say, or no engine: what it answers next tells
+        return  # too old for this request, or no engine: the next request fails then
     engine = other_engine(data)
     if engine:
         raise EngineUnsupported(
@@ -248,7 +248,7 @@ def _check_maker(session: Any, host: str) -> None:
 
 
 def other_engine(data: object) -> str:
-    """Name and version of an engine that is not Docker's, by its answer to /version; "" for Docker's.
+    """Name and version of an engine that is not Docker's, from its response to /version; "" for Docker's.
 
     Docker's engine lists a component `Engine`, Podman's a component `Podman Engine`.
     Source: https://docs.docker.com/reference/api/engine/version/v1.41/#tag/System/operation/SystemVersion
@@ -275,7 +275,7 @@ def _explanation(answer: Any) -> str:
 
 
 def decoded(answer: Any, host: str) -> Any:
-    """The JSON of an answer. Raises NonsenseAnswer for one that is not JSON."""
+    """The JSON of a response. Raises NonsenseAnswer for one that is not JSON."""
     try:
         return json.loads(answer.content)
     except ValueError:
@@ -284,7 +284,7 @@ def decoded(answer: Any, host: str) -> Any:
 
 @contextmanager
 def decoding(host: str, doing: str) -> Iterator[None]:
-    """An answer without what every engine tells, or with another shape, comes out as NonsenseAnswer."""
+    """Raise NonsenseAnswer for a response with missing fields or of an unexpected form."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
@@ -297,7 +297,7 @@ def decoding(host: str, doing: str) -> Iterator[None]:
 
 @contextmanager
 def translating_errors(host: str, doing: str) -> Iterator[None]:
-    """Everything that a library raises in here comes out as an EngineError."""
+    """Raise errors of libraries as an EngineError."""
     try:
         yield
     except LauncherError:
@@ -309,6 +309,6 @@ def translating_errors(host: str, doing: str) -> Iterator[None]:
 
 
 def _foreign(error: Exception) -> bool:
-    """Whether a library or the system raised it; a mistake of ours keeps its traceback."""
+    """Whether a library or the system raised it; errors of launcher itself keep their traceback."""
     module = type(error).__module__.partition(".")[0]
     return isinstance(error, OSError) or module in ("docker", "requests", "urllib3", "http", "ssl", "tarfile")

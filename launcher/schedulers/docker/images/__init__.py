@@ -1,1 +1,1 @@
-"""The images of an app at the engine: pulled, built from a workspace, tagged, pushed."""
+"""The images of an app: pull them, build them from a workspace, tag and push them."""

@@ -1,7 +1,7 @@
-"""A workspace into images: which ones an app needs, by name alone, and having them there.
+"""Build a workspace into images: the names of the images that an app needs, and the build itself.
 
-The name is a hash of all that goes in: the workspace's digest, the image it goes on, the Dockerfile. So a
-plan shows it before anything is built, and what is there already is not built again.
+The name is a hash of all inputs: the workspace's digest, the base image, the Dockerfile. So a plan shows it
+before anything is built, and an existing image is not built again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 REPOSITORY = "launcher-workspace"
 LABEL = pull.WORKSPACE_LABEL
 BASES = "launcher.workspace-bases"
-"""The ids of the images it was built on: another one under the same name makes it stale."""
+"""Label with the ids of its base images: it is stale when the name of a base means another image."""
 
 NAME = "launcher.workspace-image"
-"""The name that it is built for: two names can stand for equal files on one image."""
+"""Label with the name that it is built for: two names can stand for equal files on one base image."""
 
 FOLDER = "/workspace"
-"""Where the files go when neither `workdir` nor the image names a folder other than `/`."""
+"""Folder of the files when neither `workdir` nor the image names a folder other than `/`."""
 
 _TRIES = 3
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 
 
 class _Work(NamedTuple):
-    """One image to have. `workdir` is the run option, "" without."""
+    """One image to build. `workdir` is the run option, "" without."""
 
     name: str
     base: str
@@ -59,7 +59,7 @@ class _Work(NamedTuple):
     def arguments(self, base: Image | None) -> dict[str, str]:
         """The build arguments that the Dockerfile declares, for the engine warns of any other.
 
-        `base` is the image that ours is built on.
+        `base` is the image that it is built on.
         """
         values = {"IMAGE": self.base, "WORKSPACE": self.workspace.folder}
         if self.dockerfile.below and base is not None:
@@ -68,7 +68,7 @@ class _Work(NamedTuple):
 
 
 def workspace_app(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-    """The app as it runs in the images that hold the workspace. Asks no engine."""
+    """The app with the images that contain the workspace. Asks no engine."""
     todo = _work(app, cfg, workspace)
     return replace(app, roles=[replace(role, image=todo[role.image].name) for role in app.roles])
 
@@ -81,12 +81,12 @@ def build_workspace(
     report: Report | None = None,
     fresh: set[str] | None = None,
 ) -> AppDef:
-    """What `workspace_app` says, with the images there, and in `image_repo` where that is given.
+    """Build the images of `workspace_app`, and push them where `image_repo` is given. Returns that app.
 
     Args:
         fresh: base images that need not be pulled again; see `pull.ensure_images`.
 
-    Raises BuildFailed; nothing of a failed build stays.
+    Raises BuildFailed, with nothing of a failed build left behind.
     """
     policy, repo = str(cfg.get("image_pull") or "missing"), cfg.get("image_repo")
     if cfg.get("quiet"):
@@ -109,7 +109,7 @@ def build_workspace(
 
         found = engine.image(work.name)
         if not _is_current(found, _labels(work, on)) or (repo and not _is_pushed(found, str(repo))):
-            # Not only its name: a base that was pulled meanwhile makes it another image.
+            # With the ids of the bases: after a pull of a base it is another image.
             once(" ".join([engine.engine_id(), work.name, *(image.id for image in on)]), make, waiting)
 
     run_parallel(have, todo)
@@ -117,7 +117,7 @@ def build_workspace(
 
 
 def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:
-    """What is given and does not count, in words for a plan."""
+    """Notes for a plan: images of roles that have no effect."""
     dockerfile = dockerfile_of(workspace.folder)
     if dockerfile.takes_image:
         return []
@@ -130,7 +130,7 @@ def notes(app: AppDef, workspace: BoundWorkspace) -> list[str]:
 
 
 def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> dict[str, _Work]:
-    """Image of a role → what is made of it."""
+    """Image of a role → the image to build on it."""
     dockerfile = dockerfile_of(workspace.folder)
     repo = cfg.get("image_repo") or REPOSITORY
     workdir = str(cfg.get("workdir") or "") if dockerfile.below else ""
@@ -164,17 +164,17 @@ def _folder(path: str) -> str:
 
 
 def _tag(workspace: BoundWorkspace, image: str, dockerfile: Dockerfile, workdir: str) -> str:
-    # The text as well: an ignore file may keep the Dockerfile out of the digest, not out of the build.
+    # With the text: an ignore file may leave the Dockerfile out of the digest, but not out of the build.
     named = [workspace.digest, image if dockerfile.takes_image else "", dockerfile.name, workdir]
     parts = (b"3", dockerfile.content, *map(str.encode, named))
     return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()[:20]
 
 
 def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -> None:
-    """Build the image unless it is there, on what bears the names of its bases today.
+    """Build the image on the current images of its bases, unless it exists.
 
-    Other hosts may build it at the same moment: the first one to name its image wins, and the other images
-    are removed.
+    Other hosts may build it at the same time: the first one to name its image wins, and the other images are
+    removed.
     """
     labels = _labels(work, on)
     for _ in range(_TRIES):
@@ -200,7 +200,7 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
 def _build(
     engine: Engine, work: _Work, labels: Mapping[str, str], on: list[Image], report: Report | None
 ) -> str:
-    """The id of the image, which has no name yet."""
+    """Build the image. Returns its id; it has no name yet."""
     layers = _Layers(report)
     try:
         return engine.build(
@@ -219,7 +219,7 @@ def _build(
 
 
 def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bool:
-    """Give the image its name; False where an image of the same content has it, or where ours is gone."""
+    """Name the image; False when an image of the same content has the name, or when ours was removed."""
     first = engine.image(name)
     if first is not None and first.id != made and _is_current(first, labels):
         _remove_unused(engine, made)
@@ -227,12 +227,12 @@ def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bo
     try:
         engine.tag(made, name)
     except NotFound:
-        return False  # another host has taken it for a leftover
+        return False  # another host has removed it as a leftover
     return True
 
 
 def _remove_duplicates(engine: Engine, made: str, labels: Mapping[str, str]) -> None:
-    """Remove images built for this name and content that lost it to ours, while both hosts named theirs."""
+    """Remove images of this name and content that lost the name to ours, built by another host at once."""
     for image in engine.images(f"{LABEL}={labels[LABEL]}"):
         if image.id != made and not image.tags and _is_current(image, labels):
             _remove_unused(engine, image.id)
@@ -243,12 +243,12 @@ def _labels(work: _Work, on: list[Image]) -> dict[str, str]:
 
 
 def _is_current(image: Image | Labelled | None, labels: Mapping[str, str]) -> bool:
-    """Whether it was made of the same files, on the same images."""
+    """Whether it was built from the same files, on the same base images."""
     return image is not None and all(image.labels.get(key) == value for key, value in labels.items())
 
 
 class _Layers:
-    """The images that the steps of a build have made, by what it prints; not what the engine had already."""
+    """The images that the steps of a build have created, read from its output; without cached ones."""
 
     def __init__(self, report: Report | None) -> None:
         self.made: list[str] = []
@@ -268,14 +268,14 @@ class _Layers:
 
 
 def _context(work: _Work) -> Any:
-    """Our own Dockerfile stands beside the workspace, not in it: it is no part of what is copied."""
+    """The build context. The default Dockerfile stands beside the workspace, so that it is not copied."""
     dockerfile, workspace = work.dockerfile, work.workspace
     extra = {dockerfile.name: dockerfile.content}
     return archive(workspace.folder, digest=workspace.digest, below=dockerfile.below, extra=extra)
 
 
 def _remove_unused(engine: Engine, image: str) -> None:
-    """Remove an image that nothing needs and nobody has named."""
+    """Remove an image that has no name and no user."""
     found = engine.image(image)
     if found is None or found.repo_tags:
         return
@@ -286,5 +286,5 @@ def _remove_unused(engine: Engine, image: str) -> None:
 
 
 def _is_pushed(image: Image | None, repo: str) -> bool:
-    """The engine notes under which digest a repository has an image when it has sent it there."""
+    """Whether the engine has pushed the image to the repository: it records the digest there."""
     return image is not None and any(digest.startswith(f"{repo}@") for digest in image.repo_digests)

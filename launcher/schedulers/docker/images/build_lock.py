@@ -1,8 +1,8 @@
-"""One builder of an image at a time: over the threads, processes and state folders of this host.
+"""Build each image once at a time on this host, over all threads, processes and state folders.
 
 The lock between processes is a Unix socket without a file (an abstract address), which the kernel frees when
-its process ends in whatever way: nothing stays behind. Processes that wait are connected to it, and the end
-of the connection wakes them.
+its process ends, however it ends. Waiting processes are connected to it, and the end of the connection wakes
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from struct import unpack
 from threading import Lock
 
 _AGAIN_S = 0.02
-_WAITING = 128  # connections that the holder's socket queues; further ones look again every now and then
+_WAITING = 128  # connections that the holder's socket queues; further processes poll
 
 _running: dict[str, Future[None]] = {}
 _running_lock = Lock()
@@ -75,7 +75,7 @@ def exclusive(name: str, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _claim(address: str) -> socket.socket | None:
-    """The lock; None when a process has it."""
+    """Take the lock; None when another process holds it."""
     made = socket.socket(socket.AF_UNIX)
     try:
         made.bind(address)
@@ -87,7 +87,7 @@ def _claim(address: str) -> socket.socket | None:
 
 
 def _wait(address: str) -> bool:
-    """Wait for the end of the process that holds the lock, or for its release; False when it is not ours."""
+    """Wait until the holder releases the lock or ends; False when another user's process holds it."""
     with socket.socket(socket.AF_UNIX) as waiting:
         try:
             waiting.setblocking(False)
@@ -101,12 +101,12 @@ def _wait(address: str) -> bool:
         try:
             waiting.recv(1)
         except OSError:
-            pass  # it ended, or hung up on us: both are the end of our wait
+            pass  # the holder ended or closed the connection: both end the wait
     return True
 
 
 def _owner(connected: socket.socket) -> int:
-    """The user id of the process at the other end, which the kernel vouches for."""
+    """The user id of the process at the other end, from the kernel."""
     option = getattr(socket, "SO_PEERCRED", 17)  # Linux alone has it
     _, uid, _ = unpack("3i", connected.getsockopt(socket.SOL_SOCKET, option, 12))
     return int(uid)

@@ -1,4 +1,4 @@
-"""The Dockerfile that a workspace is built by: its own, or ours. Read as far as names and arguments go."""
+"""The Dockerfile of a workspace, its own or the default one, parsed for its base images and arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.workspace.context import unreadable
 
 NAMES = ("Dockerfile.launcher", "Dockerfile.torchx", "Dockerfile")
 _FILES = "workspace"
-# In an argument no path needs an escape. WORKDIR makes the folder, and makes it the one that replicas run in.
+# A path in an argument needs no escapes. WORKDIR creates the folder, and replicas run in it.
 _OURS = f"ARG IMAGE\nFROM $IMAGE\nARG FOLDER\nWORKDIR $FOLDER\nCOPY {_FILES}/ .\n".encode()
 
 _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE | re.MULTILINE)
@@ -21,7 +21,7 @@ _WITH_IMAGE = re.compile(r"^(?!\s*#).*\$\{?IMAGE\b", re.MULTILINE)
 
 
 class Dockerfile(NamedTuple):
-    """`below` is the folder of the context that ours copies the files from, "" for a workspace's own."""
+    """`below`: folder of the context that the default one copies the files from, "" for a workspace's own."""
 
     name: str
     content: bytes
@@ -29,12 +29,12 @@ class Dockerfile(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The content, with U+FFFD for what is no UTF-8."""
+        """The content, with U+FFFD for bytes that are not UTF-8."""
         return self.content.decode("utf-8", "replace")
 
     @property
     def takes_image(self) -> bool:
-        """Whether the role's image, IMAGE, counts for anything."""
+        """Whether it uses the role's image, as IMAGE."""
         return _WITH_IMAGE.search(self.text) is not None
 
     @property
@@ -44,7 +44,7 @@ class Dockerfile(NamedTuple):
         return {word.partition("=")[0] for line in lines for word in line.split()}
 
     def bases(self, image: str) -> list[str]:
-        """What it is built on, with `image` for IMAGE; without what only the engine can name."""
+        """Its base images, with `image` for IMAGE; without those whose names only the engine can expand."""
         stages: set[str] = {"scratch"}
         found: list[str] = []
         for named, stage in _FROM.findall(self.text):
@@ -56,7 +56,7 @@ class Dockerfile(NamedTuple):
 
 
 def dockerfile_of(folder: str) -> Dockerfile:
-    """A workspace's own; where it has none, ours, which copies the files to where replicas run."""
+    """The workspace's own Dockerfile, else the default one, which copies the files to where replicas run."""
     for name in NAMES:
         path = os.path.join(folder, name)
         try:
@@ -69,5 +69,5 @@ def dockerfile_of(folder: str) -> Dockerfile:
 
 
 def begins_stage(step: str) -> bool:
-    """Whether a step of a build is its FROM, which makes no image of its own."""
+    """Whether a step of a build is its FROM, which creates no image."""
     return _FROM.match(step) is not None

@@ -1,4 +1,4 @@
-"""Having the images of an app at the engine, and whether what an app is to run is in them."""
+"""Pull the images that an app needs, and check that its executables are in them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 ALWAYS, MISSING, NEVER = "always", "missing", "never"
 WORKSPACE_LABEL = "launcher.workspace"
-"""On every image that `build.py` makes of a workspace: the digest of the workspace in it."""
+"""Label of every image that `build.py` builds from a workspace: the digest of the workspace in it."""
 
-_HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # of what went into it, so that it never means another image
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # what the engine sets without any
+_HASH_TAG = re.compile(r":[0-9a-f]{20}\Z")  # of its inputs, so that it never means another image
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the engine's default
 
 
 def ensure_images(
@@ -31,12 +31,12 @@ def ensure_images(
     report: Report | None = None,
     fresh: set[str] | None = None,
 ) -> dict[str, Image]:
-    """Image name → image, all of them there when this returns; pulled, several at a time, as `policy` says.
+    """Image name → image. Pulls missing images, several at a time, as `policy` says.
 
     Args:
-        fresh: what was pulled for the same app a moment ago, and is not pulled again; it grows by the rest.
+        fresh: images pulled for the same app before, which are not pulled again; it grows by the others.
 
-    Raises ImageNotFound for one that is not there and may not, or cannot, be pulled.
+    Raises ImageNotFound for an image that the engine does not have, and that may not or cannot be pulled.
     """
     distinct = list(dict.fromkeys(names))
     return dict(
@@ -68,34 +68,34 @@ def ensure_image(
 
 
 def is_only_here(name: str, image: Image) -> bool:
-    """An id is no name to ask a registry for, and what was made of a workspace is where it was made."""
+    """Whether no registry has the image: `name` is an id, or the image was built here from a workspace."""
     return name.startswith("sha256:") or (WORKSPACE_LABEL in image.labels and is_workspace_name(name))
 
 
 def is_workspace_name(name: str) -> bool:
-    """Whether an image with the label is ours by this name: what somebody bases on one has the label, too."""
+    """Whether the name is that of a workspace image: images that users base on one have the label, too."""
     return bool(_HASH_TAG.search(name))
 
 
 def any_of(engine: EngineView) -> str:
-    """The id of some image that is there; "" when there is none."""
+    """The id of any image of the engine; "" when it has none."""
     return next((image.id for image in engine.images()), "")
 
 
 def has_executable(engine: EngineView, container: str, image: Image, config: Mapping[str, Any]) -> bool:
-    """Whether what a created container is to execute is in it, as far as can be seen from outside.
+    """Whether a created container has the file that it is to execute, as far as its files show.
 
     Args:
-        config: what the container was created from (the body of the request).
+        config: the body of the request that created the container.
     """
     argv = _argv(image, config)
     if not argv:
-        return True  # the engine has words for that
+        return True  # the engine reports that
     return any(_is_executable(engine, container, path) for path in _places(argv[0], image, config))
 
 
 def executable(image: Image, config: Mapping[str, Any]) -> str:
-    """What a container executes first, as written."""
+    """The command that a container executes, as written."""
     return next(iter(_argv(image, config)), "")
 
 
@@ -106,7 +106,7 @@ def _argv(image: Image, config: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _places(command: str, image: Image, config: Mapping[str, Any]) -> list[str]:
-    """The paths at which a command is looked for, as execvp does."""
+    """The paths that are searched for a command, as execvp does."""
     folder = posixpath.join("/", config.get("WorkingDir") or image.working_dir)
     if "/" in command:
         return [posixpath.join(folder, command)]

@@ -1,4 +1,4 @@
-"""Image names that have come to mean another image since containers were made from them."""
+"""Image names that mean another image now than when containers were created from them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from launcher.specs.app import AppDef
 
 
 def notes(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list[str]]:
-    """For each attempt (app id) whose containers were made from another image than its roles name now: notes.
+    """Attempt (app id) → notes, for attempts whose containers run another image than their roles name now.
 
-    Two questions to the engine, however many attempts there are. Nothing is said of an attempt whose
-    containers are gone, nor of images that are made of a workspace, whose names never change their meaning.
+    Two requests, however many attempts there are. Attempts without containers get no note, nor do images
+    built from a workspace, whose names never change their meaning.
+
+    Args:
+        unchanged: the attempts that a plan leaves as they are, by app id.
     """
     ran: dict[tuple[str, str], str] = {}
     for container in engine.containers(f"{PREFIX}job"):
@@ -39,7 +42,7 @@ def notes(engine: EngineView, unchanged: Mapping[str, AppDef]) -> dict[str, list
 
 
 def _full(name: str) -> str:
-    """A name as the engine lists it: with its tag, without the registry that goes without saying."""
+    """A name as the engine lists it: with its tag, without the default registry."""
     for default in ("docker.io/library/", "docker.io/"):
         name = name.removeprefix(default)
     return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"

@@ -1,1 +1,1 @@
-"""What replicas printed, as the engine keeps it."""
+"""The logs of replicas, read from the engine."""

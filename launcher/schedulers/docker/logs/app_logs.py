@@ -1,4 +1,4 @@
-"""The logs of an app by role and replica: which containers have them, and until when they are followed."""
+"""Read the logs of an app by role and replica: find the containers, and follow them until the app ends."""
 
 from __future__ import annotations
 

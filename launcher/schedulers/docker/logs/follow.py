@@ -1,4 +1,4 @@
-"""Following the logs of an app: its events, heard once for all readers, and several logs at once."""
+"""Follow the logs of an app: one event stream for all its readers, and several logs merged into one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 
 
 _FIRST_CHECK_S, _LAST_CHECK_S = 1.0, 30.0
-_HELD = 64  # pieces, of all logs together, that wait for their reader
+_QUEUED = 64  # pieces of all logs that wait for the reader
 
 
 class FollowedApp:
     """An app whose logs are followed, by any number of readers in any threads.
 
-    One connection hears what happens to its containers, and the engine is asked about the app once for all
-    readers: when nothing of it runs any more, and every now and then, since what its watcher writes down
-    makes no event.
+    One connection receives the events of its containers, and the engine is asked about the app once for all
+    readers: when no container runs any more, and periodically, since the watcher's records cause no event.
 
     Args:
-        is_over: asks whether the app has ended: nothing more will be printed.
+        is_over: reads whether the app has ended, so that no more output follows.
     """
 
     def __init__(self, engine: EngineView, app_id: str, is_over: Callable[[], bool]) -> None:
@@ -54,7 +53,7 @@ class FollowedApp:
         self._next_check = 0.0
 
     def begin(self) -> None:
-        """Listen, and look at the app. Called by every reader before it reads; the first one does it."""
+        """Subscribe to events, and read the app. Every reader calls it first; the first call does it."""
         with self._begun:
             if self._listener is not None or self._over or self._closed:
                 return
@@ -82,11 +81,11 @@ class FollowedApp:
         return self._over
 
     def starts(self, container: str) -> int:
-        """How often it was started since `begin`."""
+        """The number of starts of a container since `begin`."""
         return self._starts.get(container, 0)
 
     def had_ended(self, container: str) -> bool:
-        """Whether it had ended before `begin`: all that this run of it printed can be read."""
+        """Whether a container had ended before `begin`: all output of this run can be read."""
         return container in self._ended_before
 
     def wait(
@@ -98,7 +97,7 @@ class FollowedApp:
             starts: of the container, before its log was read.
             until: epoch seconds; the end of the wait in any case.
 
-        Raises EngineError when the engine cannot be heard any more.
+        Raises EngineError when the event stream has failed.
         """
         while True:
             with self._changed:
@@ -118,12 +117,12 @@ class FollowedApp:
             self._check_end()
 
     def wake(self) -> None:
-        """Let those who wait see that they were closed."""
+        """Wake the waiting readers, so that they notice when they were closed."""
         with self._changed:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End it, and the wait of every reader."""
+        """Close the event stream, and end the wait of every reader."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -145,7 +144,7 @@ class FollowedApp:
                 self._changed.notify_all()
 
     def _apply(self, event: Event) -> bool:
-        """Note an event; whether the app may have ended by it."""
+        """Apply an event. Returns whether the app may have ended by it."""
         container = event.container_id
         with self._changed:
             if event.action == "start":
@@ -158,11 +157,11 @@ class FollowedApp:
             elif event.action != "rename":
                 return False
             self._changed.notify_all()
-            # Nothing ends while some of it runs: looking each time would take time.
+            # An app does not end while a container runs: no check is needed.
             return not self._live
 
     def _check_end(self, *, wait: bool = False) -> None:
-        """Ask whether the app has ended; one thread at a time does, the others need not."""
+        """Check whether the app has ended; one thread at a time does it for the others."""
         if not self._checking.acquire(blocking=wait):
             with self._changed:
                 self._changed.wait(0.05)
@@ -179,9 +178,9 @@ class FollowedApp:
 
 
 def merge(closables: Sequence[Closable], sources: Sequence[Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-    """What several sources give, as it comes: (number of the source, bytes). One thread for each.
+    """Merge several sources in the order of arrival: (number of the source, bytes). One thread for each.
 
-    When the reader leaves, or a source fails, all are closed (`closables`, one per source).
+    When the reader stops, or a source fails, all are closed (`closables`, one per source).
     """
     if len(sources) == 1:
         with_first = ((0, data) for data in sources[0])
@@ -190,7 +189,7 @@ def merge(closables: Sequence[Closable], sources: Sequence[Iterable[bytes]]) -> 
         finally:
             closables[0].close()
         return
-    waiting: Queue[tuple[int, bytes | BaseException | None]] = Queue(_HELD)
+    waiting: Queue[tuple[int, bytes | BaseException | None]] = Queue(_QUEUED)
     threads = [
         Thread(target=_pump, args=(n, source, waiting), daemon=True) for n, source in enumerate(sources)
     ]
@@ -225,7 +224,7 @@ def _pump(
 
 
 def _drain(waiting: Queue[tuple[int, bytes | BaseException | None]], threads: Sequence[Thread]) -> None:
-    """Let threads that wait for room come to their end."""
+    """Let threads end that wait for room in the queue."""
     while any(thread.is_alive() for thread in threads):
         try:
             waiting.get(timeout=0.05)

@@ -1,4 +1,4 @@
-"""What replicas printed, as the engine keeps it: read to where it is, or followed until the app has ended."""
+"""Read the logs of containers from the engine: up to now, or followed until the app has ended."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CHUNK = 1 << 18
 
 
 def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int) -> str:
-    """The container of a replica, out of (role, replica) → container id, "" for one that was removed.
+    """The container of a replica; `replicas` is (role, replica) → container id, "" for a removed one.
 
-    Raises SchedulerError with what there is instead, LogsGone when the container was removed.
+    Raises SchedulerError with the existing names, LogsGone when the container was removed.
     """
     roles = dict.fromkeys(name for name, _ in replicas)
     if role not in roles:
@@ -38,10 +38,10 @@ def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int
 def records(
     engine: EngineView, container: str, query: LogQuery, followed: FollowedApp | None = None
 ) -> Iterator[LogRecord]:
-    """What a replica wrote with times, and a mark of its last restart (of each that is followed).
+    """The output of a replica with times, and a mark of its last restart (of every restart when followed).
 
     Args:
-        followed: the app whose end to wait for, closed afterwards; None reads what is there.
+        followed: the app to follow until its end, closed afterwards; None reads up to now.
     """
     try:
         with LogReader(engine, container, query) as reader:
@@ -59,7 +59,7 @@ def chunks(
     tail: int | None = None,
     followed: FollowedApp | None = None,
 ) -> Iterator[tuple[str, int, bytes]]:
-    """The output of several replicas, (role, replica, container) each: one after the other, or as it comes.
+    """The output of several replicas, (role, replica, container) each: in order, or merged when followed.
 
     See `Scheduler.log_chunks`.
     """
@@ -91,7 +91,7 @@ def _followed(reader: LogReader, followed: FollowedApp, tail: int | None) -> Ite
 
 
 def _joined(stream: LogStream) -> Iterator[bytes]:
-    """The engine sends line by line; what only copies on wants larger pieces."""
+    """The payloads joined into larger pieces: the engine sends line by line."""
     held: list[bytes] = []
     size = 0
     with stream:
@@ -108,9 +108,9 @@ def _joined(stream: LogStream) -> Iterator[bytes]:
 def last_lines(engine: EngineView, container: str, query: LogQuery, count: int) -> list[bytes]:
     """The last `count` lines.
 
-    The engine counts pieces of 16 KiB, of both streams, before it looks at `until`. One piece more than
-    wanted tells whether the first line is whole; where a line has pieces, or the engine counts something
-    else, all of it is read.
+    The engine counts pieces of 16 KiB, of both streams, before it applies `until`. One piece more than
+    wanted shows whether the first line is whole. Where a line has several pieces, or the engine would count
+    differently, the whole log is read.
     """
     if count <= 0:
         return []

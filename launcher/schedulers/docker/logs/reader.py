@@ -1,7 +1,7 @@
-"""One container's log with times, read piece by piece: each reading goes on where the last one ended.
+"""Read one container's log with times; each read continues after the last one.
 
-The engine ends a followed log with the run of the container, also of one that will be started again. So a
-follower waits for what happens next, and goes on behind the last thing that it has seen.
+The engine ends a followed log with the run of the container, even if it is started again. So a follower waits
+for the next event, and continues after the last record that it has read.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from launcher.schedulers.logs import (
 )
 from launcher.schedulers.responses import Stream
 
-# A process may print before the engine notes its start; none ends and is started again as fast as this.
+# A process may print before the engine records its start; a restart takes longer than this.
 _EARLY_NS = 100_000_000
 
 
 class LogsGone(SchedulerError):
-    """The log went with its container, which was removed."""
+    """The log was removed with its container."""
 
 
 def gone(what: str) -> LogsGone:
@@ -41,7 +41,7 @@ def gone(what: str) -> LogsGone:
 
 
 class LogQuery:
-    """Which part of a log: `stream` by name; `since` and `until` in epoch seconds, both inclusive."""
+    """The part of a log to read: `stream` by name; `since` and `until` in epoch seconds, both inclusive."""
 
     __slots__ = ("since", "stream", "until")
 
@@ -54,7 +54,7 @@ class LogQuery:
 
     @property
     def is_past(self) -> bool:
-        """What is written from now on is too late."""
+        """Whether output from now on is later than `until`."""
         return self.until is not None and time.time() > self.until
 
     def of(
@@ -67,7 +67,7 @@ class LogQuery:
         timestamps: bool = False,
         tail: int | None = None,
     ) -> LogStream:
-        """Open the log at the engine. `since`: nanoseconds since the epoch, in place of its own."""
+        """Open the log at the engine. `since`: nanoseconds since the epoch, in place of the query's own."""
         if since is None and self.since is not None:
             since = since_ns(self.since)
         try:
@@ -87,10 +87,10 @@ class LogQuery:
 
 
 class LogReader:
-    """May be closed from any thread; what reads then ends.
+    """Reads one container's log. May be closed from any thread, which ends the read.
 
     Args:
-        marks: whether restarts are marked, which takes a question more for each reading.
+        marks: whether restarts are marked, which takes one more request for each read.
     """
 
     def __init__(self, engine: EngineView, container: str, query: LogQuery, *, marks: bool = True) -> None:
@@ -99,9 +99,9 @@ class LogReader:
         self._query = query
         self._marked = marks
         self._latest_ns = 0
-        self._of_latest = 0  # records of that time, which the engine tells again
+        self._of_latest = 0  # records of that time, which the engine sends again
         self._started_at: float | None = None
-        self._starts: list[int] = []  # that no record of was read yet
+        self._starts: list[int] = []  # starts without a record yet
         self._open: ResponseStream | None = None
         self._followed: FollowedApp | None = None
         self._closed = False
@@ -124,7 +124,7 @@ class LogReader:
         self._followed = followed
         followed.begin()
         while not self._closed:
-            # Before the reading: what is read then is all there is.
+            # Checked before the read, which then returns all output.
             last = followed.over or self._query.is_past
             starts = followed.starts(self._container)
             whole = not starts and followed.had_ended(self._container)
@@ -137,10 +137,10 @@ class LogReader:
             if happened == "removal":
                 raise gone(self._container[:12])
             if happened is None and whole:
-                return  # it had ended before the first reading
+                return  # it had ended before the first read
 
     def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
-        """What is there and was not read yet; with `follow`, until this run of the container ends."""
+        """The records that were not read yet; with `follow`, until this run of the container ends."""
         if self._marked:
             self._check_start()
         resumed_ns, again = self._latest_ns, self._of_latest
@@ -171,7 +171,7 @@ class LogReader:
             self._of_latest += 1
 
     def _check_start(self) -> None:
-        """Note when the container was started."""
+        """Read when the container was started."""
         found = self._engine.inspect(self._container)
         if found is not None and found.started_at not in (None, self._started_at):
             self._started_at = found.started_at

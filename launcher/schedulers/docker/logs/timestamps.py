@@ -1,4 +1,4 @@
-"""The time that the engine puts in front of what it tells of a log: `2026-01-02T03:04:05.123456789Z `."""
+"""Parse the time that the engine puts in front of each log line: `2026-01-02T03:04:05.123456789Z `."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _seen: tuple[bytes, int] = (b"", 0)
 
 
 def split_timestamp(payload: bytes) -> tuple[int, bytes]:
-    """Nanoseconds since the epoch, and what stands behind the time.
+    """Nanoseconds since the epoch, and the text after the time.
 
-    Raises EngineError for what bears no time: that is the engine speaking of the log, not the log.
+    Raises EngineError for a line without a time: that is an error of the engine, not a part of the log.
     """
     global _seen
     text, epoch = _seen

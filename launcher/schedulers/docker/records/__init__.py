@@ -1,1 +1,1 @@
-"""What this machine keeps of Docker apps: the folder of each, its owner, what its containers cannot tell."""
+"""Records of Docker apps on this machine: a folder for each, its owner and its journal."""

@@ -1,4 +1,4 @@
-"""Docker apps by the records that this state folder has of them. The engine is not asked."""
+"""The `AppRecord` of a Docker app, read from its record in this state folder. The engine is not asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SCHEDULER = "local_docker"
 
 
 def of_labels(app_id: str, labels: Mapping[str, Any]) -> AppRecord:
-    """An app as it was reserved, by the labels of its containers."""
+    """The app as it was reserved, from the labels of its containers."""
     key = tuple(str(labels.get(f"launcher.{name}", "")) for name in ("project", "target", "job"))
     number = str(labels.get("launcher.attempt", ""))
     return AppRecord(
@@ -28,7 +28,7 @@ def of_labels(app_id: str, labels: Mapping[str, Any]) -> AppRecord:
 
 
 def read(app_id: str) -> AppRecord | None:
-    """The app as last recorded: how it ended, or running, or reserved until it was started.
+    """The app as last recorded: reserved until it was started, running, or with its outcome.
 
     None where there is no record of it.
     """
@@ -50,7 +50,7 @@ def read(app_id: str) -> AppRecord | None:
 
 
 def is_locked(app_id: str) -> bool:
-    """Whether a process here, its watcher or the client that submits it, keeps the record up to date."""
+    """Whether a process here, the watcher or the submitting client, keeps the record up to date."""
     return record.is_locked(record.folder(app_id))
 
 

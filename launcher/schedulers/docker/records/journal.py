@@ -1,17 +1,17 @@
-"""What happened to a Docker app that its containers do not tell. Pure: lines in, a `Journal` out.
+"""The journal of a Docker app: events that its containers do not show. Pure: lines in, a `Journal` out.
 
 ::
 
-    {"e": "go"}                                         from here on it is finished, not undone
-    {"e": "cancel", "by": "me@host"}                    somebody wants it stopped
-    {"e": "stop", "why": "peer", "of": [ID…], …}        these are being stopped; the first reason counts
-    {"e": "spared", "of": [ID…]}                        of these, they had ended by themselves before that
+    {"e": "go"}                                         from here on its start is completed, not undone
+    {"e": "cancel", "by": "me@host"}                    a client asks for a stop
+    {"e": "stop", "why": "peer", "of": [ID…], …}        containers are being stopped; the first reason counts
+    {"e": "spared", "of": [ID…]}                        containers that had ended by themselves before
     {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: STARTED_AT}}
-    {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; said again after each restart
-    {"e": "hand", "id": ID, "started_at": T}            somebody stopped this run of it behind our back
-    {"e": "adopted"}                                    its record was lost: this one knows of no restarts
+    {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; repeated after each restart
+    {"e": "hand", "id": ID, "started_at": T}            another program stopped this run of the container
+    {"e": "adopted"}                                    the record was lost: this one has no earlier restarts
     {"e": "end", "state": "failed", "message": …, "code": 3}
-    {"e": "reaped"}                                     the ledger knows how it ended
+    {"e": "reaped"}                                     the ledger has the outcome
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from launcher.specs.attempt import AttemptState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExit:
-    """How a container ended, told in case it is removed."""
+    """How a container ended, recorded in case the container is removed."""
 
     code: int
     oom: bool = False
@@ -67,7 +67,7 @@ class RecordedOutcome:
 
 @dataclass(slots=True)
 class Journal:
-    """What the lines add up to.
+    """The state that the lines of a journal add up to.
 
     Attributes:
         interrupted: the client that cancelled the app was attached to it.
@@ -93,11 +93,11 @@ class Journal:
     exits: dict[tuple[str, int], RecordedExit] = field(default_factory=dict)
     outcome: RecordedOutcome | None = None
     adopted: bool = False
-    reaped: bool = False
+    end_recorded: bool = False
     last_at: float | None = None
 
     def was_stopped_externally(self, container: str, started_at: float | None) -> bool:
-        """Whether somebody else stopped this run of it; with `started_at` None its last one."""
+        """Whether another program stopped this run of the container; its last run if `started_at` is None."""
         run = self.stopped_externally.get(container)
         return container in self.stopped_externally and (run is None or started_at in (None, run))
 
@@ -109,7 +109,7 @@ class Journal:
 
 
 def fold(lines: bytes) -> Journal:
-    """Lines that are torn or not known tell nothing."""
+    """The journal of these lines. Torn lines and unknown kinds are skipped."""
     journal = Journal()
     for line in lines.splitlines():
         try:
@@ -183,7 +183,7 @@ def _adopted(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _reaped(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.reaped = True
+    journal.end_recorded = True
 
 
 def _skip(journal: Journal, event: Mapping[str, Any]) -> None:

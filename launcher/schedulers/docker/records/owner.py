@@ -1,4 +1,4 @@
-"""Who submits an app, and whether they live: a process named by host, boot, pid and start time."""
+"""The owner of an app: the process that submits it, identified by host, boot, pid and start time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from launcher import paths
 from launcher.schedulers import pids
 
 PATIENCE_S = 600.0
-"""Without progress for this long, somebody on another machine counts as dead."""
+"""An owner on another machine counts as dead after this long without progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process. `start` counts clock ticks since boot, 0 where the system does not tell; `home` is its
-    LAUNCHER_HOME, where the record of its app is."""
+    """A process. `start` counts clock ticks since boot, 0 where the system has no such count; `home` is its
+    LAUNCHER_HOME, which has the record of its app."""
 
     host: str
     boot: str
@@ -35,7 +35,7 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it ran on this machine since its last boot, where we can look for it."""
+        """Whether it belongs to this machine and its current boot, so that its pid can be checked."""
         return self.host == os.uname().nodename and self.boot == pids.boot_id()
 
     def is_alive(
@@ -44,8 +44,8 @@ class Owner:
         """Whether it may still be at work.
 
         Args:
-            progress_at: when it was last seen to get on, epoch seconds; it decides for another machine.
-            take_over: somebody on another machine is dead, the user says.
+            progress_at: time of its last known progress, epoch seconds; decides for another machine.
+            take_over: an owner on another machine counts as dead: the user asked for `--take-over`.
         """
         if self.host == os.uname().nodename:
             return self.is_here and pids.is_running(self.pid, self.start)
@@ -68,7 +68,7 @@ def this_process() -> Owner:
 
 
 def from_json(text: str) -> Owner | None:
-    """None for what is no owner: labels can be anybody's."""
+    """The owner in a label; None for any other text, since other programs may set labels too."""
     try:
         data = json.loads(text)
         texts = (str(data.get(name, "")) for name in ("user", "home"))

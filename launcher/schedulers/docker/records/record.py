@@ -1,14 +1,14 @@
-"""The record of a Docker app: a folder of ours with what its containers cannot tell.
+"""The record of a Docker app: a folder with what its containers cannot show.
 
 ::
 
     $LAUNCHER_HOME/docker/apps/<app id>/
-        lock            held by whoever submits the app, then by its watcher; its content names the holder
-        attempt.json    what the labels say, and of which engine
-        journal.jsonl   what happened (`journal.py`); anybody may append a line
-        watcher.log     the last words of a watcher that failed
+        lock            held by the submitting client, then by the watcher; its content names the holder
+        attempt.json    the labels of the app, and its engine
+        journal.jsonl   events (`journal.py`); every process may append a line
+        watcher.log     stderr of the watcher
 
-Everything here may be gone at any moment: the containers and their labels are enough to go on.
+The whole folder may be removed at any moment: the containers and their labels are enough to go on.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from launcher.schedulers.appfolder import is_locked as is_locked
 from launcher.schedulers.docker.records.journal import Journal, fold
 from launcher.schedulers.docker.records.owner import Owner, from_json, this_process
 
-_PATIENCE_S = 0.2  # somebody may just be looking whether the lock is held
+_PATIENCE_S = 0.2  # another process may hold it for a moment, to test whether it is held
 _AGAIN_S = 0.01
 
 
 class HeldError(SchedulerError):
-    """Somebody else works on the app."""
+    """Another process works on the app."""
 
     def __init__(self, app_dir: str, holder: Owner | None) -> None:
-        super().__init__(f"{os.path.basename(app_dir)} is being worked on by {holder or 'somebody else'}")
+        super().__init__(f"{os.path.basename(app_dir)} is being worked on by {holder or 'another process'}")
         self.holder = holder
 
 
 class RecordLock:
-    """The lock of an app, ours until `release`. A process that got a copy of `fd` holds it, too."""
+    """The lock of an app, held until `release`. A process with a copy of `fd` holds it, too."""
 
     def __init__(self, app_dir: str, fd: int) -> None:
         self.app_dir = app_dir
         self.fd = fd
 
     def sign(self, owner: Owner | None = None) -> None:
-        """Say who holds it."""
+        """Write the holder into the lock file."""
         os.ftruncate(self.fd, 0)
         os.pwrite(self.fd, (owner or this_process()).to_json().encode(), 0)
 
     @property
     def is_valid(self) -> bool:
-        """Whether it still is the lock of that folder: not when the folder was removed, or made anew."""
+        """Whether it still is the lock of that folder: not when the folder was removed or made again."""
         return self.fd >= 0 and is_at(self.fd, lock(self.app_dir))
 
     def release(self) -> None:
@@ -65,7 +65,7 @@ class RecordLock:
 
 
 def root() -> str:
-    """The folder that holds all that is recorded of Docker apps."""
+    """The folder of all records of Docker apps."""
     return os.path.join(paths.home(), "docker")
 
 
@@ -78,12 +78,12 @@ def folder(app_id: str) -> str:
 
 
 def folder_below(home: str, app_id: str) -> str:
-    """Where the record of an app is below another LAUNCHER_HOME."""
+    """The record of an app in another LAUNCHER_HOME."""
     return os.path.join(home, "docker", "apps", app_id)
 
 
 def is_locked_elsewhere(app_id: str, owner: Owner | None) -> bool:
-    """Whether a process works on the app under another state folder of this machine: its owner's.
+    """Whether a process holds the app's lock in another state folder of this machine: its owner's.
 
     False where that folder cannot be read.
     """
@@ -115,7 +115,7 @@ def claim(app_dir: str) -> RecordLock:
                 taken = RecordLock(app_dir, fd)
                 taken.sign()
                 return taken
-            os.close(fd)  # of a folder that was removed under our hands
+            os.close(fd)  # of a folder that was removed meanwhile
             continue
         os.close(fd)
         if time.monotonic() > deadline:
@@ -124,7 +124,7 @@ def claim(app_dir: str) -> RecordLock:
 
 
 def holder(app_dir: str) -> Owner | None:
-    """Who took the lock last."""
+    """The process that took the lock last."""
     return from_json(_read(lock(app_dir)).decode(errors="replace"))
 
 
@@ -147,7 +147,7 @@ def append(app_dir: str, kind: str, **facts: Any) -> bool:
 
 
 def journal(app_dir: str) -> Journal | None:
-    """None where there is none: nothing of it was started yet, or its home was removed."""
+    """The journal; None where there is none: the app was not started yet, or its record was removed."""
     lines = _read(_journal(app_dir))
     return fold(lines) if lines else None
 
@@ -157,7 +157,7 @@ def exists(app_dir: str) -> bool:
 
 
 def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
-    """Raises StateError when the disk is full or read-only; then the file is as it was."""
+    """Write attempt.json. Raises StateError when the disk is full or read-only; the old file stays then."""
     path = _attempt(app_dir)
     text = json.dumps(attempt, ensure_ascii=False, separators=(",", ":"))
     try:
@@ -167,7 +167,7 @@ def write_attempt(app_dir: str, attempt: Mapping[str, Any]) -> None:
 
 
 def read_attempt(app_dir: str) -> dict[str, Any] | None:
-    """None where there is none: its writer was killed before, or the folder is not there."""
+    """The content of attempt.json; None where there is none: its writer was killed, or there is no folder."""
     try:
         data = json.loads(_read(_attempt(app_dir)).decode("utf-8", "surrogateescape"))
     except ValueError:
@@ -176,7 +176,7 @@ def read_attempt(app_dir: str) -> dict[str, Any] | None:
 
 
 def clear(app_dir: str) -> None:
-    """Forget an app that was never started, which begins anew. For whoever holds the lock."""
+    """Empty the record of an app that was never started and is submitted again. The caller holds the lock."""
     for path in (_journal(app_dir), _attempt(app_dir), watcher_log(app_dir)):
         try:
             os.unlink(path)
@@ -187,13 +187,13 @@ def clear(app_dir: str) -> None:
 
 
 def remove(app_dir: str) -> None:
-    """Remove the record: at once for everybody else, even if we are killed while deleting."""
+    """Remove the record: in one step for other processes, even if this one is killed while deleting."""
     with suppress(OSError):
         appfolder.remove(app_dir)
 
 
 def sweep() -> None:
-    """Finish the removals that somebody was killed in."""
+    """Finish removals whose process was killed."""
     appfolder.sweep(apps_dir())
 
 
@@ -214,7 +214,7 @@ def _open(app_dir: str) -> int:
         try:
             os.makedirs(app_dir, mode=0o700, exist_ok=True)
             return os.open(lock(app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # removed in this moment
+        except FileNotFoundError:  # removed just now
             continue
         except OSError as error:
             raise paths.unusable(error, app_dir) from error

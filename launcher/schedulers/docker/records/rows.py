@@ -1,4 +1,4 @@
-"""Rows of Docker apps in the store. Clients write them; a watcher writes its record alone."""
+"""Rows of Docker apps in the store. Clients write them; a watcher writes the record only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 
 
 def add(labels: Mapping[str, str]) -> None:
-    """Make the row of an app, whose record must be there: a row without one is void. Raises StateError."""
+    """Add the row of an app. Its record must exist: a row without one is void. Raises StateError."""
     with open_store(durable=False) as store:
         store.add(app_record.of_labels(labels[APP_ID], labels))
 
@@ -29,11 +29,11 @@ def remove(app_id: str) -> None:
         with open_store(durable=False) as store:
             store.remove_void(app_id, record.folder(app_id))
     except StateError:
-        return  # it is void, and the next `reap` removes it
+        return  # it is void, and the next call of `match_records` removes it
 
 
 def end(app_id: str, seen: DockerAppView, *, durable: bool) -> None:
-    """Record how an app ended. Where the state folder cannot be written, its record says it."""
+    """Write how an app ended into its row. Where the store cannot be written, the record has it."""
     try:
         with open_store(durable=durable) as store:
             store.end_and_tidy(
@@ -44,7 +44,7 @@ def end(app_id: str, seen: DockerAppView, *, durable: bool) -> None:
 
 
 def match_records() -> None:
-    """Make the rows that records lack, and remove those whose record was removed."""
+    """Add the missing rows of records, and remove the rows whose record was removed."""
     ids = record.app_ids()
     with open_store(readonly=True) as store:
         known = set(store.app_ids([SCHEDULER]))
@@ -64,4 +64,4 @@ def _records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
         found = app_record.read(app_id)
         if found is not None:
             journal = record.journal(record.folder(app_id))
-            yield found, journal is None or not journal.reaped
+            yield found, journal is None or not journal.end_recorded

@@ -1,1 +1,1 @@
-"""What an engine is asked to run, derived from an AppDef. Pure."""
+"""The request to the engine, derived from an AppDef. Pure."""

@@ -1,4 +1,4 @@
-"""A container as the engine's API wants it, from what the Docker SDK's `containers.create` takes. Pure."""
+"""Convert the arguments of the Docker SDK's `containers.create` to the body of the engine's API. Pure."""
 
 from __future__ import annotations
 
@@ -112,16 +112,16 @@ REFUSED = {
     "use_config_proxy": "put the variables of the proxy into `environment`",
     "version": "it is the client that speaks a version of the API",
 }
-"""What the SDK takes and a container of ours cannot have → what to do instead."""
+"""Parameter of the SDK that launcher refuses → what to do instead."""
 PARAMETERS = frozenset({"environment", "name", *_CONFIG, *_HOST})
-"""What a container can be created with."""
+"""The parameters that a container can be created with."""
 
 
 def engine_config(container: DockerContainer) -> dict[str, Any]:
     """The body of POST /containers/create, but for the name. Values of secrets must be in the environment.
 
-    Raises SchedulerError for a name that `containers.create` does not have, with the nearest one, for one
-    that a container of ours cannot have, and for a value of another form.
+    Raises SchedulerError for a parameter that `containers.create` does not have, with the nearest one, for
+    one that launcher refuses, and for a value of the wrong form.
     Source: Docker Engine API 1.41, ContainerCreate.
     """
     kwargs = {name: value for name, value in container.kwargs.items() if value is not None}
@@ -161,7 +161,7 @@ def _converted(name: str, value: Any, convert: Callable[[Any], Any]) -> Any:
     try:
         return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Not the value: it may have a token in it, as that of a log driver.
+        # Without the value: it may contain a token, as the options of a log driver do.
         raise SchedulerError(f"no container can be created with this `{name}`: {_reason(error)}") from error
 
 
@@ -175,7 +175,7 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _environment(environment: Mapping[str, str | None]) -> list[str]:
-    """A variable without a value (None) is taken out of those of the image."""
+    """`NAME=value` of each; a variable without a value (None) is removed from those of the image."""
     for name, value in environment.items():
         if isinstance(value, Secret):  # its text is the reference, which would pass for the value
             raise ValueError(f"the value of {name} was not read")

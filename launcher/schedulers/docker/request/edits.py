@@ -1,4 +1,4 @@
-"""What a dry run's request cannot be edited into: each edit is followed, or refused here. Pure."""
+"""Check the edits of a dry run's request: each edit takes effect, or is refused here. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check_edits(container: DockerContainer, name: str) -> None:
     """Raises SchedulerError for an edited container that could not be created as it stands.
 
     Args:
-        name: what it is called under the symbolic app id.
+        name: the name of the container under the symbolic app id.
     """
     check_parameters(container.kwargs)
     if container.kwargs.get("name") != name:

@@ -1,4 +1,4 @@
-"""What a Docker engine is asked to run, as values, and the same as text to read."""
+"""`DockerJob`, the request of a Docker app, and its text for users."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from launcher.specs.yamltext import to_yaml
 
 @dataclass
 class DockerContainer:
-    """One replica.
+    """The container of one replica.
 
     Attributes:
-        kwargs: the rest of what the container is created with, in the words of the Docker SDK's
-            `containers.create`: name, hostname, environment, labels, network, mounts, … as plain data. A
-            dry run's may be edited: any parameter of `containers.create`, in the SDK's types too.
-            Secrets among `environment` are references (`specs.secret.Secret`); values never get in here.
+        kwargs: the other arguments of the Docker SDK's `containers.create`: name, hostname, environment,
+            labels, network, mounts, … as plain data. They may be edited after a dry run: any parameter of
+            `containers.create`, also in the SDK's types.
+            Secrets in `environment` are references (`specs.secret.Secret`), never values.
     """
 
     image: str
@@ -36,18 +36,18 @@ class DockerContainer:
 
 @dataclass(repr=False)
 class DockerJob:
-    """An app as containers, roles in order and replicas in order. `str(job)` is for people to read.
+    """An app as containers, in the order of roles and replicas. `str(job)` is the text for users.
 
     Attributes:
         app_id: `$<app_id>` until the job is bound to a real one.
-        scratch: the volume that all containers share at /launcher/scratch.
+        scratch: name of the volume that all containers share at /launcher/scratch.
         network: of all containers.
         role_retries: role → (max_retries, retry policy).
         timeout_s: of the whole app, restarts included; None for no limit.
         grace_s: from TERM to KILL when the app is stopped.
         copy_env: patterns of variables to take from the submitting process when containers are created.
         image_pull: missing, always or never.
-        notes: what the app asks for and this scheduler gives differently or not at all.
+        notes: requests of the app that this scheduler fulfils differently or not at all.
     """
 
     app_id: str
@@ -70,7 +70,7 @@ class DockerJob:
 
 
 def _render(job: DockerJob) -> str:
-    """YAML, the same for equal jobs. Values under sensitive-looking names are not shown."""
+    """The job as YAML, the same text for equal jobs. Values under sensitive-looking names are hidden."""
     head: dict[str, Any] = {
         "app_id": job.app_id,
         "handle": job.handle,

@@ -1,7 +1,6 @@
-"""What an app is, as labels for each of its containers: `labels` reads them.
+"""Make the labels that describe an app, for each of its containers; `labels.py` reads them.
 
-Labels are the engine's to give back, so whoever may use the engine can read them: references to secrets get
-in here, their values never.
+Every user of the engine can read labels: they may contain references to secrets, never values.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from launcher.specs.canonical import digest, document_of
 
 
 def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
-    """What all objects of an attempt of a job carry. `owner`: who submits it."""
+    """The labels of all objects of a job's attempt. `owner`: the process that submits it."""
     key = {"project": attempt.key.project, "target": attempt.key.target, "job": attempt.key.job}
     facts = {
         **_common(attempt.app_id, attempt.key.session, attempt.key.job, attempt.document, attempt.metadata),
@@ -60,7 +59,7 @@ def app_labels(
     created_at: float,
     owner: Owner | None = None,
 ) -> dict[str, str]:
-    """What all objects of an app carry that no job file made. `cfg`: resolved."""
+    """The labels of all objects of an app without a job. `cfg`: resolved."""
     document = document_of(app, cfg, SCHEDULER)
     facts = {
         **_common(app_id, session, app.name, document, app.metadata),
@@ -72,7 +71,7 @@ def app_labels(
 
 
 def job_labels(job: DockerJob) -> dict[str, str]:
-    """What a request says of its app that is to be kept where it was edited: it wins over `app_labels`."""
+    """The labels from fields of a request that may be edited. They win over `app_labels`."""
     facts = {
         "replicas": str(len(job.containers)),
         "grace-s": repr(float(job.grace_s)),
@@ -82,12 +81,12 @@ def job_labels(job: DockerJob) -> dict[str, str]:
 
 
 def replica_labels(role: str, k: int) -> dict[str, str]:
-    """What a replica's container carries besides."""
+    """The further labels of a replica's container."""
     return {ROLE: role, REPLICA: str(k), PART: REPLICA_PART}
 
 
 RESERVATION_LABELS = {PART: RESERVATION_PART}
-"""What the container carries besides that holds an app id until all others are there."""
+"""The further labels of the container that reserves an app id until all others exist."""
 
 
 def _common(

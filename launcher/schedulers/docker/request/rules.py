@@ -1,4 +1,4 @@
-"""What local_docker refuses, and what it can only take note of."""
+"""The rules of local_docker: problems that it refuses, and notes about what it does differently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 
 
 def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Raises RejectedAppError for a senseless app, InvalidRunConfigException for options out of range."""
+    """Raises RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
     options().check_values(cfg)
     for problem in _of_env(cfg.get("env")):
         raise InvalidRunConfigException(f"env: {problem.message}", "env", {"env": problem.path[-1]})
@@ -27,7 +27,7 @@ def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
 
 
 def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """What of an app and its options cannot run in containers. Options begin their path with `cfg`."""
+    """Parts of an app and its options that cannot run in containers. Paths of options begin with `cfg`."""
     yield from _of_env(cfg.get("env"))
     for role in app.roles:
         yield from _of_role(role)
@@ -35,7 +35,7 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
 
 
 def unpinned(app: AppDef) -> Iterator[Problem]:
-    """Images without tag and digest: Docker takes `latest` for them. Nothing is refused for it."""
+    """Images without tag and digest, for which Docker uses `latest`. A warning: they are not refused."""
     for role in app.roles:
         name = role.image.rpartition("/")[2]
         if name.strip() and not set(" :@") & set(name):
@@ -90,7 +90,7 @@ def _mount_problems(mount: BindMount | VolumeMount | DeviceMount) -> Iterator[st
 
 
 def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
-    """One port of the host can be given once."""
+    """Problems of fixed ports: one port of the host cannot be published by two replicas."""
     if cfg.get("ports") != "fixed":
         return
     user_of: dict[int, str] = {}
@@ -106,12 +106,12 @@ def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
 
 
 def shares_host_name(network: str) -> bool:
-    """Whether replicas on this network reach each other as localhost: they have none of their own."""
+    """Whether replicas on this network have no network of their own and reach each other as localhost."""
     return network in ("host", "none") or network.startswith("container:")
 
 
 def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
-    """What is given differently, or not at all: said, not refused."""
+    """Requests of the app that are fulfilled differently or not at all, without being refused."""
     network, out = str(cfg.get("network") or NETWORK), []
     if network == "bridge" and sum(role.num_replicas for role in app.roles) > 1:
         out.append(

@@ -1,7 +1,7 @@
-"""Values as the Docker SDK's `containers.create` takes them, in the words of the engine's API. Pure.
+"""Convert values from the form of the Docker SDK's `containers.create` to that of the engine's API. Pure.
 
-What an engine wants as it is given stands in no function here. Each raises TypeError, ValueError, KeyError or
-AttributeError for a value of another form.
+Values that both have in the same form need no function. Each function raises TypeError, ValueError, KeyError
+or AttributeError for a value of the wrong form.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _HEALTH = {
 
 
 def argv(command: str | Iterable[str]) -> list[str]:
-    """A command line: a list, or a text that is split as a shell does."""
+    """A command line as a list; a text is split as a shell does."""
     return shlex.split(command) if isinstance(command, str) else list(command)
 
 
 def environment(value: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
-    """Variables by name; None takes one away. A list has `NAME=value`. Numbers become text, secrets stay."""
+    """Variables by name; None removes one. A list has `NAME=value`. Numbers become text, secrets stay."""
     if not isinstance(value, Mapping):
         value = {name: text if sign else None for name, sign, text in (each.partition("=") for each in value)}
     return {name: each if isinstance(each, str | None) else str(each) for name, each in value.items()}
@@ -48,7 +48,7 @@ def labels(value: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 
 def size(value: str | int) -> int:
-    """Bytes of a number, or of a text such as `512m`."""
+    """A size in bytes, from a number or a text such as `512m`."""
     if not isinstance(value, str):
         return int(value)
     match = _SIZE.fullmatch(value.strip())
@@ -95,7 +95,7 @@ def healthcheck(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def binds(value: Mapping[str, Any] | Iterable[str]) -> list[str]:
-    """`source:destination:mode` of each: a list has them so, a dict `{source: {"bind": …, "mode": …}}`."""
+    """`source:destination:mode` of each, from a list of them or a dict `{source: {"bind": …, "mode": …}}`."""
     if not isinstance(value, Mapping):
         return list(value)
     out = []
@@ -159,7 +159,7 @@ def names(value: str | Iterable[str]) -> list[str]:
 
 
 def _renamed(value: Mapping[str, Any], to: Mapping[str, str], more: str = "") -> dict[str, Any]:
-    """Plain data with the engine's names; types of the SDK have them already, and pass as they are."""
+    """Plain data with the engine's names; types of the SDK have these names already and stay as they are."""
     if any(name[:1].isupper() for name in value):
         return dict(value)
     unknown = sorted(value.keys() - to.keys())

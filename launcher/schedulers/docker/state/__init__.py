@@ -1,1 +1,1 @@
-"""What is known of apps, out of their containers, their labels and our records."""
+"""The state of apps, derived from their containers, their labels and their records here."""

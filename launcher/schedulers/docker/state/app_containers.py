@@ -29,7 +29,7 @@ def inspect_app(engine: EngineView, app_id: str) -> tuple[DockerAppView | None, 
 
 
 def own_containers(containers: Iterable[Container]) -> list[Container]:
-    """Those that belong to an app, in their order: named as their replica (plus the mark of a stop).
+    """The containers that belong to an app, in their order: named as their replica (plus the mark of a stop).
 
     One container per replica: where a copy took the plain name of a marked one, the older one counts.
     """

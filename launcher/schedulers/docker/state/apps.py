@@ -1,4 +1,4 @@
-"""Apps as their containers, their labels and our records tell together. Reads only."""
+"""Read apps from their containers, their labels and their records here. Changes nothing."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 
 INSPECT_S = 15.0
-"""How long containers of one app go on being inspected at a slow engine; the others are as listed."""
+"""Time limit for inspecting the containers of one app at a slow engine; the others stay as listed."""
 _MAX_READS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DockerApp:
-    """One app.
+    """One app at the engine.
 
     Attributes:
         journal: None where there is no record of it here.
-        owner: who is at it: submitting it, or starting the rest; "" when nobody is, or none is needed.
+        owner: the process that submits it, or starts the rest; "" when there is none, or none is needed.
     """
 
     labels: Labels
@@ -52,15 +52,15 @@ class DockerApp:
         return record.folder(self.app_id)
 
     @property
-    def is_reaped(self) -> bool:
-        return self.journal is not None and self.journal.reaped
+    def has_recorded_end(self) -> bool:
+        return self.journal is not None and self.journal.end_recorded
 
     @property
     def expected_replicas(self) -> list[tuple[str, int]]:
         return expected_replicas(self.labels)
 
     def to_record(self) -> AppRecord:
-        """What a list shows of it, without its replicas."""
+        """The app as a list shows it, without its replicas."""
         labels, view = self.labels, self.view
         return AppRecord(
             SCHEDULER,
@@ -82,7 +82,7 @@ class DockerApp:
 
 
 def facts(engine: EngineView, labels: Mapping[str, str]) -> dict[str, Any]:
-    """What a record says of its app: the labels that its containers bear, and at which engine."""
+    """The content of attempt.json: the labels of the app's containers, and its engine."""
     return {"labels": dict(labels), "engine": engine.engine_id(), "host": engine.host}
 
 
@@ -96,18 +96,18 @@ def find(
     confirm: bool = True,
     previous: DockerApp | None = None,
 ) -> DockerApp | None:
-    """One app, None when there is nothing of it.
+    """One app; None when it has neither a container nor a record.
 
     A list, the inspects after it and the journal are not one moment: between them another client may create
-    the rest of the app, start it or remove it. So what a look shows as ended, removed, interrupted or gone
-    counts only when the next one, begun after that, shows it too.
+    the rest of the app, start it or remove it. So an app that reads as ended, removed, interrupted or gone
+    counts as such only when the next read, begun after that, confirms it.
 
     Args:
         inspected: with times, restarts, the OOM mark, ports and hostnames.
         lock_held: this process holds the lock of its record.
-        take_over: who submits it on another machine counts as dead.
-        confirm: without, one look has to do: right for whoever looks again.
-        previous: what an earlier look showed.
+        take_over: an owner on another machine counts as dead.
+        confirm: if False, one read is enough: for callers that read again.
+        previous: the result of an earlier read.
     """
     if not is_id(app_id):
         return None
@@ -145,11 +145,11 @@ def find_all(
     stones: Mapping[str, Tombstone] | None = None,
     take_over: bool = False,
 ) -> list[DockerApp]:
-    """Every app, with what the engine's list alone tells, newest first: one look, as of `find`.
+    """Every app as the engine's list shows it, newest first: one read, without confirmation as in `find`.
 
     Args:
-        labels: that its containers have; records of apps without containers are current at for them, too.
-        stones: how attempts ended, by app id.
+        labels: labels that its containers have; of apps without containers, the record is checked for them.
+        stones: outcomes of attempts, by app id.
         take_over: as in `find`.
     """
     journals = {app_id: record.journal(record.folder(app_id)) for app_id in record.app_ids()}
@@ -173,12 +173,12 @@ def find_all(
 
 
 def inspect(engine: EngineView, app: DockerApp, *, take_over: bool = False) -> DockerApp:
-    """The same app, current at closely."""
+    """The same app, inspected and confirmed."""
     return find(engine, app.app_id, take_over=take_over, previous=app) or app
 
 
 def needs_confirmation(app: DockerApp) -> bool:
-    """Whether one look is not enough to act on it: it seems to be over, or left behind by its owner."""
+    """Whether one read is not enough to act on: the app seems to have ended, or to have lost its owner."""
     view = app.view
     if view.ended:
         return not view.final
@@ -223,7 +223,7 @@ def _app(
 def _labels(
     engine: EngineView, app_id: str, found: Sequence[Container], stone: Tombstone | None
 ) -> Labels | None:
-    """Of its replicas where there are any: another client's reservation may be there for a moment."""
+    """The labels of a replica, if there is one: another client's reservation may exist for a moment."""
     if found:
         return read_labels(next((each for each in found if not is_reservation(each)), found[0]).labels)
     return _recorded(engine, record.folder(app_id)) or (stone.labels if stone is not None else None)
@@ -248,12 +248,12 @@ def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
         if record.is_locked_elsewhere(app.app_id, submitter):
             return f"a watcher below {submitter.home}"
     if not lock_held and record.is_locked(app.app_dir):
-        return str(record.holder(app.app_dir) or "somebody")
+        return str(record.holder(app.app_dir) or "another process")
     return ""
 
 
 def _submitters(app: DockerApp) -> list[Owner]:
-    """Its owner, and that of a reservation which another client makes or gives up in this moment."""
+    """Its owner, and the owner of a reservation that another client is making or giving up."""
     of_all = {Labels(each.labels).text("owner"): Labels(each.labels) for each in app.containers}
     of_all.setdefault(app.labels.text("owner"), app.labels)
     return [owner for labels in of_all.values() if (owner := labels.owner) is not None]
@@ -264,12 +264,12 @@ def _has(labels: Labels, wanted: Iterable[str]) -> bool:
 
 
 def attempt_of(app: DockerApp) -> Attempt | None:
-    """The attempt of a job as it is now; None for an app that is none."""
+    """The current attempt of a job; None for an app without a job."""
     attempt, view = app.labels.attempt, app.view
     if attempt is None:
         return None
     if view.ended and not view.final and record.is_locked_elsewhere(app.app_id, app.labels.owner):
-        # Its watcher has the journal that tells a cancelled replica from a failed one, and concludes soon.
+        # Its watcher has the journal, which separates cancelled from failed replicas, and records the end.
         return replace(attempt, state="running", started_at=view.started_at)
     return replace(
         attempt,
@@ -287,10 +287,10 @@ def attempt_of(app: DockerApp) -> Attempt | None:
 def observe(
     engine: EngineView, keys: Collection[JobKey], settled: Collection[str], *, take_over: bool = False
 ) -> list[Attempt]:
-    """As the contract of `StagedScheduler.observe` says.
+    """See `StagedScheduler.observe`.
 
-    Ended attempts of jobs that nobody asks for are told of until they were reaped here. Containers are
-    inspected only where the list is not enough: of what is over or left behind.
+    Ended attempts of jobs outside `keys` are returned until their end is recorded here. Containers are
+    inspected only where the list is not enough: of apps that have ended or lost their owner.
     """
     stones = tombstones.read_all(engine)
     found = find_all(engine, f"{PREFIX}job", stones=stones, take_over=take_over)
@@ -310,12 +310,12 @@ def observe(
 
 
 def _is_asked_for(app: DockerApp, latest: Collection[str]) -> bool:
-    unsettled = not app.view.ended or (app.journal is not None and not app.journal.reaped)
+    unsettled = not app.view.ended or (app.journal is not None and not app.journal.end_recorded)
     return unsettled or app.app_id in latest
 
 
 def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
-    """Of each key the app id with the highest number."""
+    """The app ids with the highest attempt number of each key."""
     best: dict[tuple[str, ...], tuple[int, str]] = {}
     known = [(app.labels, app.app_id) for app in found] + [(stone.labels, stone.app_id) for stone in stones]
     for labels, app_id in known:
@@ -327,5 +327,5 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
 
 
 def is_id(app_id: str) -> bool:
-    """Whether it can be the name of a folder: never a path, never a hidden name."""
+    """Whether it can be an app id: a folder name, neither a path nor hidden."""
     return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")

@@ -1,4 +1,4 @@
-"""What is known of an app in containers, in the words of the schedulers' API."""
+"""Describe an app as the schedulers' API does: its state, its roles and the errors of its replicas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import MOST_BYTES, error_text
 from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
 
-_MOST_FILES = 64  # each is two questions to the engine
+_MOST_FILES = 64  # each takes two requests
 
 
 def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
-    """The answer of `describe`; `errors` as from `error_files`."""
+    """The response of `describe`; `errors` as from `error_files`."""
     labels, view = found.labels, found.view
     app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
     roles = _roles(found, errors)
@@ -43,10 +43,10 @@ def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> Describ
 
 
 def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:
-    """(role, replica) → what it left in its error file. Of replicas that have failed, or were stopped for it.
+    """(role, replica) → text of its error file, for replicas that failed, or were stopped because one failed.
 
-    One that was told to stop by a person may have noted that; it is nobody's fault. A file that cannot be
-    read is as good as none: what else is known of the app matters more.
+    A replica that a user stopped may have written one too; it does not count as an error. A file that cannot
+    be read counts as missing, so that the rest of the app can still be described.
     """
     view = found.view
     blamed = {"failed", "cancelled"} if view.state in ("failed", "lost") else {"failed"}
@@ -103,6 +103,6 @@ def _replica_message(replica: DockerReplica, ports: Mapping[str, int]) -> str:
 
 
 def _published_ports(replica: DockerReplica, ports: Mapping[str, int]) -> str:
-    """Where its ports are, on the machine of the engine: `http at 127.0.0.1:49153`."""
+    """The addresses of its ports on the engine's machine: `http at 127.0.0.1:49153`."""
     found = ((name, replica.ports.get(port)) for name, port in ports.items())
     return ", ".join(f"{name} at {at[0]}:{at[1]}" for name, at in found if at is not None)

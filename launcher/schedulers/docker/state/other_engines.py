@@ -1,6 +1,7 @@
-"""Apps that have a record here and live at another engine: DOCKER_HOST or the docker context was changed.
+"""Apps with a record here that run at another engine, since DOCKER_HOST or the docker context was changed.
 
-This engine can say nothing of them, so they are as their record last told: never lost, and not ours to stop.
+This engine does not know them, so their state is the last recorded one: they are never lost, and cannot be
+stopped through this engine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from launcher.specs.launch import JobKey
 
 
 def attempt(engine: EngineView, app_id: str) -> Attempt | None:
-    """The attempt as its record tells; None for one that is none, of this engine, or over without a word."""
+    """The attempt by its record; None for an app without a job, of this engine, or without an outcome."""
     app_dir = record.folder(app_id)
     recorded = record.read_attempt(app_dir)
     if recorded is None or recorded.get("engine") in (None, engine.engine_id()):
@@ -28,8 +29,8 @@ def attempt(engine: EngineView, app_id: str) -> Attempt | None:
         return None
     journal = record.journal(app_dir)
     outcome = journal.outcome if journal is not None else None
-    if journal is not None and journal.reaped and outcome is None:
-        return None  # it is over, and how it ended is in the ledger alone
+    if journal is not None and journal.end_recorded and outcome is None:
+        return None  # it has ended, and only the ledger has the outcome
     if outcome is not None:
         return replace(
             found, state=outcome.state, message=outcome.message, exit_code=outcome.code, ended_at=outcome.at
@@ -41,7 +42,7 @@ def attempt(engine: EngineView, app_id: str) -> Attempt | None:
 
 
 def observe(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
-    """The live attempts of these jobs that are at other engines."""
+    """The live attempts of these jobs at other engines."""
     wanted, known = set(keys), set(settled)
     found = (attempt(engine, app_id) for app_id in record.app_ids() if app_id not in known)
     return [each for each in found if each is not None and each.key in wanted and each.is_live]

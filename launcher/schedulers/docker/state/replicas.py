@@ -1,4 +1,4 @@
-"""The replicas of an app, out of its containers and its journal. Pure."""
+"""Derive the replicas of an app from its containers and its journal. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMED_OUT = ".timed-out"
 STOPPED = ".stopped"
 ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED)
 MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
-"""Why a container was stopped → what its name ends in from then on; of any other reason STOPPED."""
+"""Reason of a stop → suffix of the container's name from then on; STOPPED for any other reason."""
 _WAITS = {"paused": "paused", "restarting": "waits to be restarted"}
 
 
@@ -24,11 +24,11 @@ class DockerReplica:
 
     Attributes:
         state: pending, running, succeeded, failed, cancelled or lost.
-        id: of its container; "" when that was removed.
-        num_restarts: by the engine, on its own.
-        error: why the engine could not start it again; "" when it did, or was not asked to.
-        waits: why a running one does nothing: paused, or between two runs; "" for one that does.
-        stopped_externally: somebody else stopped it.
+        id: the id of its container; "" when that was removed.
+        num_restarts: restarts by the engine's own policy.
+        error: why the engine could not start it again; "" when it could, or did not have to.
+        waits: why a running replica is idle: paused, or between two runs; "" otherwise.
+        stopped_externally: another program stopped it.
     """
 
     role: str
@@ -94,7 +94,7 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
 
 
 def _state(container: Container, *, stopped: bool) -> str:
-    """What we stopped is cancelled, also when its process took the signal and exited with 0."""
+    """A replica that launcher stopped is cancelled, even if its process exited with 0."""
     if not container.was_started:
         return "cancelled" if stopped else "pending"
     if not container.ended:
@@ -118,7 +118,7 @@ def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
 
 
 def where(container: Container) -> tuple[str, int]:
-    """Its role and the number of its replica."""
+    """The role and the replica number of a container."""
     labels = Labels(container.labels)
     return labels.role, labels.replica
 
@@ -128,6 +128,6 @@ def is_reservation(container: Container) -> bool:
 
 
 def expected_replicas(labels: Labels) -> list[tuple[str, int]]:
-    """Every (role, replica) that an app should have, in order. Unpacks the document: once for an app."""
+    """Every (role, replica) that an app should have, in order. Unpacks the document: call once for an app."""
     roles = labels.document.get("roles", ())
     return [(role["name"], k) for role in roles for k in range(role.get("num_replicas", 1))]

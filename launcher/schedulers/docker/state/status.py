@@ -1,7 +1,8 @@
-"""The state of an app, out of its containers and its journal. Pure.
+"""Derive the state of an app from its containers and its journal. Pure.
 
-The engine wins for what is live, the journal for what has ended. Without a journal (its folder was removed,
-or is on another machine) the containers are enough: what exit codes do not tell is marked in their names.
+The engine decides about live containers, the journal about ended ones. Without a journal (its folder was
+removed, or is on another machine) the containers are enough: their names are marked with what exit codes do
+not show.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _LOST = "its containers were removed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerAppView:
-    """One app.
+    """The state of one app.
 
     Attributes:
-        unstarted: replicas that were never started, of an app of which others were.
-        drift: what somebody did behind our back; "" for nothing.
-        final: how it ended is final; nobody has to do anything about it.
+        unstarted: number of replicas never started, of an app with others that were.
+        drift: a change that another program made to its containers; "" for none.
+        final: the outcome is final; no watcher is needed.
         live: ids of containers that run.
-        started: something of it was started, ever.
+        started: a container of it was started at least once.
     """
 
     state: AttemptState
@@ -57,13 +58,13 @@ class DockerAppView:
 
     @property
     def needs_watcher(self) -> bool:
-        """Whether somebody has to look after it."""
+        """Whether the app needs a watcher."""
         return self.started and not self.final
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What `view` works with."""
+    """The input of the functions below."""
 
     replicas: tuple[DockerReplica, ...]
     containers: tuple[Container, ...]
@@ -83,15 +84,15 @@ def view(
     *,
     expected_replicas: Iterable[tuple[str, int]] = (),
 ) -> DockerAppView | None:
-    """The app that these containers (all of one app id) and this journal make; None when there is nothing.
+    """The state of the app with these containers (all of one app id) and this journal; None for no app.
 
     Args:
         containers: as listed; those that do not run should be inspected for their times and the OOM mark.
-        journal: None where there is no record here. An app that was never started and has no container is
-            nothing, unless its journal says more.
-        expected_replicas: every (role, replica) it should have, where known: names what was removed.
+        journal: None where there is no record here. Without a container, an app exists only if its journal
+            has a start, an exit or an outcome.
+        expected_replicas: every (role, replica) it should have, where known: names the removed ones.
     """
-    # What is being removed is gone: it tells neither whether it was started nor how it ended.
+    # A container that is being removed counts as gone: neither its start nor its exit code is known.
     found = tuple(each for each in containers if each.state != "removing" or is_reservation(each))
     recorded, expected = journal or Journal(), tuple(expected_replicas)
     parts = tuple(each for each in found if not is_reservation(each))
@@ -154,7 +155,7 @@ def _recorded(common: DockerAppView, facts: _Facts) -> DockerAppView:
 
 
 def _goes_on(facts: _Facts, unstarted: int) -> bool:
-    """Whether more is to come although nothing runs: the rest of its start, or a restart."""
+    """Whether the app goes on although no container runs: the rest of its start, or a restart, follows."""
     if facts.journal.stop is not None or facts.journal.cancelled_by is not None:
         return False
     failed = facts.of("failed")
@@ -200,7 +201,7 @@ def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
 
 
 def _reason(facts: _Facts) -> str:
-    """cancel, timeout or "": why it was stopped, by the journal or else by the marks."""
+    """Why the app was stopped: cancel, timeout or "", by the journal or else by the marks of names."""
     if facts.journal.stop is not None:
         why = facts.journal.stop.why
         return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout"}.get(why, "")
@@ -218,7 +219,7 @@ def _why_failed(replica: DockerReplica) -> str:
 
 
 def _missing(facts: _Facts) -> str:
-    """What is not there and has not ended on record, in words; "" when nothing is missing."""
+    """The replicas without a container and without a recorded end, as a message; "" when none is missing."""
     number = facts.expected - len({(each.role, each.k) for each in facts.replicas if each.state != "lost"})
     if number <= 0:
         return ""

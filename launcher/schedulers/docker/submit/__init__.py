@@ -1,1 +1,1 @@
-"""From a taken app id to running containers, or to nothing at all."""
+"""Submission: reserve an app id, create the containers, start all of them or remove everything."""

@@ -1,7 +1,7 @@
-"""One app from its request to its running containers, and back when something fails on the way.
+"""Create and start the containers of one app from its request, and remove them when a step fails.
 
-The watcher is spawned first, so that its imports run beside the engine's work, and it is the net under all
-of this: when this process dies, the watcher removes what was never started and starts the rest of what was.
+The watcher is spawned first, so that it loads its modules while the engine works. When this process dies,
+the watcher removes an app that was never started, and completes the start of one that was.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROOT = ("", "0", "root")
 
 
 class ContainerSetup:
-    """The objects of one app, while they are made: what is here is what `undo` removes.
+    """Creates the objects of one app, and remembers them for `undo`.
 
     Args:
         fresh: images that need not be pulled again; see `pull.ensure_images`.
@@ -50,10 +50,10 @@ class ContainerSetup:
         self._volume = ""
 
     def create(self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str]) -> None:
-        """Make everything, with the labels `common` on it, and check what can be checked.
+        """Create all objects with the labels `common`, and check images and executables.
 
         Args:
-            environ: where the variables that `copy_env` names come from.
+            environ: the variables that `copy_env` selects from.
 
         Raises StartError or SchedulerError naming role and replica, with nothing left behind.
         """
@@ -76,11 +76,11 @@ class ContainerSetup:
 
     @property
     def ids(self) -> list[str]:
-        """Of the containers, in the order of the job."""
+        """Ids of the containers, in the order of the job."""
         return [self._made[position] for position in sorted(self._made)]
 
     def undo(self) -> None:
-        """Remove what was made, running or not."""
+        """Remove the created objects, running or not."""
         run_parallel(lambda made: self.engine.remove(made, force=True), self._made.values())
         self._made.clear()
         if self._volume:
@@ -102,7 +102,7 @@ class ContainerSetup:
         )
 
     def _images(self, job: DockerJob) -> dict[str, Image]:
-        """Every image of the job, there when this returns."""
+        """Every image of the job; all are at the engine when this returns."""
         users = {each.image: each for each in reversed(job.containers)}
 
         def have(name: str) -> Image:
@@ -123,7 +123,7 @@ class ContainerSetup:
         self._make_scratch(job.scratch, common)
 
     def _make_scratch(self, name: str, common: Mapping[str, str]) -> None:
-        """An earlier app of the same id may have left its own: its containers were removed by hand."""
+        """Create the scratch volume. An earlier app of this id, removed by hand, may have left its own."""
         try:
             for left in self.engine.volumes(f"{APP_ID}={common[APP_ID]}"):
                 self.engine.remove_volume(left.name)
@@ -172,7 +172,7 @@ class ContainerSetup:
         config: Mapping[str, Any],
         there: Mapping[str, Image],
     ) -> None:
-        """That a role has something to execute, in its first container."""
+        """Check that the first container of a role has its executable."""
         image = there[container.image]
         if not pull.has_executable(self.engine, self._made[position], image, config):
             what = pull.executable(image, config)
@@ -183,7 +183,7 @@ class ContainerSetup:
 
 
 def start(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> None:
-    """Start each (id, what it was made from). Raises StartError naming role, replica and command."""
+    """Start each (container id, request). Raises StartError naming role, replica and command."""
 
     def one(item: tuple[str, DockerContainer]) -> None:
         made, container = item

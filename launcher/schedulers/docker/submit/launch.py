@@ -1,4 +1,4 @@
-"""An app that is no job's, from its dry run to its start, under a fresh id."""
+"""Launch an app without a job: from its dry run to its start, under a fresh id."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def launch(
     *,
     attached: bool,
 ) -> tuple[str, Submission]:
-    """Its app id and what watches over it, all replicas started.
+    """Start all replicas. Returns the app id and the submission, which can close or cancel the app.
 
-    Raises StartError, with nothing left; SchedulerError for a request that was edited into what cannot run.
+    Raises StartError, with nothing left behind; SchedulerError for a request edited into an invalid one.
     """
     app, cfg = info.app, info.cfg
     if app is None:

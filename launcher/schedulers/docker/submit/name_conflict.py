@@ -1,4 +1,4 @@
-"""Who has the name that a container was to get."""
+"""The error for a container name that is taken already."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from launcher.schedulers.docker.state.app_containers import own_containers
 
 
 def is_foreign(engine: Engine, name: str) -> bool:
-    """Whether a container that belongs to no app of ours has this name."""
+    """Whether a container that belongs to no app has this name."""
     holder = engine.inspect(name)
     return holder is not None and (APP_ID not in holder.labels or not own_containers([holder]))
 
 
 def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
-    """The error for a name that is name_taken; `doing` as in "cannot create main/0".
+    """The error for a name that is taken; `doing` as in "cannot create main/0".
 
-    A ReservedError where another client of ours has it: that client's attempt is waited for.
+    A ReservedError where another launcher client has it: callers wait for that client's attempt.
     """
     if is_foreign(engine, name):
         text = f"{doing}: a container that is not launcher's holds the name {name}"

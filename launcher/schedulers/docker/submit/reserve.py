@@ -1,7 +1,7 @@
-"""Taking an app id: the lock of its record here, and a container that bears the id and is never started.
+"""Reserve an app id: with the lock of its record here, and a container of that name that is never started.
 
-The engine gives a name to one container only, so that is what decides between machines; the lock decides
-between the clients of one home, and shows who they are.
+The engine gives a name to one container only, which decides between machines. The lock decides between
+clients with one state folder, and names its holder.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _PATIENCE_S = 10.0
 
 
 class ReservedId:
-    """An app id that is ours.
+    """An app id that this process holds.
 
     Attributes:
-        marker: id of the container that bears the app id as its name; "" when an app is resumed.
-        resumed: the app, when a dead owner had started some of it.
+        marker: id of the container with the app id as its name; "" when an app is resumed.
+        resumed: the app, when a dead owner had started a part of it.
     """
 
     def __init__(self, lock: RecordLock, marker: str = "", resumed: DockerApp | None = None) -> None:
@@ -58,10 +58,10 @@ def reserve(
     report: Report | None = None,
     fresh: set[str] | None = None,
 ) -> ReservedId:
-    """Take the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind.
+    """Reserve the attempt's app id. Raises ReservedError, StateError, EngineError, with nothing left behind.
 
     Args:
-        fresh: takes the name of an image that is pulled for this; see `pull.ensure_images`.
+        fresh: gets the name of an image that is pulled here; see `pull.ensure_images`.
     """
     app_dir = record.folder(attempt.app_id)
     lock = _claim(engine, attempt.app_id, app_dir, take_over)
@@ -78,7 +78,7 @@ def reserve(
 
 
 def _claim(engine: Engine, app_id: str, app_dir: str, take_over: bool) -> RecordLock:
-    """The lock. The watcher of a client that was killed is waited for: it takes back what that had made."""
+    """Take the lock. Waits for the watcher of a killed client: it removes what the client created."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -128,10 +128,10 @@ def _take(
 
 
 def _is_free(engine: Engine, attempt: Attempt) -> bool:
-    """Look again, now that the name is ours: while we had not taken it, another client may have had it,
-    made all of the attempt and given the name back.
+    """Whether the app id is free, checked again after taking the name: before that, another client may have
+    held the name, created all of the attempt and released the name.
 
-    Raises ReservedError when that attempt, or a later one of the job, has even ended by now.
+    Raises ReservedError when that attempt, or a later one of the job, has already ended.
     """
     for stone in tombstones.read_all(engine, attempt.key).values():
         if stone.number >= attempt.number:
@@ -140,9 +140,9 @@ def _is_free(engine: Engine, attempt: Attempt) -> bool:
 
 
 def _clear(engine: Engine, found: DockerApp, attempt: Attempt) -> DockerApp | None:
-    """Make way: remove what a dead owner never started. The app, when it is to be started to its end.
+    """Remove what a dead owner created and never started. Returns the app when its start is to be completed.
 
-    Raises ReservedError when its owner lives, or when it is an attempt of its own, however it ended.
+    Raises ReservedError when its owner is alive, or when the app was started otherwise, however it ended.
     """
     view = found.view
     if found.owner:
@@ -152,15 +152,15 @@ def _clear(engine: Engine, found: DockerApp, attempt: Attempt) -> DockerApp | No
     if view.state not in ("reserved", "created"):
         raise ReservedError(attempt.app_id, view.state)
     try:
-        # The scratch volume is replaced by who makes the attempt: it may be another client's by now.
+        # Not the scratch volume: it may be another client's by now, and `create` replaces it.
         run_parallel(lambda each: engine.remove(each.id), found.containers)
-    except Conflict as error:  # started in this moment
+    except Conflict as error:  # started just now
         raise ReservedError(attempt.app_id, "running") from error
     return None
 
 
 def release(engine: Engine, reserved: ReservedId) -> None:
-    """Let go of an app id; an app that was to be resumed stays as it is."""
+    """Release an app id; an app that was to be resumed stays as it is."""
     if reserved.marker:
         engine.remove_volume(scratch_volume(os.path.basename(reserved.lock.app_dir)))
         engine.remove(reserved.marker)
@@ -171,7 +171,7 @@ def release(engine: Engine, reserved: ReservedId) -> None:
 
 
 def _image(engine: Engine, attempt: Attempt, report: Report | None, fresh: set[str] | None) -> str:
-    """An image for a container that never runs: the first role's, for it will be needed anyway."""
+    """An image for a container that never runs: the first role's, which is needed anyway."""
     roles, cfg = attempt.document["roles"], attempt.document.get("cfg", {})
     name = roles[0].get("image", "")
     if name and engine.image(name) is not None:

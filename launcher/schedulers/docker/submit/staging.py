@@ -1,4 +1,4 @@
-"""An attempt of a job in stages: its id taken, its containers created, all of them started, or none."""
+"""Submit an attempt of a job in stages: reserve its id, create its containers, start all of them or none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DockerReservation(Reservation):
-    """An attempt whose app id is ours; `resumed`: a dead owner had started some of it."""
+    """An attempt whose app id is reserved; `resumed`: a dead owner had started a part of it."""
 
     def __init__(self, attempt: Attempt, reserved: ReservedId, labels: Mapping[str, str]) -> None:
         super().__init__(attempt)
@@ -34,7 +34,7 @@ class DockerReservation(Reservation):
 def reserve_attempt(
     engine: Engine, attempt: Attempt, *, take_over: bool, report: Report, fresh: set[str]
 ) -> DockerReservation:
-    """Its id is ours. Raises ReservedError, EngineError, StateError, with nothing left behind."""
+    """Reserve its app id. Raises ReservedError, EngineError, StateError, with nothing left behind."""
     labels = attempt_labels(attempt, this_process())
     reserved = reserve(engine, attempt, labels, take_over=take_over, report=report, fresh=fresh)
     return DockerReservation(attempt, reserved, labels)
@@ -48,7 +48,7 @@ def create(
     report: Report,
     fresh: set[str],
 ) -> None:
-    """Make all that is to be started. `cfg`: resolved. When it fails, all of the attempt is removed."""
+    """Create all containers. `cfg`: resolved. When it fails, all of the attempt is removed."""
     job = build_request(app, cfg, reservation.app_id, session=reservation.attempt.key.session)
     made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
     reservation.submission = made

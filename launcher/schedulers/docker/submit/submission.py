@@ -1,4 +1,4 @@
-"""One app from its taken id to its start: what is made of it, who watches it, and taking all of it back."""
+"""The submission of one app, from its reserved id to its start: its containers, its watcher, its removal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _EXIT_S = 60.0
 
 
 class Submission:
-    """Made by whoever holds the lock of the app's record; the watcher takes the lock over.
+    """Creates and starts an app. Needs the lock of the app's record, which the watcher takes over.
 
     Args:
         fresh: images that need not be pulled again; see `pull.ensure_images`.
-        marker: id of the container that holds the app's name; it goes when all others are there.
+        marker: id of the container that reserves the app's name; removed when all others exist.
         attached: the app is cancelled when this object is closed, or its process ends.
     """
 
@@ -47,7 +47,7 @@ class Submission:
         self._to_start: list[tuple[str, DockerContainer]] = []
 
     def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
-        """Make everything. When it fails, `abort` is the caller's to call."""
+        """Create all containers. When it fails, the caller must call `abort`."""
         self._spawn(job.app_id)
         self._setup.create(job, common, os.environ)
         if self._marker:
@@ -56,21 +56,21 @@ class Submission:
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
-        """What a dead owner has made is there; what it did not start is to be started."""
+        """Take over the containers that a dead owner created; `start` starts those that it did not."""
         self._spawn(job.app_id)
         of = {(each.role, each.replica): each for each in job.containers}
         pending = [each for each in app.view.replicas if each.state == "pending"]
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
 
     def _spawn(self, app_id: str) -> None:
-        """First of all: it imports what it needs while the engine works for us."""
+        """Spawn the watcher, before any request: it loads its modules while the engine works."""
         self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached)
 
     def start(self) -> None:
-        """Returns when every replica was started. Raises StartError, with nothing of the app left.
+        """Start every replica. Raises StartError, with nothing of the app left.
 
-        Interrupted, it lets go: a detached app runs on, an attached one is cancelled. So it does when the
-        engine cannot be reached, since nobody can say then what was started.
+        Interrupted, it closes the submission: a detached app runs on, an attached one is cancelled. So it
+        does when the engine cannot be reached, since it is not known then which replicas were started.
         """
         assert self._watcher is not None, "what was not created cannot be started"
         try:
@@ -96,19 +96,19 @@ class Submission:
             self.close()
 
     def abort(self) -> None:
-        """Remove everything that was made here, running or not, and the record."""
+        """Remove all created objects, running or not, and the record."""
         try:
             self._setup.undo()
             if self._marker:
                 self._engine.remove(self._marker)
         except EngineError:
-            pass  # the engine went away; the error that brought us here says so
+            pass  # the engine went away, as the error that led here reports
         if self._watcher is not None:
             self._watcher.abort()
         discard(self._lock)
 
     def close(self) -> None:
-        """Let go of the watcher: an attached app is cancelled."""
+        """Close the connection to the watcher: an attached app is cancelled."""
         if self._watcher is not None:
             self._watcher.close()
         self._lock.release()
@@ -118,7 +118,7 @@ class Submission:
 
 
 def discard(lock: RecordLock) -> None:
-    """Remove a record, if it still is ours."""
+    """Remove a record, if its lock is still valid."""
     if lock.is_valid:
         record.remove(lock.app_dir)
     rows.remove(os.path.basename(lock.app_dir))  # also where the watcher was faster

@@ -1,1 +1,1 @@
-"""Looking after an app until its end, and noticing that end."""
+"""The watcher process of an app, its client, and waiting for the end of an app."""

@@ -1,7 +1,7 @@
-"""The client's end of a watcher: spawn it, tell it how the submission goes, wait for its end.
+"""The client's side of a watcher: spawn it, report the progress of the submission, wait for its end.
 
-What is said is one JSON object a line, all of it from client to watcher; the watcher answers nothing, its
-record and the engine do.
+Messages are JSON objects, one a line, from client to watcher only; the watcher does not answer: clients read
+the app's record and ask the engine.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ if TYPE_CHECKING:
 
 LOCK_FD = 3
 _POLL_S = 0.005
-_AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
-_ABOVE = 10  # where our copies go, out of the way of the numbers that the watcher wants
+_AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
+_ABOVE = 10  # the least number of our copies of descriptors: the watcher has fixed numbers below it
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
     " from launcher.schedulers.docker.watching.watcher import main; main()"
 )
-# What finding the engine and this interpreter need; nothing of the user's own goes into a process that stays.
+# Variables that finding the engine and this interpreter needs; the user's own do not reach the watcher.
 _PASSED_ENV = ("HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH", "LAUNCHER_HOME")
 _PASSED_ENV_PREFIXES = ("DOCKER_", "LC_", "XDG_")
 
 
 class WatcherClient:
-    """A watcher that we spawned, and our end of its control socket.
+    """A watcher that this process spawned, and our end of its control socket.
 
-    Before `go` the end of the socket (and of this process) makes it remove the app; between `go` and
-    `started`, start the rest; after that it cancels an attached app and means nothing to a detached one.
+    When the socket closes (also by the end of this process), the watcher removes the app before `go`, and
+    starts the rest of it between `go` and `started`. After that it cancels an attached app; a detached one
+    runs on.
     """
 
     def __init__(self, app_dir: str, pid: int, control: socket) -> None:
@@ -61,7 +62,7 @@ class WatcherClient:
         """Start a watcher. It shares the lock: the caller releases its own copy when the app was started.
 
         Args:
-            resumed: the app was started before; nothing more will be said.
+            resumed: the app was started before; no further message follows.
         """
         from socket import socketpair
 
@@ -83,20 +84,20 @@ class WatcherClient:
         return made
 
     def go(self) -> None:
-        """Say that the app is going to be started: from here on it is finished, not undone."""
+        """Report that the app is about to be started: from here on its start is completed, not undone."""
         self._send({"op": "go"})
 
     def started(self) -> bool:
-        """Say that every replica was started. False when the watcher has died meanwhile."""
+        """Report that every replica was started. False when the watcher has died meanwhile."""
         return self._send({"op": "started"})
 
     def abort(self, timeout_s: float = 60.0) -> bool:
-        """Have it remove all of the app, started or not, and wait until it has."""
+        """Make the watcher remove all of the app, started or not, and wait until it has."""
         self._send({"op": "abort"})
         return self.close(timeout_s)
 
     def close(self, timeout_s: float = 0.0) -> bool:
-        """Hang up, and wait for its end for so long; False when it lives on."""
+        """Close the connection and wait up to `timeout_s` for its end; False when it is still alive."""
         if self._control is not None:
             self._send({"op": "close"})
             self._control.close()
@@ -105,7 +106,7 @@ class WatcherClient:
             return self._has_ended()
         from time import monotonic, sleep
 
-        # Not for the lock, which is ours as well until we let go of it.
+        # Not for the lock: this process holds it too until it releases it.
         deadline = monotonic() + timeout_s
         while not self._has_ended():
             if monotonic() > deadline:
@@ -118,7 +119,7 @@ class WatcherClient:
         if not self._ended:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] != 0
-            except (ChildProcessError, TypeError):  # reaped before, or the interpreter is going down
+            except (ChildProcessError, TypeError):  # waited for before, or the interpreter is shutting down
                 self._ended = True
         return self._ended
 
@@ -134,7 +135,7 @@ class WatcherClient:
 
 
 def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
-    """Wait until nobody works on the app here; False when somebody still does after `timeout_s`."""
+    """Wait until no process here holds the app's lock; False when one still does after `timeout_s`."""
     import time
 
     deadline = time.monotonic() + timeout_s
@@ -145,14 +146,14 @@ def wait_for_exit(app_dir: str, timeout_s: float) -> bool:
             return False
         seen = holder is not None and holder.is_here and holder.wait_for_exit(min(left, _AGAIN_S))
         if not seen or record.is_locked(app_dir):
-            time.sleep(0.005)  # the lock goes with the process, or is in other hands by now
+            time.sleep(0.005)  # the lock goes with the process, or another process has taken it
     return True
 
 
 def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> bool:
-    """Have a watcher for an app that needs one and has none; whether one was spawned.
+    """Spawn a watcher for an app that needs one and has none. Returns whether one was spawned.
 
-    Only on the machine that started it, unless `take_over`: there we can see whether a watcher lives.
+    Only on the machine that started the app, unless `take_over`: only there can a live watcher be detected.
     """
     from launcher.schedulers.docker.state.app_containers import inspect_app
 
@@ -166,7 +167,7 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
     except HeldError:
         return False
     try:
-        seen, found = inspect_app(engine, app_id)  # whoever had the lock until now may have finished
+        seen, found = inspect_app(engine, app_id)  # the last holder of the lock may have finished
         if seen is None or not seen.needs_watcher:
             return False
         if record.journal(lock.app_dir) is None:
@@ -182,7 +183,7 @@ def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
     if owner is None or record.exists(record.folder(app_id)):
         return True
     if not owner.is_here:
-        return take_over or owner.host == os.uname().nodename  # it was booted since
+        return take_over or owner.host == os.uname().nodename  # the machine was rebooted since
     return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 

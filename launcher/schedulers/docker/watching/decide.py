@@ -1,4 +1,4 @@
-"""What a watcher does next, out of what it sees. Pure."""
+"""Decide what a watcher does next, from the containers and the journal of its app. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launcher.schedulers.docker.state.status import DockerAppView
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until something happens, or until `deadline` (epoch seconds)."""
+    """Sleep until the next event, or until `deadline` (epoch seconds)."""
 
     deadline: float | None = None
 
@@ -30,7 +30,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start these containers again, after stopping those that run. `again`: a restart that was begun."""
+    """Start these containers again, after stopping those that run. `again`: completes an earlier restart."""
 
     role: str
     policy: str
@@ -40,28 +40,28 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start what whoever submitted it did not come to start."""
+    """Start the containers that the submitting client left unstarted."""
 
     containers: tuple[Container, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """All has ended: record it."""
+    """Record the end of the app: all of its containers have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """There is nothing (more) to look after."""
+    """Exit: the app needs no watcher (any more)."""
 
 
 Action = Wait | Stop | Restart | Start | End | Leave
 
 
 def aim(action: Action, containers: Sequence[Container]) -> object:
-    """What it is to change, and how that is now; None for what changes nothing.
+    """The kind of action, and the current state of the containers it is to change; None if it changes none.
 
-    One that has made progress never has the same aim again.
+    An action that has made progress never has the same aim again.
     """
     if isinstance(action, (Wait, End, Leave)):
         return None
@@ -79,7 +79,7 @@ def decide(
     deadline: float | None,
     now: float,
 ) -> Action:
-    """The next thing to do for an app whose start is over.
+    """The next action for an app whose submission is over.
 
     Args:
         containers: of its replicas; all inspected once a restart was begun.
@@ -123,7 +123,7 @@ def _stop(containers: Sequence[Container], why: str, message: str = "") -> Stop 
 
 
 def unended(containers: Sequence[Container]) -> tuple[str, ...]:
-    """What runs, and what will not be started any more."""
+    """Ids of the containers that run, or were never started."""
     return tuple(each.id for each in containers if not each.ended)
 
 

@@ -1,4 +1,4 @@
-"""Settling what has ended: each end is recorded once, and what the dead left is removed."""
+"""Record the ends of apps, each once, and remove what clients that were killed have left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.specs.attempt import Attempt
 
 
 def record_ends(engine: Engine) -> list[Attempt]:
-    """The attempts of jobs whose end was not recorded before, of the apps that have a record here."""
+    """Record the ends of apps that have a record here. Returns the attempts whose end is new."""
     rows.match_records()
     if not (ids := set(record.app_ids())):
         return []
@@ -25,7 +25,7 @@ def record_ends(engine: Engine) -> list[Attempt]:
 
 
 def _record_end(engine: Engine, app: DockerApp) -> Attempt | None:
-    if app.is_reaped:
+    if app.has_recorded_end:
         if not app.containers:
             _remove_record(app)
         return None
@@ -44,7 +44,7 @@ def _record_end(engine: Engine, app: DockerApp) -> Attempt | None:
         rows.end(app.app_id, current.view, durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
-        # An attempt of a job is resumed or removed by the next apply; nobody comes back for this one.
+        # An attempt of a job is resumed or removed by the next apply; no client resumes this app.
         stop.remove_app(engine, app.app_id, force=False)
     return None
 

@@ -1,7 +1,7 @@
-"""Stopping an app, from whatever process: intent first, then its containers, then their names.
+"""Stop an app, from any process: record the intent, stop the containers, mark their names with the reason.
 
-Any number of clients and the watcher may do this at once: each step looks at what is, and doing one twice
-does nothing.
+Any number of clients and the watcher may do this at once: each step starts from the current state, and
+repeating one changes nothing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from launcher.schedulers.docker.state.status import DockerAppView
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message, unended
 
-_ROUNDS = 20  # a watcher that restarts what we stop sees our intent at the latest after its next start
+_ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
 _MARGIN_S = 30.0
 
 
 def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
     """Stop the app; returns when none of its containers runs and its watcher has gone.
 
-    What has ended stays as it ended. What was never started is removed.
+    An app that has ended stays as it ended. An app that was never started is removed.
 
     Args:
-        interrupt: whoever wants it was attached to it; it is recorded as interrupted.
+        interrupt: the caller was attached to the app; it is recorded as interrupted.
     """
     app_dir = record.folder(app_id)
     intended = False
@@ -65,9 +65,9 @@ def stop(
     message: str,
     grace_s: float,
 ) -> None:
-    """Stop for good what has not ended of these, and mark it with the reason.
+    """Stop the unended ones of these containers for good, and mark their names with the reason.
 
-    What ends by itself before it can be stopped is not marked: it has ended as it did.
+    A container that ends by itself before it can be stopped gets no mark: its own exit counts.
     """
     wanted = set(unended(containers))
     todo = [each for each in containers if each.id in wanted and not is_reservation(each)]
@@ -101,7 +101,7 @@ def _mark(engine: Engine, container: Container, mark: str) -> None:
         engine.rename(container.id, container.name + mark)
     except EngineUnreachable:
         raise
-    except EngineError:  # gone, or somebody else was first
+    except EngineError:  # gone, or another process has marked it first
         return
 
 
@@ -115,7 +115,7 @@ def record_end(engine: Engine, app_id: str) -> None:
 
 
 def write_end(engine: Engine, app_dir: str, seen: DockerAppView, containers: Sequence[Container]) -> None:
-    """Write down how it ended, at the engine and here; of several writers the first one counts."""
+    """Write how the app ended, at the engine and in its record; of several writers the first one counts."""
     recorded = (record.read_attempt(app_dir) or {}).get("labels")
     labels = recorded or (containers[0].labels if containers else {})
     tombstones.write(engine, labels, seen)
@@ -131,10 +131,10 @@ def write_end(engine: Engine, app_dir: str, seen: DockerAppView, containers: Seq
 
 
 def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """Remove all of an app: containers, volumes, its record. False when something of it runs.
+    """Remove all of an app: containers, volumes, its record. False when a container of it runs.
 
     Args:
-        force: what was started meanwhile goes as well.
+        force: remove containers that were started meanwhile, too.
     """
     if not remove_objects(engine, app_id, force=force):
         return False
@@ -143,12 +143,12 @@ def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `remove_app`, the record apart. The reservation goes last: until then nobody makes the app anew.
+    """As `remove_app`, without the record. The reservation goes last: until then no client recreates the app.
 
-    What a client with another state folder has made under the same id stays.
+    Objects that a client with another state folder has made under the same id stay.
     """
-    told = record.read_attempt(record.folder(app_id)) or {}
-    owner = (told.get("labels") or {}).get(OWNER)
+    recorded = record.read_attempt(record.folder(app_id)) or {}
+    owner = (recorded.get("labels") or {}).get(OWNER)
 
     def is_own(labels: Mapping[str, str]) -> bool:
         return owner is None or labels.get(OWNER) == owner
@@ -163,7 +163,7 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
             if is_own(volume.labels):
                 engine.remove_volume(volume.name)
         _remove(engine, [each for each in found if is_reservation(each)], force=force)
-    except Conflict:  # started in this moment
+    except Conflict:  # started just now
         return False
     return True
 

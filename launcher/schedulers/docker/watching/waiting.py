@@ -17,7 +17,7 @@ _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
 def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
-    """The app when it has ended and its watcher has gone, or as it is at `deadline` (monotonic)."""
+    """The app when it and its watcher have ended, or as it is at `deadline` (monotonic)."""
     found = apps.find(engine, app_id)
     while found is not None:
         if not found.view.ended:
@@ -33,9 +33,9 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 
 
 def _is_over(found: DockerApp) -> bool:
-    """Whether it has ended and no watcher below another state folder is about to record how."""
-    tended = record.is_locked_elsewhere(found.app_id, found.labels.owner)
-    return found.view.ended and (found.view.final or not tended)
+    """Whether the app has ended and no watcher of another state folder is about to record how."""
+    watched = record.is_locked_elsewhere(found.app_id, found.labels.owner)
+    return found.view.ended and (found.view.final or not watched)
 
 
 def _wait_for_watchers(found: DockerApp, deadline: float | None) -> None:
@@ -47,7 +47,7 @@ def _wait_for_watchers(found: DockerApp, deadline: float | None) -> None:
 
 
 def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerApp | None:
-    """As it is when one look shows its end, or at `deadline`."""
+    """Read events until one read of the containers shows the end of the app, or until `deadline`."""
     with engine.events(f"{APP_ID}={app_id}") as events:
         alarm = None if deadline is None else Timer(max(0.0, deadline - time.monotonic()), events.close)
         if alarm is not None:
@@ -65,8 +65,8 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
                 elif event.action in _END_ACTIONS:
                     live.discard(event.container_id)
                     if event.action == "die" and live:
-                        continue  # nothing ends while some of it runs: looking each time would take time
-                    # Answers when the end is in the engine's lists, too.
+                        continue  # an app does not end while a container runs: no read is needed
+                    # Returns once the end is in the engine's lists, too.
                     engine.inspect(event.container_id)
                     found = apps.find(engine, app_id, confirm=False)
             return found

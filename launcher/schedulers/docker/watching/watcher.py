@@ -1,9 +1,9 @@
-"""The process that looks after one app in containers: what the engine does not do by itself.
+"""The watcher process of one app: restarts, time limits and the record of the end, which no engine provides.
 
 Run as `python -I -c '…; main()' APP_DIR` with the control socket at descriptor 0 and the app's lock at 3.
-Containers live without it: when it is killed they run on, and the next command that meets the app spawns
-another. It remembers nothing that is not in the journal or at the engine: it looks, decides, does one thing,
-and looks again.
+Containers do not depend on it: when it is killed they run on, and the next command that reads the app spawns
+another one. All of its state is in the journal and at the engine: it reads both, decides, does one action,
+and reads again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LATE_S = 0.5
 
 
 class Watcher:
-    """From the client's first word to the end of the app."""
+    """Watches one app, from the client's first message to the end of the app."""
 
     def __init__(
         self, engine: Engine, lock: RecordLock, order: Mapping[str, Any], ops: Iterator[str]
@@ -66,8 +66,8 @@ class Watcher:
         self._events = EventQueue(self._app_dir)
         self._observer = AppObserver(engine, self._app_dir, self._app_id, self._events)
         self._restarts = True
-        self._stopping: RecordedStop | None = None  # also what could not be written into the journal
-        self._aim: object = None  # of the last thing that was done
+        self._stopping: RecordedStop | None = None  # also where the journal could not be written
+        self._aim: object = None  # of the last action
 
     def run(self) -> None:
         if not self._resumed and not self._submission():
@@ -83,9 +83,9 @@ class Watcher:
                     self._follow()
                 return
             except EngineUnreachable:
-                self._aim = None  # what could not be done is no less possible now
+                self._aim = None  # the action that failed may be repeated
                 if connected:
-                    # One that answers only to break off again is not asked ten times a second.
+                    # An engine that breaks each connection off is not asked ten times a second.
                     held_s, since, connected = time.monotonic() - since, time.monotonic(), False
                     pause = 0.1 if held_s > _LONGEST_PAUSE_S else pause
                 self._events.reconnect()
@@ -93,10 +93,10 @@ class Watcher:
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    # -- while it is submitted -----------------------------------------------------------------------------
+    # -- during submission ---------------------------------------------------------------------------------
 
     def _submission(self) -> bool:
-        """Until all is started, by the client or in its place; False when the app was removed instead."""
+        """Wait until the client has started the app or has gone; False when the app was removed instead."""
         going = False
         for op in self._ops:
             if op == "go":
@@ -110,15 +110,15 @@ class Watcher:
             elif op == "close":
                 self._events.closed = True
         if going or not self._lock.is_valid:
-            return self._lock.is_valid  # the rest is started as soon as we look
+            return self._lock.is_valid  # the watch loop starts the rest
         return not self._remove_app(force=False)
 
     def _remove_app(self, *, force: bool) -> bool:
-        """Remove the app; False when it was started, and is not to be removed then."""
-        if not force:  # its client was killed: the engine may still be making what that had asked for
+        """Remove the app; False when it was started, so that it must stay."""
+        if not force:  # its client was killed: the engine may still be creating what it requested
             if not stop.remove_objects(self._engine, self._app_id, force=False):
                 return False
-            time.sleep(_LATE_S)  # the lock is ours meanwhile: nobody makes the same app anew
+            time.sleep(_LATE_S)  # we hold the lock meanwhile: no client recreates the app
         return not self._lock.is_valid or stop.remove_app(self._engine, self._app_id, force=force)
 
     # -- while it runs -------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Watcher:
                 self._do_not_repeat(action)
 
     def _do_not_repeat(self, action: Action) -> None:
-        """The engine took the order, and nothing has come of it: it would take it for ever."""
+        """Give up an action that the engine accepted without effect: it would be repeated for ever."""
         if isinstance(action, (Start, Restart)):
             self._give_up(f"{_label(action.containers[0])} could not be started: it never began to run")
         else:
@@ -187,14 +187,14 @@ class Watcher:
         if action.why == "timeout":
             message = f"timed out after {Labels(found[0].labels).timeout_s} s"
         journal = record.journal(self._app_dir)
-        asked = journal.grace_s if journal else None  # whoever cancels it may give it another time
+        asked = journal.grace_s if journal else None  # a cancellation may set another grace period
         grace = _grace(found) if asked is None else asked
         self._stopping = self._stopping or RecordedStop(why=action.why, message=message, at=time.time())
         stop.stop(self._engine, self._app_dir, found, action.why, message, grace)
         self._observer.invalidate()
 
     def _restart(self, action: Restart) -> None:
-        """Journal first: whoever comes after us when we are killed here goes on with it."""
+        """Restart containers. Journal first: if this watcher is killed, the next one completes it."""
         grace = _grace(action.containers)
         todo = self._engine.inspect_all(each.id for each in action.containers)
         if not action.again and not record.append(
@@ -205,7 +205,7 @@ class Watcher:
             was={each.id: each.started_at for each in todo},
             again=[list(where(each)) for each in todo],
         ):
-            self._restarts = False  # what cannot be counted is not done
+            self._restarts = False  # a restart that cannot be counted is not made
             return
         live = [each for each in todo if each.live]
         record.append(self._app_dir, "stop", why="restart", of=[each.id for each in live])
@@ -222,7 +222,7 @@ class Watcher:
             self._give_up(failed[0])
 
     def _start_one(self, container: Container) -> str:
-        """Why it could not be started; "" when it was, or is gone, which the next look shows."""
+        """Why it could not be started; "" when it was, or is gone, as the next read will show."""
         try:
             network.start(self._engine, container.id)
         except EngineUnreachable:
@@ -235,7 +235,7 @@ class Watcher:
         return ""
 
     def _give_up(self, message: str) -> None:
-        """End the app as failed: without one of its replicas the rest is of no use."""
+        """End the app as failed: it cannot run without one of its replicas."""
         found = list_containers(self._engine, self._app_id)
         self._stop(Stop(unended(found), "start", message), found)
 
@@ -252,7 +252,7 @@ def _label(container: Container) -> str:
 def main() -> None:
     app_dir = sys.argv[1]
     for fd in (CONTROL_FD, LOCK_FD):
-        os.set_inheritable(fd, False)  # a helper of ssh that held the lock would pass for us
+        os.set_inheritable(fd, False)  # an ssh process that inherited the lock would look like a watcher
     os.chdir("/")
     lock = RecordLock(app_dir, LOCK_FD)
     lock.sign()
@@ -263,4 +263,4 @@ def main() -> None:
     order = json.loads(first)
     sys.path[:] = order["path"]
     Watcher(connect(), lock, order, (json.loads(line)["op"] for line in lines)).run()
-    os._exit(0)  # somebody may wait for our end: tearing down what was imported would take its time
+    os._exit(0)  # a client may wait for our exit: tearing down the interpreter takes time
