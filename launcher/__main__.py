@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(list(argv))
     try:
         code = _run(sys.argv[1:])
-    except KeyboardInterrupt:  # before anybody was ready for it
+    except KeyboardInterrupt:  # before the command's own handler was installed
         code = 130
     return _leave(code)
 
@@ -33,24 +33,23 @@ def _run(words: list[str]) -> int:
             print(f"launcher {__version__}", flush=True)
             return 0
         except OSError:
-            pass  # tried again below, where what cannot be written is reported
+            pass  # tried again below, where a failure is reported
     from launcher.cli.main import main as run
 
     return run(words)
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without taking the interpreter apart.
+    """End the process without finalising the interpreter.
 
-    Nothing of ours is left for that: it would take as long as the quickest commands do, and whoever waits
-    for `launcher wait` would wait for it too.
+    Nothing needs it, and it would take as long as the quickest commands do.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except OSError:
-            pass  # reported where it was written, as far as that is possible
+            pass  # already reported, as far as possible
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""Who is at work: what ledger, locks and cancellations remember of it."""
+"""The user and host that ledger, locks and cancellations record."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 
 
 def actor() -> str:
-    """We, as `user@host`. A user without a name is a number."""
+    """The user of this process, as `user@host`. A user without a name is a number."""
     import pwd
 
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may run as a user that nobody has heard of
+    except KeyError:  # a container may run as a user without a passwd entry
         user = str(os.geteuid())
     return f"{user}@{os.uname().nodename}"

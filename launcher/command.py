@@ -25,12 +25,12 @@ def run(
 ) -> str:
     """Run `argv` without a shell and return its standard output.
 
-    The command gets `input` (else nothing) on its standard input and no terminal, so it cannot ask anybody
-    anything. When time is up, or Ctrl-C arrives, its whole process group is killed.
+    The command gets `input` (else nothing) on its standard input and no terminal, so it cannot ask for
+    input. On a timeout or Ctrl-C its whole process group is killed.
 
     Args:
-        env: variables to set on top of our own environment; None removes one.
-        ok: the exit codes that are no error.
+        env: variables to set on top of this process's environment; None removes one.
+        ok: the exit codes that are not errors.
 
     Raises CommandError when it cannot be started, ends with another code, or takes longer than `timeout_s`.
     """
@@ -55,9 +55,9 @@ def run(
 
 @contextmanager
 def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
-    """Ctrl-C waits until the function handed out is called, or the body ends.
+    """Delay Ctrl-C until the yielded function is called, or the body ends.
 
-    While a process is being made, nobody could kill it: its id is not known yet.
+    A process that is being created cannot be killed yet, because its id is unknown.
     """
     import signal
     import threading
@@ -96,7 +96,7 @@ def _start(argv: Sequence[str], cwd: str | None, env: Mapping[str, str | None] |
             stdout=PIPE,
             stderr=PIPE,
             encoding="utf-8",
-            errors="surrogateescape",  # file names are bytes; they must come through unharmed
+            errors="surrogateescape",  # file names are bytes and must round-trip
             start_new_session=True,  # a group of its own, so that its children can be killed with it
         )
     except OSError as error:
@@ -110,7 +110,7 @@ def _unstartable(argv: Sequence[str], cwd: str | None, error: OSError) -> Comman
     why = error.strerror or str(error)
     if cwd is not None and error.filename == cwd:
         return CommandError(f"cannot run {_quoted(argv)} in {cwd}: {why}")
-    # A folder on PATH that we may not read makes it "Permission denied" for every command that is nowhere.
+    # A folder on PATH that is not readable makes it "Permission denied" for every command that is nowhere.
     if os.sep not in argv[0] and shutil.which(argv[0]) is None:
         hint = f"install `{argv[0]}`, or put its folder on PATH"
         return CommandError(f"cannot run {_quoted(argv)}: no command `{argv[0]}`", hint=hint)
@@ -127,11 +127,11 @@ def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str] | N
 
 
 def _kill(process: Popen[str]) -> tuple[str, str]:
-    """Kill the command with all of its group; what it had printed until then."""
+    """Kill the command with its whole group; returns its output so far."""
     import os
     import signal
 
-    if process.returncode is None:  # not reaped, so the group id cannot belong to anybody else
+    if process.returncode is None:  # exit status not collected, so the group id cannot have been reused
         os.killpg(process.pid, signal.SIGKILL)
     return process.communicate()
 
@@ -146,7 +146,7 @@ def _report(argv: Sequence[str], ending: str, out: str, err: str) -> str:
 
 
 def _tail(text: str) -> str:
-    """The end of a long output: that is where commands say what went wrong."""
+    """The end of a long output, where commands print their errors."""
     text = text.rstrip()
     return text if len(text) <= _SHOWN else "…" + text[-_SHOWN:]
 

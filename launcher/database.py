@@ -1,4 +1,4 @@
-"""Open a SQLite file below LAUNCHER_HOME: private, durable, of a version that we know."""
+"""Open a SQLite file below LAUNCHER_HOME: private, durable, of a known version."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def connect(
 ) -> sqlite3.Connection:
     """Open `path`, making it with `schema` when it is new, and bringing it up to date when it is older.
 
-    Read-only, a file that is not there is an empty database, an older one is brought up to date in memory,
-    and nothing of ours is ever written. The connection is in autocommit mode and may pass from thread to
+    Read-only, a missing file is an empty database, an older one is brought up to date in memory, and nothing
+    is ever written. The connection is in autocommit mode and may pass from thread to
     thread; using it from two at once is the caller's to prevent.
 
     Args:
-        version: of `schema`; kept in the file as its user_version.
+        version: of `schema`; stored in the file as its user_version.
         upgrades: SQL statements from each earlier version to the one after it.
         durable: every write is on disk when it returns. Without, a power cut may take back the last ones,
             though never a part of one.
@@ -81,7 +81,7 @@ def connect(
 
 
 def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
-    """The error for what SQLite says about `path`. Its texts are all there is to go by on Python 3.10."""
+    """The error for a message of SQLite about `path`. Python 3.10 has no error codes, only texts."""
     said = str(error)
     if "locked" in said:
         return StateError(
@@ -103,7 +103,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
 
 
 def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
-    """A database that is no file, and that its user may only read."""
+    """A read-only database in memory."""
     connection = _open(":memory:")
     connection.executescript(schema)
     if fill is not None:
@@ -269,7 +269,7 @@ def _upgraded(
         connection.close()
         connection = copy
     try:
-        connection.execute("BEGIN IMMEDIATE")  # a second process finds it done
+        connection.execute("BEGIN IMMEDIATE")  # another process has done it meanwhile
         found = _version(connection)
         if not readonly and found < version:
             _copy(path, f"{path}.v{found}.bak")
@@ -348,7 +348,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
         connection = _probed(uri)
     except sqlite3.OperationalError:
         # A reader of a WAL database needs its -shm file, which cannot be made in a folder without write
-        # permission or on a full disk. Then nobody writes there either, and the file stands still.
+        # permission or on a full disk. Then no process writes there either, and the file does not change.
         if os.access(os.path.dirname(path), os.W_OK) and not _is_full(path):
             raise
         _refuse_unread_log(path)
@@ -408,7 +408,7 @@ def _refuse_network(folder: str) -> None:
 
 
 def _filesystem(folder: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """The type of the file system that holds `folder`, "" when that cannot be told.
+    """The type of the file system that holds `folder`; "" when it is unknown.
 
     Source: proc(5), /proc/pid/mountinfo: field 3 is the device, the type comes after the lone hyphen.
     """

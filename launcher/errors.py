@@ -1,4 +1,4 @@
-"""The exceptions of launcher. Each knows its exit code, and may carry a hint.
+"""The exceptions of launcher. Each has an exit code, and may have a hint.
 
 ::
 
@@ -7,7 +7,7 @@
     │                                that there is not
     ├── JobFileError             6   a job file is wrong; carries the diagnostics
     ├── BlockedError             3   approval is needed, or a policy forbids the step
-    ├── StaleError               4   the world is not what the plan was made for
+    ├── StaleError               4   attempts or engines are not those that the plan was made for
     ├── LockTimeoutError         7   another apply held the lock for too long
     ├── StateError               1   LAUNCHER_HOME cannot be read or written
     │   └── DamagedError         1   a file of it is no sound database
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class LauncherError(Exception):
-    """Something went wrong that a user should read.
+    """An error with a message for the user.
 
     Args:
         message: what is wrong, in one or more lines, without a trailing full stop.
-        hint: what would be right, or what to do next. Tracebacks show it as well, on Python 3.11 and above.
+        hint: the correct form, or what to do next. Tracebacks show it as well, on Python 3.11 and above.
     """
 
     exit_code = 1
@@ -51,7 +51,7 @@ class LauncherError(Exception):
 
 
 class Interruption(BaseException):
-    """A signal asks this process to end. Like KeyboardInterrupt, nothing that runs is to blame for it."""
+    """A signal asks this process to end. Like KeyboardInterrupt, it is no error of the running code."""
 
 
 class UsageError(LauncherError):
@@ -81,13 +81,13 @@ class BlockedError(LauncherError):
 
 
 class StaleError(LauncherError):
-    """The world is not the one that the plan was made for."""
+    """Attempts or engines are not those that the plan was made for."""
 
     exit_code = 4
 
 
 class LockTimeoutError(LauncherError):
-    """Another apply held the lock for longer than we were told to wait."""
+    """Another apply held the lock for longer than the given timeout."""
 
     exit_code = 7
 
@@ -109,20 +109,20 @@ class CommandError(LauncherError):
 
 
 class SchedulerError(LauncherError):
-    """An engine refused what it was asked for, or failed."""
+    """An engine refused a request, or failed."""
 
 
 class StartError(SchedulerError):
-    """A replica could not be started; the whole attempt was taken back."""
+    """A replica could not be started; the whole attempt was removed."""
 
 
 class ReservedError(SchedulerError):
-    """The app id is somebody else's. `owner` says whose, `state` how far that app has come."""
+    """The app id belongs to another client: `owner`. `state` is the state of that app."""
 
     def __init__(self, app_id: str, state: str, owner: str = "") -> None:
         super().__init__(
             f"{app_id} is taken ({state})" + (f" by {owner}" if owner else ""),
-            hint="plan again: somebody applied the same job meanwhile",
+            hint="plan again: another client applied the same job meanwhile",
         )
         self.app_id = app_id
         self.owner = owner

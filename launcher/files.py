@@ -1,4 +1,4 @@
-"""Files as users name them: the project file above a folder, reading within limits, writing whole."""
+"""Find the project file above a folder, read files within limits, write them atomically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from _thread import get_ident
 PROJECT_FILE = "launcher.toml"
 
 _GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""What a shell hands over as a path, such as `<(command)`: a pipe that the caller has opened."""
+"""A path that a shell passes, such as `<(command)`: a pipe that the caller has opened."""
 
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -26,7 +26,7 @@ def read_regular(path: str, limit: int = -1) -> bytes:
     Raises OSError: also for a folder, pipe, socket or device, without opening it.
     """
     _check(os.stat(path).st_mode, path)
-    # What was a file a moment ago may be a pipe now, and opening one waits for its writer.
+    # The file may have been replaced by a pipe meanwhile, and opening one waits for its writer.
     with open(path, "rb", opener=_opener) as file:
         _check(os.fstat(file.fileno()).st_mode, path)
         os.set_blocking(file.fileno(), True)
@@ -90,10 +90,10 @@ def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "stric
 
 
 def _new_file(path: str, mode: int) -> int:
-    """A descriptor of a file that this call has made: never one that a link of another user leads to."""
+    """A descriptor of a file made by this call, never one behind a link of another user."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(path, flags, mode)
-    except FileExistsError:  # of a process with our id that was killed
+    except FileExistsError:  # left by a killed process with the same id
         os.unlink(path)
         return os.open(path, flags, mode)

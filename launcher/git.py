@@ -1,4 +1,4 @@
-"""The git work tree that a file lives in: its root, whose it is, and its commit.
+"""The git work tree of a file: its root, its origin and its commit.
 
 Finding the root looks at folders and starts no process, so that a thousand job files cost next to nothing;
 git itself is asked when the origin or the commit is wanted.
@@ -36,7 +36,7 @@ _Head = namedtuple("_Head", "oid branch is_dirty")
 
 
 class Head(_Head):
-    """What is checked out: the full id of the commit ("" before the first one), the branch ("" without one),
+    """The checkout: the full id of the commit ("" before the first one), the branch ("" without one),
     and whether tracked files differ from the commit."""
 
     __slots__ = ()

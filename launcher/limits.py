@@ -1,4 +1,4 @@
-"""The limits that the system sets this process."""
+"""The system's limits on this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OTHERS = 64  # descriptors that are open anyway
 def allow_open_files(count: int) -> bool:
     """Make room for `count` files open at once; False when the hard limit forbids it.
 
-    The soft limit is often 1024 for the sake of programs that use select(); we are none of them.
+    The soft limit is often 1024 for programs that use select(), which launcher does not.
     """
     import resource
 
@@ -20,6 +20,6 @@ def allow_open_files(count: int) -> bool:
         return False
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError):  # macOS has a further limit of its own
+    except (OSError, ValueError):  # macOS has a further limit
         return False
     return True

@@ -1,6 +1,6 @@
-"""The folders of launcher, all below LAUNCHER_HOME. The one place that names them.
+"""The folders of launcher, all below LAUNCHER_HOME and named only here.
 
-Plain `os.path` rather than pathlib: every command passes here, and pathlib costs it milliseconds.
+Plain `os.path` rather than pathlib: every command imports this, and pathlib costs milliseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FILES_OF_A_DATABASE = 4  # itself, -wal, -shm, and its folder while it is made
 _ELSEWHERE = "set LAUNCHER_HOME to a folder on a local disk that you can write"
 
 IMPORT_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder that `launcher` is imported from: processes of ours start without the user's settings."""
+"""The folder that `launcher` is imported from, for child processes without the user's settings."""
 
 
 def home() -> str:

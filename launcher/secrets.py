@@ -1,4 +1,4 @@
-"""Read secrets, while submitting and never before. Values are returned and kept nowhere."""
+"""Read secrets, only while submitting. Values are returned and never stored."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_BYTES = 128 * 1024 - 256  # execve(2): one variable with its name takes 12
 
 
 def resolve(reference: str) -> str:
-    """The value that `env:NAME` or `file:PATH` stands for. A file's last line end is no part of it.
+    """The value of the reference `env:NAME` or `file:PATH`. A file's last line end is not part of it.
 
-    Raises SecretError, which names the reference and never the value, for one that is not there or that no
-    environment variable can hold. An empty one counts as not there: CI systems hand out unset ones so.
+    Raises SecretError, which names the reference and never the value, for one that is missing or not
+    valid as an environment variable. An empty one counts as missing: CI systems pass unset ones so.
     """
     kind, _, name = reference.partition(":")
     if kind == "env":

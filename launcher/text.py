@@ -1,6 +1,6 @@
 """Text that several layers read or write: durations, near names, colours, plural forms. No I/O.
 
-Every command imports it: it imports nothing itself.
+Every command imports this module, so it imports nothing.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         plain = _plain(candidate)
         allowed = (max(len(word), len(plain)) + 1) // 3
         gap = abs(len(word) - len(plain))
-        # Most names are told apart by their length or letters; a file may have thousands of unknown ones.
+        # Length and letters rule out most names; a file may have thousands of unknown ones.
         is_near = gap <= allowed and len(letters - set(plain)) <= allowed
         if is_near and (slips := distance(word, plain)) <= allowed:
             found.append((False, slips, position, candidate))

@@ -1,4 +1,4 @@
-"""Observe the world once, make a plan of it, carry one out, follow what runs.
+"""Observe ledger and engines, make a plan, carry it out, and follow the started apps.
 
 The public names are loaded on first use.
 """

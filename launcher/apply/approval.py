@@ -1,4 +1,4 @@
-"""Whether a plan may be carried out as it stands."""
+"""Check whether a plan may be carried out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from launcher.plan.model import Plan
 
 
 def check_plan(plan: Plan) -> None:
-    """Raises LauncherError when jobs in the plan cannot be planned, naming all of them."""
+    """Raise LauncherError when jobs in the plan cannot be planned, naming all of them."""
     if plan.problems:
         hints = dict.fromkeys(problem.hint for problem in plan.problems if problem.hint)
         raise LauncherError(
@@ -16,7 +16,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
-    """Raises BlockedError when a job is protected, or when stopping a live attempt was not approved."""
+    """Raise BlockedError when a job is protected, or when stopping a live attempt was not approved."""
     check_plan(plan)
     protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
     if protected:

@@ -1,4 +1,4 @@
-"""The types of what Python callers pass to make and to apply plans."""
+"""Check the types of arguments that Python callers pass to make and apply plans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WrongArgumentError(LauncherError, TypeError):
 
 
 def check_launches(function: str, launches: Any) -> None:
-    """Raises WrongArgumentError for anything but a list of launches."""
+    """Raise WrongArgumentError for anything but a list of launches."""
     if isinstance(launches, Launch):
         raise _wrong(function, "a list of launches", launches, f"put it into a list: {function}([launch])")
     if isinstance(launches, (str, bytes)) or not isinstance(launches, Sequence):
@@ -26,7 +26,7 @@ def check_launches(function: str, launches: Any) -> None:
 
 
 def check_is_plan(function: str, plan: Any) -> None:
-    """Raises WrongArgumentError for anything but a Plan."""
+    """Raise WrongArgumentError for anything but a Plan."""
     if not isinstance(plan, Plan):
         hint = "make_plan(launches) makes one; `launcher apply plan.json` applies a saved one"
         raise _wrong(function, "a plan", plan, hint)

@@ -1,4 +1,4 @@
-"""Every launch that a plan starts, bound to this machine, and what its scheduler says of it."""
+"""Bind every launch that a plan starts to this machine, and check it with its scheduler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.specs.launch import JobKey
 
 
 def bind_plan(plan: Plan, engines: Engines) -> Plan:
-    """The plan with every launch that it starts bound. Raises SchedulerError with all that is refused."""
+    """The plan with every launch that it starts bound. Raises SchedulerError with every refusal."""
     refused = Refusals()
     steps: list[Step] = []
     for step in plan.steps:
@@ -29,7 +29,7 @@ def bind_plan(plan: Plan, engines: Engines) -> Plan:
 def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
     """The plan with every launch that it starts bound and dry-run, and with notes of the schedulers.
 
-    Raises SchedulerError with all that is refused: a request, or a stop that a scheduler cannot reach.
+    Raises SchedulerError with every refusal: of a request, or of a stop that a scheduler cannot reach.
     """
     refused = Refusals()
     steps: list[Step] = []
@@ -43,21 +43,21 @@ def dry_run_plan(plan: Plan, engines: Engines) -> Plan:
 
 
 class Refusals:
-    """What schedulers refuse of several jobs: collected, and raised as one error."""
+    """The refusals of schedulers for several jobs, raised as one error."""
 
     def __init__(self) -> None:
         self._found: list[tuple[JobKey, LauncherError]] = []
 
     @contextmanager
     def of(self, key: JobKey) -> Iterator[None]:
-        """Note what the body of a `with` raises for this job."""
+        """Record the error that the body of a `with` raises for this job."""
         try:
             yield
         except LauncherError as error:
             self._found.append((key, error))
 
     def check(self) -> None:
-        """Raises SchedulerError when something was refused."""
+        """Raise SchedulerError when a job was refused."""
         if self._found:
             lines = [f"{key.job}: {error}" for key, error in self._found]
             hints = dict.fromkeys(error.hint for _, error in self._found if error.hint)
@@ -80,14 +80,14 @@ def _dry_run(step: Step, engines: Engines) -> Step:
 
 
 def _check_reach(step: Step, engines: Engines) -> None:
-    """Raises SchedulerError when the step would stop or resume something at an engine that is not asked."""
+    """Raise SchedulerError when the step would stop or resume an attempt on an unobserved engine."""
     goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
     for old in (*step.stops, *step.leftovers, *goes_on):
         engines.get(old.scheduler).check_cancel(old.app_id)
 
 
 def _workspace_notes(bound: BoundLaunch, engines: Engines) -> tuple[str, ...]:
-    """Where it is large; where the scheduler neither builds the workspace into images nor runs in it."""
+    """Notes on a large workspace, and on one that the scheduler neither builds into images nor runs in."""
     launch = bound.launch
     if launch.workspace is None:
         return ()
@@ -100,7 +100,7 @@ def _workspace_notes(bound: BoundLaunch, engines: Engines) -> tuple[str, ...]:
 
 
 def _kept_notes(plan: Plan, engines: Engines) -> dict[JobKey, tuple[str, ...]]:
-    """What the schedulers say of attempts that stay as they are. Each scheduler is asked once."""
+    """The schedulers' notes on attempts that stay as they are. Each scheduler is called once."""
     kept: dict[str, dict[str, Step]] = {}
     for step in plan.steps:
         stays = step.kind in ("keep", "hold") and bool(step.guard.app_id)

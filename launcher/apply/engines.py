@@ -1,4 +1,4 @@
-"""What plan and apply talk to and build from, made on first use and given back together."""
+"""The schedulers and workspace folders of a plan or an apply: made on first use, released together."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ANY_SESSION = "launcher"
 
 
 class Engines:
-    """A scheduler per name and session, detached: what an apply starts outlives the apply; and the folders of
-    workspaces that are put together. A context manager.
+    """One detached scheduler per name and session (started apps outlive the apply), and the temporary folders
+    of workspaces with several projects. A context manager.
 
     Args:
-        readonly: the schedulers get no means to change anything at their engines, where they can do without.
+        readonly: the schedulers get no means to change their engines, as far as they can do without.
         take_over, on_progress, on_wait: as the attributes of StagedScheduler.
     """
 
@@ -52,7 +52,7 @@ class Engines:
         self._lock = allocate_lock()
 
     def get(self, name: str, session: str = ANY_SESSION) -> StagedScheduler[Any]:
-        """The scheduler; its session matters to dry runs alone, for attempts know theirs.
+        """The scheduler. Its session matters only for dry runs; attempts have their own.
 
         Raises UnknownSchedulerException, and SchedulerError for one that cannot be planned and applied.
         """
@@ -85,7 +85,7 @@ class Engines:
         return bind_launch(launch, opts=opts, home=os.path.expanduser("~"))
 
     def dry_run(self, bound: BoundLaunch) -> AppDryRunInfo[Any]:
-        """What the scheduler would be sent, under the symbolic app id. What it refuses, it refuses here."""
+        """The request for the scheduler, under the symbolic app id. Raises the scheduler's refusal."""
         scheduler = self.get(bound.launch.scheduler, bound.launch.key.session)
         workspace = self.workspace(bound)
         if workspace is not None:
@@ -97,8 +97,8 @@ class Engines:
     def workspace(self, bound: BoundLaunch) -> BoundWorkspace | None:
         """The folder to build into images; None without a workspace, or where the scheduler builds none.
 
-        Several projects are copied into one folder, once for all jobs that have them. Raises WorkspaceError
-        when one cannot be read, or does not hold what its digest says.
+        Several projects are copied into one folder, once for all jobs with the same projects. Raises
+        WorkspaceError when one cannot be read, or does not match its digest.
         """
         workspace = bound.workspace
         if workspace is None or not self.get(bound.launch.scheduler).builds_workspaces:

@@ -22,7 +22,7 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
         "The plan that is about to be carried out: how many jobs get which action.",
         {"counts": {"type": "object", "additionalProperties": _NUMBER}, "plan_digest": _TEXT},
     ),
-    "waiting": ("Somebody else is applying this project, or submitting this job.", {**_JOB, "owner": _TEXT}),
+    "waiting": ("Another client is applying this project, or submitting this job.", {**_JOB, "owner": _TEXT}),
     "kept": ("Nothing is to be done for the job.", _APP),
     "held": ("A policy decided to do nothing; the job needs attention.", _APP),
     "reserving": ("The id of a new attempt is about to be taken.", _ATTEMPT),

@@ -1,4 +1,4 @@
-"""What an apply tells while it works, and what it says in the end."""
+"""The events of an apply while it works, and its result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EventName = Literal[
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 IMAGE_FACTS = ("image", "done", "total", "line")
-_OFTEN_S = 0.25  # how far an image is, is told no more often than this
+_OFTEN_S = 0.25  # the shortest time between two progress events of an image
 
 
 def event(name: EventName, **facts: Any) -> dict[str, Any]:
@@ -61,28 +61,28 @@ class Events:
         self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that its progress begins with
         self._told: dict[tuple[str, str, Any], float] = {}
 
-    def tell(self, name: EventName, key: JobKey, **facts: Any) -> None:
+    def emit(self, name: EventName, key: JobKey, **facts: Any) -> None:
         if self._on_event is not None:
             with self._lock:
                 self._on_event(event(name, **of_job(key), **facts))
 
     def introduce(self, key: JobKey, **about: Any) -> None:
-        """Whose app `app_id` is: what `progress` hears of it is told as the job's."""
+        """Register the job of an app: `progress` reports the app's images as that job's."""
         self._apps[about["app_id"]] = {**of_job(key), **about}
 
     def progress(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
-        """How far the images of an app are; see `launcher.schedulers.staged.OnImage`."""
+        """Emit the progress of an app's images; see `launcher.schedulers.staged.OnImage`."""
         about = self._apps.get(app_id)
         if self._on_event is None or about is None:
             return
-        told = {name: facts[name] for name in IMAGE_FACTS if facts.get(name) is not None}
+        known = {name: facts[name] for name in IMAGE_FACTS if facts.get(name) is not None}
         with self._lock:
-            if "line" in told or self._is_due(app_id, kind, told.get("image")):
+            if "line" in known or self._is_due(app_id, kind, known.get("image")):
                 name: Any = kind
-                self._on_event(event(name, **about, **told))
+                self._on_event(event(name, **about, **known))
 
     def waits(self, app_id: str, what: str) -> None:
-        """What the stop of an app waits for; see `launcher.schedulers.api.OnWait`."""
+        """Emit what the stop of an app waits for; see `launcher.schedulers.api.OnWait`."""
         about = self._apps.get(app_id)
         if self._on_event is not None and about is not None:
             with self._lock:
@@ -102,15 +102,15 @@ def of_job(key: JobKey) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one job.
+    """The outcome of one job of an apply.
 
     Attributes:
         kind: the plan's action.
-        app: the attempt that now counts, as it was when the apply returned; None when there is none.
+        app: the job's attempt as it was when the apply returned; None when there is none.
         error: why the job could not be applied; "" when it was.
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
-        disabled: nothing was to be done, since the job file says `enabled: false`.
-        warnings: what went wrong beside that: output that was lost, a row that the ledger could not take.
+        disabled: nothing was done, because the job file says `enabled: false`.
+        warnings: other problems, such as lost output or a row that the ledger could not write.
     """
 
     key: JobKey
@@ -124,12 +124,12 @@ class Outcome:
 
     @property
     def handle(self) -> str:
-        """Of the app; "" when there is none."""
+        """The id of the app; "" when there is none."""
         return self.app.handle if self.app is not None else ""
 
     @property
     def app_id(self) -> str:
-        """The app's; "" when there is none."""
+        """The handle of the app; "" when there is none."""
         return self.app.app_id if self.app is not None else ""
 
     @property
@@ -139,7 +139,7 @@ class Outcome:
 
     @property
     def state(self) -> str | None:
-        """The app's; None when there is none."""
+        """The state of the app; None when there is none."""
         return self.app.state if self.app is not None else None
 
     @property
@@ -154,7 +154,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of an apply, in the order of the plan."""
+    """The outcomes of an apply, in the order of the plan."""
 
     outcomes: tuple[Outcome, ...] = ()
     waited: bool = False

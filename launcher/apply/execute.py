@@ -1,4 +1,4 @@
-"""Carry out the steps of a plan. Takes no decisions: it does what the steps say."""
+"""Carry out the steps of a plan, without further decisions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def execute(
     store: Store,
     events: Events,
 ) -> tuple[Outcome, ...]:
-    """What came of each step, in their order. A job that fails does not stop the others.
+    """Carry out the steps; returns their outcomes in order. A job that fails does not stop the others.
 
-    Interrupted, it finishes what other threads have begun, begins nothing more, and tells of every step that
-    has effects what became of it, before the interrupt goes on its way.
+    On an interrupt it finishes the steps that other threads have begun, begins no more, and emits an event
+    for every step with effects before it raises the interrupt.
 
     Args:
-        plan: the one that new attempts remember as where they come from; `steps` may be a part of it.
+        plan: recorded as the origin of new attempts; `steps` may be a part of it.
     """
     provenance = _provenance(plan, steps)
     begun: set[JobKey] = set()
@@ -61,7 +61,7 @@ def execute(
             for step in busy:
                 if not (step.key in done and done[step.key].error):
                     words = what_became(step, engines) if step.key in begun else "was not begun"
-                    events.tell("interrupted", step.key, message=words)
+                    events.emit("interrupted", step.key, message=words)
         raise
 
 
@@ -70,7 +70,7 @@ def _all(
 ) -> tuple[Outcome, ...]:
     if len(busy) <= 1:
         return tuple(map(one, steps))
-    for step in busy:  # schedulers are made by one thread
+    for step in busy:  # only one thread makes schedulers
         if step.launch is not None:
             engines.get(step.launch.scheduler)
     from concurrent.futures import ThreadPoolExecutor
@@ -101,17 +101,17 @@ def _carry_out(
         warnings = _remember(step, store)
         _watch(step, store)
     except ReservedError as error:
-        events.tell("waiting", step.key, owner=error.owner or error.app_id)
+        events.emit("waiting", step.key, owner=error.owner or error.app_id)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "", overtaken=True)
     except LauncherError as error:
-        events.tell("failed", step.key, message=str(error), hint=error.hint)
+        events.emit("failed", step.key, message=str(error), hint=error.hint)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
-    events.tell("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
+    events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
     return replace(_outcome(step, step.latest), warnings=warnings)
 
 
 def _remember(step: Step, store: Store) -> tuple[str, ...]:
-    """Record an attempt whose starter was killed before it could; what to warn of where that fails."""
+    """Record an attempt whose client was killed before it could; returns a warning when that fails."""
     last = step.latest
     if last is None or step.leftovers:
         return ()
@@ -123,7 +123,7 @@ def _remember(step: Step, store: Store) -> tuple[str, ...]:
 
 
 def _watch(step: Step, store: Store) -> None:
-    """Files that `rerun_on` names only since the attempt was made are compared from now on."""
+    """Record the digest of files that `rerun_on` names only since the attempt was made."""
     last = step.latest
     if step.launch is not None and last is not None and last.state in ENDED_STATES:
         watched = adopted(last.trigger_digest, step.launch.trigger_digest)
@@ -138,7 +138,7 @@ def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
 
 
 def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:
-    """Origin → what new attempts remember of where they come from."""
+    """Origin → the provenance fields of new attempts."""
     roots = {step.launch.origin: step.launch.root for step in steps if step.starts and step.launch}
     about = {"actor": actor(), "plan_digest": plan.plan_digest, "plan_id": plan.plan_id}
     return {origin: {**about, "commit": git.commit_of(root)} for origin, root in roots.items()}

@@ -1,4 +1,4 @@
-"""Follow apps until they have ended: their ends, the states of their replicas, their output."""
+"""Follow apps until they have ended: their outcomes, the states of their replicas, their output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OnProgress = Callable[[JobKey, "DescribeAppResponse"], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Who listens while an apply works and while it waits. All of it is optional."""
+    """The callbacks of an apply while it works and while it waits, all optional."""
 
     on_event: OnEvent | None = None
     on_log: OnLog | None = None
@@ -50,9 +50,9 @@ def follow(
     events: Events,
     watching: Watching = UNWATCHED,
 ) -> tuple[Outcome, ...]:
-    """Wait for every live app; the outcomes with the states they ended in, which are then in the ledger.
+    """Wait for every live app; returns the outcomes with their final states, which are then in the ledger.
 
-    Interrupting this detaches: the apps go on.
+    An interrupt detaches: the apps keep running.
     """
     live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
     ended: dict[str, Outcome] = {}
@@ -75,28 +75,28 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
         if app is not None:
             app.state, app.message = "lost", "its records were removed while it was followed"
         return replace(outcome, app=app)
-    warnings = tuple(scheduler.warnings(outcome.app_id))  # what was amiss with its row is made good, or told
+    warnings = tuple(scheduler.warnings(outcome.app_id))  # a missing row is written below, or warned about
     try:
         store.record(attempt)
     except StateError as error:
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
     message = "; ".join(part for part in (attempt.message, cause) if part)
-    events.tell("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=message)
+    events.emit("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=message)
     app = of_attempt(attempt)
     app.message = message
     return replace(outcome, app=app, warnings=warnings)
 
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
-    """The error that came first, in one line; "" when no replica left one, or nobody can say."""
+    """The first error of a replica, in one line; "" when there is none, or it cannot be read."""
     from launcher.specs.replica_error import read_error
     from launcher.specs.status import root_cause
 
     try:
         seen = scheduler.describe(app_id)
     except LauncherError:
-        return ""  # how it ended is known; that must not be lost
+        return ""  # the outcome is known and must not be lost
     cause = root_cause(replica for role in seen.roles_statuses for replica in role.replicas) if seen else None
     error = read_error(cause.structured_error_msg) if cause else None
     return f"{cause.role}/{cause.id}: {error.summary}" if cause and error else ""
@@ -109,9 +109,9 @@ def _in_threads(
     on_log: OnLog | None,
     on_progress: OnProgress | None,
 ) -> None:
-    """One waiting thread per app, which copies its output meanwhile where that is wanted.
+    """One waiting thread per app, which also copies the app's output if requested.
 
-    Daemons all: an interrupt of the main thread leaves them behind, and with it the process.
+    Daemon threads: they do not keep the process alive after an interrupt of the main thread.
     """
     failures: list[BaseException] = []
     done = threading.Event()
@@ -123,7 +123,7 @@ def _in_threads(
             failures.append(error)
 
     def to_the_end(outcome: Outcome) -> None:
-        """Its output first: whoever reads along sees the end of an app behind all that it printed."""
+        """Copy the output first, so that the end of an app is reported after all of its output."""
         try:
             if on_log is not None:
                 _copy(on_log, outcome, engines)
@@ -138,7 +138,7 @@ def _in_threads(
     before = threading.stack_size(_STACK_BYTES)
     try:
         for outcome in live:
-            _scheduler(outcome, engines)  # made here, so that the threads only look it up
+            _scheduler(outcome, engines)  # made here, so that the threads only look schedulers up
         waiting = [start(to_the_end, outcome) for outcome in live]
         progress = start(_report, on_progress, live, engines, done) if on_progress is not None else None
     finally:
@@ -162,7 +162,7 @@ def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
 
 
 def _report(on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, done: Event) -> None:
-    """Look at the apps a few times a second, for somebody who watches a terminal; once more at the end."""
+    """Poll the apps a few times a second for a terminal display, and once more at the end."""
     last = False
     while not last:
         last = done.wait(_PROGRESS_S)

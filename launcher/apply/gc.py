@@ -1,4 +1,4 @@
-"""Remove what is left of apps that have ended. How they ended stays in the ledger."""
+"""Remove the remains of apps that have ended. Their outcomes stay in the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from launcher.text import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Which apps go: those that ended that long ago, but of every job the newest `keep` stay in any case."""
+    """Which apps to remove: those that ended that long ago, except the newest `keep` of every job."""
 
     older_than_s: float = 7 * 86400.0
     keep: int = 0
@@ -27,10 +27,10 @@ class Rule:
 
 @dataclass(slots=True, kw_only=True)
 class Collected:
-    """What was removed, what was kept, and what could not be removed.
+    """The removed objects, the kept ones, and those that could not be removed.
 
     Attributes:
-        kept: what stays by rule, and why, both in words: ("3 apps", "they ended less than 7d ago").
+        kept: texts of what the rule keeps and why: ("3 apps", "they ended less than 7d ago").
     """
 
     removed: list[AppRecord] = field(default_factory=list)
@@ -40,9 +40,9 @@ class Collected:
 
 
 def reasons(apps: Iterable[AppRecord], rule: Rule, *, now: float) -> list[tuple[AppRecord, str]]:
-    """Every app, the newest first, with the reason why `rule` keeps it, "" for one that goes.
+    """Every app, the newest first, with the reason why `rule` keeps it; "" for one to remove.
 
-    Apps of one name and session count as one job's.
+    Apps with the same name and session count as one job's.
     """
     newer: Counter[tuple[str, str]] = Counter()
     out = []
@@ -59,7 +59,7 @@ def reasons(apps: Iterable[AppRecord], rule: Rule, *, now: float) -> list[tuple[
 
 
 def ended(app: AppRecord) -> float:
-    """When it ended or, where that is not known, when it was made."""
+    """When it ended or, if that is unknown, when it was created."""
     return app.ended_at or app.created_at or 0.0
 
 
@@ -73,13 +73,13 @@ def collect(
     dry_run: bool = False,
     tombstones: bool = False,
 ) -> Collected:
-    """Settle what has ended, then remove by `rule`, then what apps shared and none uses any more.
+    """Record new ends, remove apps by `rule`, then remove shared objects that no app uses any more.
 
-    What cannot be removed, or an engine that does not answer, is reported and keeps nothing else from going.
+    Objects that cannot be removed, and engines that do not answer, are reported; the rest is still removed.
 
     Args:
-        dry_run: change nothing; what apps shared is not looked at.
-        tombstones: what engines keep of how jobs ended goes as well, by the age in `rule`.
+        dry_run: change nothing; shared objects are not examined.
+        tombstones: also remove the engines' records of outcomes, by the age in `rule`.
     """
     done = Collected()
     for name in schedulers:
@@ -106,7 +106,7 @@ def collect(
 
 
 def _forget(scheduler: StagedScheduler[Any], store: Store, before: float, *, dry_run: bool) -> list[str]:
-    """Remove what the engine keeps of outcomes before a moment; each in words, with what runs again."""
+    """Remove the engine's records of outcomes before a moment; returns texts that name the jobs."""
     gone = []
     for attempt in scheduler.outcomes():
         if (attempt.ended_at or attempt.created_at) > before:
@@ -122,10 +122,9 @@ def _forget(scheduler: StagedScheduler[Any], store: Store, before: float, *, dry
 
 
 def _is_ours(app: AppRecord, store: Store) -> bool:
-    """Whether this state folder knows how the app ended; then it also knows when.
+    """Whether this state folder has a record of the app's outcome, and so of its end time.
 
-    An engine may be shared: without a record here its containers may be all that tells another user of its
-    end.
+    On a shared engine the containers of an app without a record here may be another user's only record.
     """
     if app.own:
         return True
@@ -156,7 +155,7 @@ def _remove(
             if not dry_run:
                 attempt = scheduler.attempt(app.app_id)
                 if attempt is not None and not attempt.is_live:
-                    store.record(attempt)  # its last trace otherwise, where the ledger was lost
+                    store.record(attempt)  # the last record of its outcome if the ledger was lost
                 scheduler.remove(app.app_id)
             done.removed.append(app)
         except LauncherError as error:

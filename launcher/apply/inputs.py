@@ -1,4 +1,4 @@
-"""What a plan needs of this machine besides its engines: secrets that are there, workspaces as planned."""
+"""Check the local inputs of a plan: secrets exist, workspaces are unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.specs.secret import Secret
 
 
 def check_secrets(plan: Plan) -> None:
-    """Raises SecretError naming job, role and variable of every secret that cannot be read."""
+    """Raise SecretError naming job, role and variable of every secret that cannot be read."""
     lines = [line for step in plan.steps if step.bound for line in _missing(step.bound)]
     if lines:
         raise SecretError(
@@ -33,7 +33,7 @@ def _missing(bound: BoundLaunch) -> Iterator[str]:
 
 
 def check_workspaces(plan: Plan) -> None:
-    """Hash the workspaces of what is to start again. Raises StaleError for those that are not as planned."""
+    """Hash the workspaces of the jobs to start again. Raises StaleError for those that have changed."""
     seen: dict[str, str] = {}
     lines = [line for step in plan.steps if step.bound for line in _moved(step.bound, seen)]
     if lines:
@@ -61,7 +61,7 @@ def _parts(workspace: WorkspaceRef) -> Sequence[WorkspaceRef | ProjectRef]:
 
 
 def keep_workspaces(bound: BoundLaunch) -> None:
-    """Keep which files the workspace of an attempt held, so that later plans can name those that changed."""
+    """Store the file list of an attempt's workspace, so that later plans can name the changed files."""
     if bound.workspace is None:
         return
     from launcher.workspace.manifest import keep
@@ -71,7 +71,7 @@ def keep_workspaces(bound: BoundLaunch) -> None:
 
 
 def large_workspace_notes(workspace: WorkspaceRef) -> Iterator[str]:
-    """How large the folders are that make it up, where that is worth a note, and how to make them smaller."""
+    """Notes on the size of large workspace folders, and how to make them smaller."""
     from launcher.workspace.manifest import amount, is_large, known, largest
 
     for part in _parts(workspace):

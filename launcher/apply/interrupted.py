@@ -1,4 +1,4 @@
-"""What an interrupt leaves of a step that was begun, in words."""
+"""Describe what an interrupt leaves of a begun step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from launcher.specs.attempt import Attempt
 
 
 def what_became(step: Step, engines: Engines) -> str:
-    """What became of the attempts of a step, by what their engines say now."""
+    """Describe the present states of a step's attempts at their engines."""
     words = []
     try:
         if step.launch is not None and step.starts:
@@ -18,7 +18,7 @@ def what_became(step: Step, engines: Engines) -> str:
         for old in step.stops:
             words.append(_left(engines.get(old.scheduler).attempt(old.app_id), old.app_id, "was stopped"))
     except LauncherError as error:
-        words.append(f"nobody can say what is left: {error}")
+        words.append(f"cannot find out what is left: {error}")
     return "; ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""What there is to do now: the plan of job files, or what is left of a plan that was made before."""
+"""Make the plan of job files, or find what is left of an earlier plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from launcher.state.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the caller chose beside the job files; see `launcher.plan.reconcile`."""
+    """The caller's choices beside the job files; see `launcher.plan.reconcile`."""
 
     rerun: tuple[str, ...] = ()
     retry_failed: bool = False
@@ -34,7 +34,7 @@ NO_CHOICES = Choices()
 
 
 def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, engines: Engines) -> Plan:
-    """What it takes to make job files true: observed, decided, and checked by the schedulers."""
+    """Make the plan of job files: observe, decide, and check with the schedulers."""
     keys = list(dict.fromkeys(launch.key for launch in launches))
     schedulers = dict.fromkeys(launch.scheduler for launch in launches)
     plan = reconcile(
@@ -52,9 +52,9 @@ def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, en
 def plan_rest(
     plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
 ) -> Plan:
-    """What is left to do of a plan. Raises StaleError or BlockedError where it does not fit what is there."""
+    """What is left to do of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
     snapshot = observe(store, engines, keys, schedulers)
-    # Only what was saved has an age; what was made a moment ago in this process has none.
+    # Only a saved plan can expire, not one that was just made in this process.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():
         raise refusal

@@ -1,4 +1,4 @@
-"""Read the world once, into a snapshot that planning can be pure over. Writes nothing."""
+"""Read ledger and engines into one snapshot for the planner. Writes nothing."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from launcher.state.store import Store
 
 
 def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: Iterable[str]) -> Snapshot:
-    """What ledger and engines know of `keys`, and of everything live beside them.
+    """The attempts of `keys` in ledger and engines, and all other live attempts.
 
-    Only engines that have a part in it are asked: those that the jobs name and those that their latest
-    attempts live on. Of what lives elsewhere the ledger is believed, so that a plan for this machine does
-    not fail because an engine that it does not need is down.
+    Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
+    other attempts the ledger is used, so that a plan does not fail because of an engine that it does not need.
     """
     wanted = set(keys)
     latest = store.latest(keys)
     unsettled = (attempt.scheduler for attempt in latest.values() if attempt.is_live)
     names = dict.fromkeys([*schedulers, *unsettled])
-    # Of what ended badly the engine is asked again: it tells what was done by hand, which no ledger holds,
-    # and a lost attempt may turn out to have ended, or to live.
+    # Unsuccessful attempts are read from the engine again: it knows manual changes, which no ledger holds,
+    # and a lost attempt may turn out to have ended, or to be live.
     settled = {attempt.app_id for attempt in latest.values() if attempt.state == "succeeded"}
     seen = [attempt for name in names for attempt in engines.get(name).observe(keys, settled)]
     elsewhere = [
@@ -45,10 +44,10 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
 
 
 def _looked_up(engines: Engines, unseen: Iterable[Attempt]) -> list[Attempt]:
-    """What the engines say of attempts that are live on record and that their lists left out.
+    """The engines' view of attempts that are live in the ledger and missing in the engines' lists.
 
-    A list can miss an app (an index that lost a row, a container made between two calls), and an attempt
-    that neither this look finds is lost.
+    A list can miss an app (a lost row, a container made between two calls). An attempt that is not found here
+    either is lost.
     """
     found = (engines.get(attempt.scheduler).attempt(attempt.app_id) for attempt in unseen)
     return [attempt for attempt in found if attempt is not None]

@@ -1,4 +1,4 @@
-"""Jobs whose attempt another client reserved first: wait for that client, plan them again, go on.
+"""Handle jobs whose attempt another client reserved first: wait for that client, then plan them again.
 
 An apply holds a lock in its own state folder. Clients with other state folders on the same engine meet where
 an attempt's number is reserved: the engine gives it to one of them.
@@ -25,13 +25,13 @@ def in_spite_of_others(
     *,
     timeout_s: float | None,
 ) -> tuple[Outcome, ...]:
-    """Carry out a plan; what came of each of its steps, those included that had to be planned again.
+    """Carry out a plan; returns the outcome of each step, including those that were planned again.
 
     Args:
-        look: the same plan as of now, which waits for clients that are submitting one of its jobs.
+        look: makes the same plan again, after waiting for clients that are submitting one of its jobs.
         timeout_s: how long to try; then a job that was overtaken keeps its error. None for no limit.
 
-    A step that would now do more than what was approved is not done: its error says so.
+    A step that would now do more than was approved is not carried out: its outcome is an error.
     """
     steps, outcomes = list(plan.steps), list(carry_out(plan.steps))
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -39,7 +39,7 @@ def in_spite_of_others(
     while open_ := [index for index, outcome in enumerate(outcomes) if outcome.overtaken]:
         if deadline is not None and time.monotonic() > deadline:
             break
-        time.sleep(pause)  # an engine has no event for "the client that was first has come further"
+        time.sleep(pause)  # engines have no event for the progress of another client
         pause = min(2 * pause, _LONGEST_PAUSE_S)
         now = {step.key: step for step in look().steps if step.launch is not None}
         todo = {index: now[steps[index].key] for index in open_ if steps[index].key in now}
@@ -53,7 +53,7 @@ def in_spite_of_others(
 
 
 def is_approved(step: Step, before: Step) -> bool:
-    """Whether a step does no more than the one that was approved: starts nothing else, stops nothing else."""
+    """Whether a step starts and stops nothing beyond the approved step."""
     approved = {stop.app_id for stop in before.stops}
     stops_more = any(stop.app_id not in approved for stop in step.stops)
     starts_more = step.starts and not (before.starts and step.digest == before.digest)

@@ -1,4 +1,4 @@
-"""Waiting for other clients: for the locks that they hold, and for jobs that they are submitting."""
+"""Wait for other clients: for locks that they hold, and for jobs that they are submitting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWNER_POLL_S = 0.1
 
 @contextmanager
 def locked(keys: Sequence[JobKey], timeout_s: float | None, events: Events) -> Iterator[None]:
-    """Hold the locks of every project and target that `keys` belong to. Every client takes them in one order.
+    """Hold the locks of every project and target of `keys`. All clients take them in the same order.
 
     Raises LockTimeoutError.
     """
@@ -27,14 +27,14 @@ def locked(keys: Sequence[JobKey], timeout_s: float | None, events: Events) -> I
         for (project, target), key in sorted(first.items()):
 
             def announce(owner: str, key: JobKey = key) -> None:
-                events.tell("waiting", key, owner=owner)
+                events.emit("waiting", key, owner=owner)
 
             stack.enter_context(apply_lock(project, target, timeout_s=timeout_s, on_wait=announce))
         yield
 
 
 def patient(look: Callable[[], Plan], events: Events, *, timeout_s: float | None) -> Plan:
-    """A plan in which no job waits for another client: while one is submitting a job, look again.
+    """Make the plan, again and again while another client is submitting one of its jobs.
 
     Raises LauncherError for a plan with problems, LockTimeoutError.
     """
@@ -50,6 +50,6 @@ def patient(look: Callable[[], Plan], events: Events, *, timeout_s: float | None
             raise LockTimeoutError(f"{busy[0].key} is being submitted by {busy[0].waits_for}")
         for step in busy:
             if step.key not in announced:
-                events.tell("waiting", step.key, owner=step.waits_for)
+                events.emit("waiting", step.key, owner=step.waits_for)
                 announced.add(step.key)
-        time.sleep(_OWNER_POLL_S)  # an engine has no event for "the owner of a reservation has died"
+        time.sleep(_OWNER_POLL_S)  # engines have no event for the death of a reservation's owner

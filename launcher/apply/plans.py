@@ -19,12 +19,12 @@ LOCK_TIMEOUT_S = 60.0
 
 
 def make_plan(launches: Sequence[Launch], *, choices: Choices = NO_CHOICES) -> Plan:
-    """What applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
+    """Plan what applying `launches` would start, stop and leave, and why. Writes nothing, takes no lock.
 
     Args:
-        choices: what a user may decide: which failed work runs again, what is approved.
+        choices: the user's choices: which failed work runs again, what is approved.
 
-    Raises SchedulerError when a scheduler refuses a request, with what it says of each job; StateError when
+    Raises SchedulerError when a scheduler refuses a request, with its reason for each job; StateError when
     LAUNCHER_HOME cannot be read; WrongArgumentError, a TypeError, for anything but launches.
     """
     check_launches("make_plan", launches)
@@ -45,10 +45,10 @@ def apply_launches(
     watching: Watching = UNWATCHED,
     lock_timeout_s: float | None = LOCK_TIMEOUT_S,
 ) -> Result:
-    """Make it true that the latest attempt of every job is a successful run of its document, or on its way.
+    """Apply job files: start the jobs whose latest attempt is no running or successful run of the document.
 
     Args:
-        approve: handed the plan, under the lock, before the first write; raises to stop there.
+        approve: called with the plan, under the lock, before the first write; raises to stop.
         allow_destructive: live attempts may be stopped, also where the job does not say so.
         wait: follow every declared job until it has ended.
 
@@ -81,14 +81,14 @@ def apply_plan(
     """Carry out a plan as it was made, saved or not. It is approved by being passed.
 
     Everything is checked before the first write: age, engines, repository, and for every job that its
-    latest attempt is still the one that the plan was made for. After a kill, the same plan goes on where it
-    was.
+    latest attempt is still the one that the plan was made for. After a kill, the same plan
+    continues.
 
     Args:
         root: the checkout with a saved plan's job files; else the one that holds the current directory.
-        approve: handed what is left of the plan, under the lock, before the first write; raises to stop.
+        approve: called with the rest of the plan, under the lock, before the first write; raises to stop.
 
-    Raises StaleError with what was expected and found, BlockedError, LockTimeoutError.
+    Raises StaleError with the expected and the found attempt, BlockedError, LockTimeoutError.
     """
     check_is_plan("apply_plan", plan)
     plan = at_home(plan, root)

@@ -1,4 +1,4 @@
-"""Bring the ledger up to date with what the engines know to have ended."""
+"""Record the ends that the engines know in the ledger."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def settle(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[At
     """Record every end that the ledger does not know, and remove what dead supervisors left.
 
     Args:
-        schedulers: names of the engines to ask. Others are left alone: one that is down concerns nobody here.
+        schedulers: names of the engines to ask. Others are skipped, so one that is down does no harm.
 
-    Returns the attempts whose end was new.
+    Returns the attempts whose end was recorded now.
     """
     names = dict.fromkeys(schedulers)
     live = [entry for entry in store.live_attempts() if entry.scheduler in names]
     open_ids = {entry.app_id for entry in live}
     ended = [attempt for name in names for attempt in engines.get(name).reap()]
-    # A scheduler may record ends by itself. Of an attempt that it alone knew, only that is a record.
-    news = [attempt for attempt in ended if store.record(attempt) or attempt.app_id in open_ids]
+    # A scheduler may record ends itself, also of attempts that only it knew.
+    recorded = [attempt for attempt in ended if store.record(attempt) or attempt.app_id in open_ids]
     known = {attempt.app_id for attempt in ended}
     for entry in live:
         if entry.app_id not in known:
-            news += _settle_one(store, engines, entry)
-    return news
+            recorded += _settle_one(store, engines, entry)
+    return recorded
 
 
 def _settle_one(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
-    """An attempt that the ledger calls live and whose engine had no news of."""
+    """Record the end of an attempt that is live in the ledger and that its engine did not report."""
     import time
 
     attempt = engines.get(entry.scheduler).attempt(entry.app_id)
     if attempt is None and entry.state != "running":
-        store.forget(entry.app_id)  # taken back before anything of it started
+        store.forget(entry.app_id)  # removed before any replica started
     elif attempt is None:
         store.end(entry.app_id, "lost", time.time(), GONE)
     elif attempt is not None and not attempt.is_live and store.record(attempt):
@@ -54,9 +54,9 @@ def _settle_one(store: Store, engines: Engines, entry: AppRecord) -> list[Attemp
 
 
 def catch_up(store: Store, attempt: Attempt, entry: AppRecord | None) -> None:
-    """Record what the ledger (`entry`) has missed of an attempt.
+    """Record what the ledger (`entry`) is missing of an attempt.
 
-    Whoever started it may have been killed before that could be written, and it may have ended just now.
+    Its client may have been killed before it wrote the start, and the attempt may just have ended.
     """
     was = entry.state if entry is not None else None
     started = attempt.state == "running" and was in PENDING_STATES

@@ -1,4 +1,4 @@
-"""One launch to its scheduler, in stages that survive a kill."""
+"""Submit one launch to its scheduler, in stages that survive a kill."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from launcher.state.store import Store
 def submit(
     step: Step, *, provenance: Mapping[str, Any], engines: Engines, store: Store, events: Events
 ) -> Attempt:
-    """Reserve, create, stop what has to go, record, start. That it runs is for `record_start` to record.
+    """Reserve, create, stop the old attempts, record, start. `record_start` records the running state.
 
-    What is new is created before anything old is stopped: when creation fails, the old one was never
-    touched. When a later stage fails, everything that this attempt made is removed.
+    The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
+    When a later stage fails, everything that this attempt made is removed.
 
     Args:
         provenance: the fields of the attempt that say where it comes from (actor, commit, plan …).
@@ -51,73 +51,73 @@ def submit(
     about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}
     clear(step, engines)
     events.introduce(step.key, **about)
-    events.tell("reserving", step.key, **about)
+    events.emit("reserving", step.key, **about)
     reservation = scheduler.reserve(attempt)
     try:
-        events.tell("reserved", step.key, **about)
+        events.emit("reserved", step.key, **about)
         _create(step.bound, engines, reservation, events, about)
         for old in step.stops:
             stop(old, step, engines=engines, store=store, events=events)
-        # On record before it runs, so that whoever asks by name finds it, also if we die right after.
+        # Recorded before it runs, so that clients find it by name even when this process dies now.
         store.record(replace(attempt, state="created"))
-        events.tell("starting", step.key, **about)
+        events.emit("starting", step.key, **about)
         scheduler.start(reservation)
     except BaseException:
         scheduler.abort(reservation)
-        with suppress(SchedulerError):  # it cannot be asked, and why is what we are about to tell
+        with suppress(SchedulerError):  # the engine cannot be asked; the error below says why
             left = scheduler.attempt(step.app_id)
             if left is None:
                 store.forget(step.app_id)
             elif left.is_live:
-                store.record(left)  # interrupted after the start had begun: it goes on
+                store.record(left)  # interrupted after the start had begun: the app keeps running
         raise
-    events.tell("started", step.key, **about)
+    events.emit("started", step.key, **about)
     keep_workspaces(step.bound)
     return replace(attempt, state="running", started_at=time())
 
 
 def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str, ...]:
-    """Write down that it runs; what to warn of where that fails, for it runs all the same."""
+    """Record the running state; returns warnings when that fails, as the app runs anyway."""
     about = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
     try:
         store.record(started)
     except StateError as error:
         return (unrecorded("it runs", error),)
-    events.tell("recorded", started.key, **about)
+    events.emit("recorded", started.key, **about)
     return ()
 
 
 def unrecorded(what: str, error: StateError) -> str:
-    """The warning that the ledger could not take what is true of an app."""
+    """The warning that the ledger could not record a fact of an app."""
     return f"{what}, and its row in the ledger is incomplete until a later command can write it: {error}"
 
 
 def _create(
     bound: BoundLaunch, engines: Engines, reservation: Reservation, events: Events, about: Mapping[str, Any]
 ) -> None:
-    """Build the workspace and create what was checked. The scheduler derives the request again, from the same
-    app and options: the app id and the session are the reservation's."""
+    """Build the workspace and create the checked app. The scheduler derives the request again from the same
+    app and options, for the app id and the session of the reservation."""
     scheduler, app = engines.get(bound.launch.scheduler), bound.app
     workspace = engines.workspace(bound)
     if workspace is not None:
         app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
-    events.tell("creating", reservation.attempt.key, **about)
+    events.emit("creating", reservation.attempt.key, **about)
     scheduler.create(reservation, app, bound.cfg)
-    events.tell("created", reservation.attempt.key, **about)
+    events.emit("created", reservation.attempt.key, **about)
 
 
 def clear(step: Step, engines: Engines) -> None:
-    """Remove submissions that nobody will finish, except the one whose place we take: reserving does that."""
+    """Remove unfinished submissions, except the one of the same number: reserving removes that."""
     for leftover in step.leftovers:
         if leftover.app_id != step.app_id:
             engines.get(leftover.scheduler).cancel(leftover.app_id)
 
 
 def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:
-    """Stop a live attempt, wait until nothing of it is left, and record how it ended."""
+    """Stop a live attempt, wait until none of its processes is left, and record its outcome."""
     about = {"attempt": old.attempt, "app_id": old.app_id}
     events.introduce(step.key, **about)
-    events.tell("stopping", step.key, **about)
+    events.emit("stopping", step.key, **about)
     scheduler = engines.get(old.scheduler)
     scheduler.cancel(old.app_id)
     ended = scheduler.attempt(old.app_id)
@@ -125,4 +125,4 @@ def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Even
         store.record(ended)
     else:
         store.end(old.app_id, "cancelled", time())
-    events.tell("stopped", step.key, **about)
+    events.emit("stopped", step.key, **about)

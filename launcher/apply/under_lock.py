@@ -1,4 +1,4 @@
-"""One apply: under the locks of its jobs it looks, asks for approval, checks and carries out."""
+"""One apply: under the locks of its jobs it plans, asks for approval, checks and carries out."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from launcher.state.store import Store
 
 
 class Goal(NamedTuple):
-    """What an apply is to make true.
+    """The goal of an apply.
 
     Attributes:
         keys: the jobs.
-        schedulers: the names of those that take part.
-        look: gives what there is to do now, with its launches bound.
+        schedulers: the names of the schedulers involved.
+        look: returns the present plan, with its launches bound.
         take_over: attempts that other machines are submitting count as left behind.
-        plan: the one that is applied as it was made; None where job files are applied.
+        plan: the plan to apply as it was made; None when job files are applied.
     """
 
     keys: Sequence[JobKey]
@@ -41,7 +41,7 @@ class Goal(NamedTuple):
 
 
 class Consent(NamedTuple):
-    """What an apply may do: `approve` raises to stop it before its first write."""
+    """The limits of an apply: `approve` raises to stop it before its first write."""
 
     approve: Callable[[Plan], None] | None
     allow_destructive: bool
@@ -83,10 +83,10 @@ def _carry_out(
 
 
 def _check(todo: Plan, goal: Goal, consent: Consent) -> None:
-    """Raises what forbids to carry it out, before anything is written."""
+    """Raise the error that forbids the plan, before anything is written."""
     if consent.approve is not None:
         consent.approve(todo)
     check_approved(todo, allow_destructive=consent.allow_destructive)
     if goal.plan is not None:
-        check_workspaces(todo)  # those of job files were hashed when the files were compiled
+        check_workspaces(todo)  # workspaces of job files were hashed when the files were compiled
     check_secrets(todo)

@@ -1,4 +1,4 @@
-"""AppRecords made of what `describe` and `list` answer, and the other way round."""
+"""Convert the answers of `describe` and `list` to AppRecords, and back."""
 
 from __future__ import annotations
 

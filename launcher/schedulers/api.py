@@ -38,7 +38,7 @@ else:
     T = None
 
     class Generic:
-        """What `typing.Generic` does for us at run time, without its import: `Scheduler[X]` is Scheduler."""
+        """The run-time part of `typing.Generic` without its import: `Scheduler[X]` is Scheduler."""
 
         def __class_getitem__(cls, _parameters: object) -> type:
             return cls
@@ -51,23 +51,23 @@ _LAST_POLL_S = 5.0
 
 
 class LogsUnsupported(SchedulerError, NotImplementedError):
-    """This scheduler keeps no logs that could be read back."""
+    """This scheduler cannot read logs back."""
 
 
 class ResourceRequired(SchedulerError, ValueError):
-    """This scheduler places replicas by their resources, and a role names none."""
+    """This scheduler places replicas by their resources, and a role has none."""
 
 
 class Scheduler(ABC, Generic[T]):
     """Runs apps. `T` is the type of its requests (what `submit_dryrun` makes and `schedule` sends)."""
 
     builds_workspaces = False
-    """Whether it can run an app in images that it makes of a workspace."""
+    """Whether the scheduler builds workspaces into images."""
     workspace_option = ""
-    """The run option with the folder to run in, where a workspace is run in place."""
+    """The run option for the working folder, for schedulers that run a workspace in place."""
     no_workspace_hint = "leave the workspace out, or use another scheduler"
     on_wait: OnWait | None = None
-    """Called with an app id and what is waited for, where stopping the app takes long."""
+    """Called with an app id and the reason for waiting when stopping the app takes long."""
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -81,11 +81,11 @@ class Scheduler(ABC, Generic[T]):
 
     @abstractmethod
     def schedule(self, dryrun_info: AppDryRunInfo[T]) -> str:
-        """Start what `submit_dryrun` described, each time under a fresh app id, and return that id."""
+        """Start the request of a dry run, each time under a fresh app id, and return that id."""
 
     @abstractmethod
     def describe(self, app_id: str) -> DescribeAppResponse | None:
-        """The app as it is now, None when there is no such app."""
+        """The app in its present state; None when there is no such app."""
 
     @abstractmethod
     def list(self) -> list[ListAppResponse]:
@@ -93,7 +93,7 @@ class Scheduler(ABC, Generic[T]):
 
     @abstractmethod
     def _cancel_existing(self, app_id: str) -> None:
-        """Stop an app that exists. One that has ended already stays as it ended."""
+        """Stop an app that exists. An ended app keeps its outcome."""
 
     # What it may offer
 
@@ -104,10 +104,10 @@ class Scheduler(ABC, Generic[T]):
         return runopts()
 
     def _pre_build_validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """A look at the app before its workspace is built."""
+        """Check the app before its workspace is built."""
 
     def _validate(self, app: AppDef, scheduler: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Raises ResourceRequired for a role without a resource. Who places nothing overrides it."""
+        """Raise ResourceRequired for a role without a resource. Schedulers without placement override it."""
         from launcher.specs.app import NULL_RESOURCE
 
         for role in app.roles:
@@ -118,32 +118,31 @@ class Scheduler(ABC, Generic[T]):
                 )
 
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
-        """What this scheduler would refuse of an app that has the right shape, each with its place.
+        """The problems of a well-formed app on this scheduler, each with its path.
 
-        For whoever can point at the place: `launcher validate` asks it of job files. Asks no engine. Paths
-        begin with `roles` or, for a run option, with `cfg`. The code `unpinned-image` warns, and refuses
-        nothing.
+        `launcher validate` shows them in the job file. Contacts no engine. Paths begin with `roles` or, for a
+        run option, with `cfg`. The code `unpinned-image` is a warning.
         """
         return ()
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
-        """`app` as it runs with the workspace in its images. A new value; nothing is built."""
+        """The app with images that hold the workspace. A new value; nothing is built."""
         raise NotImplementedError(f"{self.backend} says that it builds workspaces and has no workspace_app")
 
     def build_workspace(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace, *, app_id: str = ""
     ) -> AppDef:
-        """What `workspace_app` says, with all of its images there when this returns.
+        """The app of `workspace_app`, with all of its images built.
 
         Args:
-            app_id: whose progress it is, where that is known already.
+            app_id: the app that progress is reported for, if known.
         """
         return self.workspace_app(app, cfg, workspace)
 
     def workspace_notes(
         self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
     ) -> Sequence[str]:
-        """What `app` asks for and does not get because of the workspace, in sentences for a plan."""
+        """Notes for a plan on what the app requests and does not get because of the workspace."""
         return ()
 
     def log_iter(
@@ -160,7 +159,7 @@ class Scheduler(ABC, Generic[T]):
         """The lines of replica `k` of a role, each with its newline (the last one may have none).
 
         Each call gives new lines. With `should_tail` it ends when the app has ended and everything was
-        read; without, at the end of what is there. `regex` is searched, not matched.
+        read; without, at the end of the present log. `regex` is searched, not matched.
         """
         raise LogsUnsupported(f"{self.backend} does not support reading logs back")
 
@@ -174,7 +173,7 @@ class Scheduler(ABC, Generic[T]):
         follow: bool = False,
         streams: Stream | None = None,
     ) -> Iterator[LogRecord]:
-        """The output of replica `k` as it was written: chunks of bytes with their time and stream."""
+        """The output of replica `k`: chunks of bytes with their time and stream."""
         raise LogsUnsupported(f"{self.backend} does not support reading logs back")
 
     def log_chunks(
@@ -191,8 +190,8 @@ class Scheduler(ABC, Generic[T]):
         """The output of several replicas for copying on: (role, replica, bytes cut anywhere).
 
         One replica after the other; followed, in the order of writing where the scheduler can.
-        `since` and `until` (epoch seconds) choose the lines that began between them, `tail` the last lines of
-        what is there when the reading starts.
+        `since` and `until` (epoch seconds) select the lines that began between them, `tail` the last lines of
+        the log as it is when reading starts.
         """
         from launcher.schedulers import logs
 
@@ -202,30 +201,30 @@ class Scheduler(ABC, Generic[T]):
             for data in found if tail is None or follow else logs.tail(found, tail):
                 yield role, k, data
 
-    # What the commands ask: each has a default that is made of `describe`, `list` and `wait`
+    # For the commands: each has a default that uses `describe`, `list` and `wait`
 
     @property
     def shared_engine(self) -> str:
-        """What it asks, in words, where that can know apps that this state folder does not; else ""."""
+        """The name of its engine, if that may have apps unknown to this state folder; else ""."""
         return f"the engine of {self.backend}"
 
     def has_apps_here(self) -> bool:
-        """Whether this state folder may hold something of its apps. Cheap: no engine is asked."""
+        """Whether this state folder may hold records of its apps. Cheap: contacts no engine."""
         from launcher.state.store import Store
 
         with Store.open(readonly=True) as store:
             return bool(store.newest(1, self.backend))
 
     def is_in_use(self) -> bool:
-        """Whether the user has named its engine, or has used it from this state folder. Asks no engine."""
+        """Whether the user has configured its engine or used it from this state folder. Asks no engine."""
         return self.has_apps_here()
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
-        """The apps as they are now, without replicas, in the cheapest way. Writes nothing.
+        """Yield the apps in their present state, without replicas, in the cheapest way. Writes nothing.
 
-        Apps that it does not know are left out, and so are those whose end `reap` has yet to conclude. What
-        it cannot tell of an app is None, or "unknown" for its state.
-        Raises LauncherError where its engine cannot be asked, after the apps that it knows without it.
+        Unknown apps are left out, and so are those whose end `reap` has yet to record. Unknown values are
+        None, an unknown state is "unknown".
+        Raises LauncherError when its engine cannot be reached, after the apps that it knows without it.
         """
         from launcher.schedulers.answers import of_listed
 
@@ -237,7 +236,7 @@ class Scheduler(ABC, Generic[T]):
                 yield ended or seen
 
     def record(self, app_id: str) -> AppRecord | None:
-        """The app as it is now, with its replicas and warnings; None when there is no such app."""
+        """The app in its present state, with replicas and warnings; None when there is no such app."""
         from launcher.schedulers.answers import of_description
 
         answer = self.describe(app_id)
@@ -255,26 +254,26 @@ class Scheduler(ABC, Generic[T]):
         return None if answer is None else of_description(answer, self.backend, self.session_name)
 
     def attempt(self, app_id: str) -> Attempt | None:
-        """One attempt of a job with its present state; None where it keeps none. Writes nothing."""
+        """One attempt of a job in its present state; None without staged attempts. Writes nothing."""
         return None
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> Sequence[Attempt]:
-        """The attempts of jobs that it knows; none where it keeps none. See `StagedScheduler.observe`."""
+        """The known attempts of jobs; none without staged attempts. See `StagedScheduler.observe`."""
         return ()
 
     def about(self, app_id: str) -> Mapping[str, Any]:
-        """Where an app came from and what it runs, as far as it keeps that. See `Attempt.about`."""
+        """The origin and the document of an app, as far as they are recorded. See `Attempt.about`."""
         attempt = self.attempt(app_id)
         return {} if attempt is None else attempt.about()
 
     def warnings(self, app_id: str) -> Sequence[str]:
-        """What went wrong with an app without ending it, such as output that was lost to a full disk."""
+        """Problems of an app that did not end it, such as output lost to a full disk."""
         return ()
 
     def close(self) -> None:
-        """Give back what this object holds. May be called twice."""
+        """Release the resources of this object. May be called twice."""
 
-    # What all of them have
+    # Common to all schedulers
 
     def run_opts(self) -> runopts:
         """The run options of this scheduler, with those of its workspace mixin if it has one.
@@ -304,7 +303,7 @@ class Scheduler(ABC, Generic[T]):
         return self.schedule(built_with(self, app, cfg, workspace))
 
     def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
-        """What `submit` would send, without sending it. `app` and `cfg` stay as they are.
+        """The request that `submit` would send. `app` and `cfg` are not changed.
 
         Raises InvalidRunConfigException for wrong run options.
         """
@@ -319,10 +318,10 @@ class Scheduler(ABC, Generic[T]):
         return self.describe(app_id) is not None
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
-        """Stop the app if there is one. Cancelling twice, or an app that has ended, does nothing.
+        """Stop the app if it exists. Cancelling an app that has ended does nothing.
 
         Args:
-            grace_s: how long its replicas may take to end, in place of the app's own grace period.
+            grace_s: seconds that its replicas may take to end, instead of the app's own grace period.
         """
         if grace_s is not None:
             raise SchedulerError(
@@ -332,17 +331,17 @@ class Scheduler(ABC, Generic[T]):
             self._cancel_existing(app_id)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
-        """`cancel` for somebody who was attached to the app: who keeps reasons may say so."""
+        """`cancel` for a client that was attached to the app; schedulers may record that as the reason."""
         self.cancel(app_id, *([] if grace_s is None else [grace_s]))
 
     def check_cancel(self, app_id: str) -> None:
-        """Raises SchedulerError, with the remedy, for an app that runs where `cancel` does not reach it."""
+        """Raise SchedulerError, with the remedy, for an app that `cancel` cannot reach."""
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Block until the app has ended. None when there is no such app.
 
-        When `timeout_s` passes first, the answer is the app as it is then, not ended. This one asks at
-        growing intervals; a scheduler whose engine can tell overrides it.
+        When `timeout_s` passes first, returns the app in its present state. This implementation polls at
+        growing intervals; a scheduler whose engine reports ends overrides it.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         interval = _FIRST_POLL_S
@@ -362,7 +361,7 @@ def _is_terminal(answer: DescribeAppResponse) -> bool:
 
 
 def validate(scheduler: Scheduler[Any], app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-    """Call the scheduler's `_validate`, with or without `cfg`: schedulers in the wild have either form."""
+    """Call the scheduler's `_validate` with or without `cfg`: existing schedulers have either form."""
     hook = scheduler._validate
     code = getattr(hook, "__code__", None)
     if (
@@ -391,7 +390,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_lines_iterator(chunks: Iterable[str]) -> Iterator[str]:
-    """`split_lines` of each chunk by itself: a line that runs over a border of chunks stays cut there."""
+    """`split_lines` of each chunk by itself: a line that spans two chunks is cut in two."""
     for chunk in chunks:
         yield from split_lines(chunk)
 
@@ -403,7 +402,7 @@ _ON_USE = {
     "ListAppResponse": "launcher.schedulers.responses",
     "Stream": "launcher.schedulers.responses",
 }
-"""Names that schedulers are written with, known from here; each costs its module when it is used."""
+"""Names that schedulers import from here; each module is loaded when its name is used."""
 
 
 def __getattr__(name: str) -> Any:

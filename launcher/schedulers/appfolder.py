@@ -1,6 +1,6 @@
-"""The folder of an app on this machine: its lock and its removal, as every scheduler that keeps one does it.
+"""The folder of an app on this machine: its lock and its removal, the same for every scheduler.
 
-Supervisors run on this, so it loads next to nothing.
+Supervisors import this module, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import time
 
 GONE = ".gone-"
-"""How the name of a folder begins that is being deleted."""
+"""Prefix of the name of a folder that is being deleted."""
 
 
 def lock(app_dir: str) -> str:
@@ -19,7 +19,7 @@ def lock(app_dir: str) -> str:
 
 
 def is_locked(app_dir: str) -> bool:
-    """Whether somebody works on the app. Writes nothing; whoever takes the lock meanwhile must try again."""
+    """Whether a process holds the app's lock. Writes nothing; processes that take it meanwhile retry."""
     return is_file_locked(lock(app_dir))
 
 
@@ -27,7 +27,7 @@ def is_file_locked(path: str) -> bool:
     """Whether a process holds the lock of a file; another user's file counts as locked."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # another user's: whoever may not look must not act either
+    except PermissionError:  # another user's file: treated as locked
         return True
     except OSError:
         return False
@@ -41,7 +41,7 @@ def is_file_locked(path: str) -> bool:
 
 
 def try_lock(fd: int) -> bool:
-    """Take the lock that is open at `fd`; False when somebody has it."""
+    """Take the lock of the file open at `fd`; False when another process holds it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -52,7 +52,7 @@ def try_lock(fd: int) -> bool:
 
 
 def is_at(fd: int, path: str) -> bool:
-    """Whether the file that we locked is still the one at `path`, and not one of a folder just removed."""
+    """Whether the locked file is still the one at `path`, and not one of a removed folder."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except OSError:
@@ -60,7 +60,7 @@ def is_at(fd: int, path: str) -> bool:
 
 
 def remove(app_dir: str) -> None:
-    """Remove the folder of an app: at once for everybody else, even if we are killed while deleting."""
+    """Remove the folder of an app: atomically for other processes, even when this one is killed meanwhile."""
     folder, name = os.path.split(app_dir)
     hidden = os.path.join(folder, f"{GONE}{name}-{os.getpid()}-{time.time_ns()}")
     try:
@@ -71,7 +71,7 @@ def remove(app_dir: str) -> None:
 
 
 def sweep(apps_dir: str) -> None:
-    """Finish the removals that somebody was killed in."""
+    """Finish interrupted removals."""
     try:
         names = os.listdir(apps_dir)
     except OSError:
@@ -82,9 +82,9 @@ def sweep(apps_dir: str) -> None:
 
 
 def remove_tree(top: str) -> None:
-    """Delete a folder and what is in it, following no links. What is not ours to delete stays."""
+    """Delete a folder with its contents, following no links. Files of other users may remain."""
     folders = [top]
-    for folder in folders:  # grows while we walk it
+    for folder in folders:  # grows during the loop
         try:
             os.chmod(folder, 0o700)  # apps leave read-only folders behind
             with os.scandir(folder) as entries:

@@ -1,4 +1,4 @@
-"""The store as schedulers and all above them open it: rows of apps that it lost come back from schedulers."""
+"""Open the store for schedulers and the layers above: lost rows of apps are rebuilt by the schedulers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
     """The store in LAUNCHER_HOME; see `Store.open`.
 
-    A new one, and one of an older version, gets a row for every app that a scheduler has a record of.
+    A new store, or one of an older version, gets a row for every app that a scheduler has a record of.
     """
     from launcher.state.store import Store
 
@@ -21,7 +21,7 @@ def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
 
 
 def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
-    """The apps that schedulers have records of, and whether each has yet to be tidied up after its end.
+    """The apps that schedulers have records of, each with whether its end is still to be recorded.
 
     Args:
         version: of the store that an older release wrote, 0 where there is none.

@@ -1,4 +1,4 @@
-"""A workspace bound to the folder that its files lie in."""
+"""A workspace bound to the folder of its files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class BoundWorkspace:
 
     Attributes:
         folder: absolute.
-        digest: of what it holds (`launcher.workspace.content_digest`).
+        digest: of its contents (`launcher.workspace.content_digest`).
     """
 
     __slots__ = ("digest", "folder")
@@ -24,9 +24,9 @@ class BoundWorkspace:
 
 
 def bind_workspace(workspace: object) -> BoundWorkspace:
-    """A folder (its path, absolute or relative to the current one) with the digest of what it holds.
+    """A folder, absolute or relative to the current one, with the digest of its contents.
 
-    Raises WorkspaceError when it cannot be read, SchedulerError when it is nothing that can be a folder.
+    Raises WorkspaceError when it cannot be read, SchedulerError when it is not the path of a folder.
     """
     if isinstance(workspace, BoundWorkspace):
         return workspace

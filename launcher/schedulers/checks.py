@@ -1,4 +1,4 @@
-"""What every scheduler refuses before it makes anything."""
+"""Checks that every scheduler applies before it creates anything."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from launcher.specs.runopts import runopts
 
 
 class RejectedAppError(SchedulerError, ValueError):
-    """A scheduler cannot run the AppDef: every problem with its place, one a line."""
+    """A scheduler cannot run the AppDef. One line per problem, with its path."""
 
 
 def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | None = None) -> None:
-    """Raises RejectedAppError for an app that breaks a rule of all schedulers, or of this one's `own`.
+    """Raise RejectedAppError for an app that breaks a common rule, or one of the scheduler's `own`.
 
-    The scheduler's own rules are asked only when the app has the right shape.
+    The scheduler's own rules are checked only for a well-formed app.
     """
     problems = check_app(app)
     if own is not None and all(problem.code != "wrong-type" for problem in problems):
@@ -28,7 +28,7 @@ def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | Non
 
 
 def add_times(opts: runopts, grace_s: float) -> None:
-    """The options `timeout_s` and `grace_s`, of all schedulers that can keep them."""
+    """Add the options `timeout_s` and `grace_s`, for schedulers that support them."""
     opts.add(
         "timeout_s",
         int,
@@ -41,7 +41,7 @@ def add_times(opts: runopts, grace_s: float) -> None:
 
 
 def overridden(app: AppDef) -> list[str]:
-    """Notes on variables that roles set and every replica gets from its scheduler all the same."""
+    """Notes on variables of roles that the scheduler overwrites for every replica."""
     return [
         f"role `{role.name}`: its {name} is not used: every replica gets that from its scheduler"
         for role in app.roles

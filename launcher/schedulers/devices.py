@@ -1,4 +1,4 @@
-"""Special devices by the names that clouds and Kubernetes give them → the files of this host."""
+"""Map special devices, by their names in clouds and Kubernetes, to device files of this host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEVICES: dict[str, Callable[[int], list[DeviceMount]]] = {
     EFA_DEVICE: efa_to_devicemounts,
     NEURON_DEVICE: neuron_to_devicemounts,
 }
-"""Device name → what mounts so many of them."""
+"""Device name → function that returns the mounts for a number of devices."""
 
 
 def get_device_mounts(devices: Mapping[str, int]) -> list[DeviceMount]:

@@ -1,4 +1,4 @@
-"""SchedulerFactory, apart from the registry: commands that only look a scheduler up load no `typing`."""
+"""SchedulerFactory, separate from the registry: commands that look up a scheduler import no `typing`."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The base of a scheduler that has no engine to remember its apps: each app is a folder of files.
+"""Base class of schedulers without an engine: each app is a folder of files.
 
     $LAUNCHER_HOME/<scheduler>/<app id>/
         lock          locked by the client that submits the app, until it has started
-        app.json      the attempt that was reserved (number 0: of no job), and who reserved it
-        created       everything of the app is there, nothing runs
-        started       from here on it is an app that ran, however far its start came
+        app.json      the reserved attempt (number 0: without a job), and the client that reserved it
+        created       all files of the app exist, no replica runs
+        started       the app counts as started, even if only some replicas were
         cancelled     a client has cancelled it
-        <role>.<k>.*  what the scheduler writes of a replica; its output is <role>.<k>.log
+        <role>.<k>.*  the scheduler's files of a replica; its output is <role>.<k>.log
 
-All state is in files, so any process can read it; a killed client gives its lock back to the kernel.
+All state is in files, so any process can read it; the kernel releases the lock of a killed client.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from launcher.specs.macros import SYMBOLIC_APP_ID, macros
 from launcher.specs.secret import Secret
 from launcher.state.records import AppRecord, ReplicaRecord, as_seen
 
-_PATIENCE_S = 0.2  # readers hold a lock for microseconds to see whether it is free
+_PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
 _AGAIN_S = 0.002
 _POLL_S = 0.05
 _CHUNK = 1 << 16
 
 
 class FolderReservation(Reservation):
-    """The folder of an app, ours while `lock` is open; -1 once it was given back."""
+    """The folder of an app, owned while `lock` is open; -1 once it is released."""
 
     def __init__(self, attempt: Attempt, lock: int) -> None:
         super().__init__(attempt)
@@ -65,7 +65,7 @@ class FolderReservation(Reservation):
 
 
 class FolderScheduler(StagedScheduler["list[Role]"]):
-    """Derive from it, and say how a replica is started, seen and stopped. Its request: a role per replica.
+    """Subclasses start, observe and stop replicas. The request holds one role per replica.
 
     In the abstract methods `stem` is the path that the files of a replica begin with.
     """
@@ -75,7 +75,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         self._detach = detach
         self._attached: list[str] = []
 
-    # What a scheduler must write
+    # What a subclass must implement
 
     @abstractmethod
     def start_replica(self, stem: str, role: Role, env: Mapping[str, str], cfg: Mapping[str, CfgVal]) -> None:
@@ -83,27 +83,27 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
 
         Args:
             role: with its macros filled in.
-            env: its own variables, to be added to those that replicas have anyway.
+            env: its own variables, added to the inherited ones.
 
         Raises OSError or LauncherError when it cannot be started.
         """
 
     @abstractmethod
     def replica(self, stem: str, role: str, k: int) -> ReplicaRecord:
-        """How a replica is now: running, succeeded, failed, or lost where nothing says how it ended."""
+        """The state of a replica: running, succeeded, failed, or lost when its outcome is unknown."""
 
     @abstractmethod
     def stop_replicas(self, stems: list[str], grace_s: float | None) -> None:
-        """End the replicas, those that do not by themselves after `grace_s`; returns when none runs.
+        """Stop the replicas, by force after `grace_s`; returns when none runs.
 
         Args:
             stems: of all replicas of an app; some may not run, or have never been started.
         """
 
     def check_role(self, role: Role) -> None:
-        """Raises StartError for a role that could not be started, before anything is."""
+        """Raise StartError for a role that cannot be started, before any replica is."""
 
-    # Where its files are
+    # Paths
 
     def place(self, app_id: str = "", name: str = "") -> str:
         """The path of a file of an app, of the app's folder, or of the folder of all apps."""
@@ -156,18 +156,18 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         except BaseException:
             reservation.release()
             raise
-        reservation.release()  # a record seen under the lock is one that is being started
+        reservation.release()  # a record under a held lock is one that is being started
         known = self.record(app_id)
         raise ReservedError(app_id, known.state if known else "gone")
 
     def _note(self, attempt: Attempt) -> None:
-        """Write what is reserved, in place of what a dead client left."""
+        """Write the reservation, in place of one that a dead client left."""
         app_id, session, name = attempt.app_id, attempt.key.session, attempt.key.job
         if self._time_of(app_id, "created") is not None:
             os.unlink(self.place(app_id, "created"))
         row = AppRecord(self.backend, session, app_id, name=name, created_at=attempt.created_at)
         row.state = "reserved"
-        with open_store(durable=False) as store:  # what `launcher list` reads
+        with open_store(durable=False) as store:  # for `launcher list`
             store.add(row)
         owner = f"pid {os.getpid()} on {os.uname().nodename}"
         self._write(app_id, "app.json", json.dumps({"attempt": attempt.to_json(), "owner": owner}))
@@ -210,13 +210,13 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         while self._attached:
             self.cancel(self._attached.pop())
 
-    # What there is: `record` tells of an app, and the rest is made of that
+    # Reading: `record` reads an app, and the other methods use it
 
     def record(self, app_id: str) -> AppRecord | None:
         attempt, _ = self._reserved(app_id)
         if attempt is None:
             return None
-        # Asked in this order: what has started and is locked no more was started in full, or its client died.
+        # Tested in this order: an unlocked started app was started completely, or its client died.
         started_at, locked = self._time_of(app_id, "started"), appfolder.is_locked(self.place(app_id))
         session, name = attempt.key.session, attempt.key.job
         record = AppRecord(self.backend, session, app_id, name=name, created_at=attempt.created_at)
@@ -227,7 +227,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
             for k in range(role.get("num_replicas", 1))
         ]
         if started_at is None:
-            # What a dead client has created is begun anew.
+            # A submission of a dead client begins again.
             created = locked and self._time_of(app_id, "created") is not None
             record.state = "created" if created else "reserved"
         else:
@@ -284,7 +284,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         with open(f"{stem}.log", "rb") as log:
             last = False
             while not last:
-                # Asked before the read: nothing is written behind it.
+                # Tested before reading: data read after the end is complete.
                 last = not follow or self.replica(stem, role_name, k).state != "running"
                 for data in iter(lambda: log.read(_CHUNK), b""):
                     yield LogRecord(time.time_ns(), "stdout", data)
@@ -296,7 +296,9 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         record = self.record(app_id)
         if record is None or not record.is_live:
             return
-        with suppress(FileExistsError):  # the first of several clients: what ended after it was cancelled
+        with suppress(
+            FileExistsError
+        ):  # by the first of several clients: replicas that end later were cancelled
             os.close(os.open(self.place(app_id, "cancelled"), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self.stop_replicas([self.place(app_id, f"{each.role}.{each.k}") for each in record.replicas], grace_s)
 
@@ -315,7 +317,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         self._delete(app_id)
 
     def sweep(self) -> list[str]:
-        appfolder.sweep(self.place())  # removals that a client was killed in
+        appfolder.sweep(self.place())  # interrupted removals
         return []
 
     # Files
@@ -330,7 +332,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
             if appfolder.try_lock(fd):
                 if appfolder.is_at(fd, appfolder.lock(folder)):
                     return fd
-                os.close(fd)  # of a folder that was removed under our hands
+                os.close(fd)  # of a folder that was removed meanwhile
                 continue
             os.close(fd)
             if time.monotonic() > deadline:
@@ -338,7 +340,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
             time.sleep(_AGAIN_S)
 
     def _reserved(self, app_id: str) -> tuple[Attempt | None, str]:
-        """What was reserved and by whom; None for an unknown app. An id names a folder, it is no path."""
+        """The reservation and its client; None for an unknown app. An id is never a path."""
         if not app_id or app_id.startswith(".") or "/" in app_id:
             return None, ""
         try:
@@ -373,7 +375,7 @@ def time_of(path: str) -> float | None:
 
 
 def _conclude(record: AppRecord) -> None:
-    """Give an app that was started its state, by that of its replicas; the first to end decides."""
+    """Derive the state of a started app from those of its replicas; the first one to end decides."""
     if any(each.state in ("pending", "running") for each in record.replicas):
         record.state = "running"
         return

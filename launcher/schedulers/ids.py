@@ -1,10 +1,10 @@
-"""Ids that tell apps apart, and names that paths and hosts can bear."""
+"""Ids of apps, and names that are valid in paths and as host names."""
 
 from __future__ import annotations
 
 import os
 
-# No vowels, so that no words appear; no 8 beside B. An id begins with a letter: hosts and labels want that.
+# No vowels, so that no words appear; no 8, as it looks like B. Host names have to begin with a letter.
 START_CANDIDATES = "bcdfghjklmnpqrstvwxz"
 END_CANDIDATES = START_CANDIDATES + "012345679"
 
@@ -63,7 +63,7 @@ def path_name(name: str, limit: int = _PATH_LIMIT) -> str:
 
 
 def path_names(names: list[str]) -> list[str]:
-    """A path component for each of `names`, in order, no two of them alike (on any file system)."""
+    """A path component for each of `names`, in order, all distinct on any file system."""
     taken: set[str] = set()
     out = []
     for name in names:

@@ -1,7 +1,7 @@
-"""What every scheduler's logs have in common: records, and working on chunks of bytes.
+"""Log records, and functions on chunks of log bytes, for all schedulers.
 
-Logs are bytes. Chunks are as large as they come and need not end at a line; what works on lines gathers
-whole lines first and then treats them a chunk at a time, because a loop over lines costs ten times as much.
+Logs are bytes. Chunks have any size and need not end at a line. Functions on lines gather whole lines first
+and then work on one chunk at a time, because a loop over lines takes ten times as long.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def stream_of(name: str) -> Stream:
 
 
 def since_ns(moment: float) -> int:
-    """Where "since `moment`" (epoch seconds) begins, in nanoseconds.
+    """The first nanosecond of "since `moment`" (epoch seconds).
 
-    People are shown microseconds: what is asked for by such a time has those lines, and never less.
+    Output shows microseconds, so a moment includes all lines of its microsecond.
     """
     return max(0, round(moment * 1e6) * 1000)
 
 
 def until_ns(moment: float) -> int:
-    """Where "until `moment`" (epoch seconds) ends: the last nanosecond of that microsecond."""
+    """The last nanosecond of "until `moment`" (epoch seconds), the end of its microsecond."""
     return since_ns(moment) + 999
 
 
@@ -53,7 +53,7 @@ class LogRecord:
     Attributes:
         time_ns: when they were read from it, nanoseconds since the epoch.
         stream: stdout, stderr, restart for the (empty) mark of a restarted replica, or dropped for the line
-            that stands where output was removed.
+            in place of removed output.
     """
 
     __slots__ = ("data", "stream", "time_ns")
@@ -77,7 +77,7 @@ class LogRecord:
 
 
 def lines(records: Iterable[LogRecord]) -> Iterator[tuple[int, bytes]]:
-    """Whole lines with the time of their first byte, put together per stream.
+    """Whole lines with the time of their first byte, assembled per stream.
 
     A line that a stream left unfinished comes last, without a newline.
     """
@@ -142,7 +142,7 @@ def prefix(chunks: Iterable[bytes], text: bytes) -> Iterator[bytes]:
 def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:
     """The lines in which `regex` is found (as text, UTF-8), several at a time where they come so.
 
-    Raises UsageError when `regex` is none.
+    Raises UsageError for an invalid `regex`.
     """
     import re
 
@@ -153,7 +153,7 @@ def grep(chunks: Iterable[bytes], regex: str) -> Iterator[bytes]:
     except re.error as error:
         raise UsageError(f"`{regex}` is no regular expression: {error}") from error
     in_bytes = re.compile(regex.encode(), re.MULTILINE).search if _stays_in_line(regex) else None
-    dense = False  # most lines match: then going from match to match costs more than a look at each line
+    dense = False  # most lines match: then going from match to match costs more than testing each line
     for chunk in whole_lines(chunks):
         if in_bytes is not None and not dense and chunk.isascii():
             found = b"".join(_found_in_chunk(chunk, in_bytes))
@@ -194,9 +194,9 @@ def _found_by_line(chunk: bytes, search: Callable[[str], object]) -> bytes:
 
 
 def _stays_in_line(regex: str) -> bool:
-    r"""Whether searching many ASCII lines at once finds what searching each would.
+    r"""Whether searching many ASCII lines at once finds the same as searching each of them.
 
-    True for patterns made of what can neither match a newline nor look at the text beyond a match:
+    True for patterns whose parts neither match a newline nor inspect the text beyond a match:
     letters, digits, escaped signs, `.`, `^`, `$`, `|`, plain groups, and plain classes.
     """
     import re
@@ -249,7 +249,7 @@ def as_text(
 ) -> Iterator[str]:
     """The lines of a replica, where `read` is the `log_chunks` of its scheduler.
 
-    Raises UsageError for a stream that there is not.
+    Raises UsageError for an unknown stream.
     """
     chunks = read(
         app_id,

@@ -1,7 +1,7 @@
-"""Processes that cannot be confused: named by pid, start time and boot, for a pid alone is soon another's.
+"""Identify processes by pid, start time and boot, because a pid alone is reused.
 
 Linux: /proc and pidfds. Elsewhere (macOS) and on old kernels: short polling behind the same names.
-Supervisors run on this, so it loads next to nothing.
+Supervisors import this module, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LINUX = sys.platform == "linux"
-POLL_S = 0.02  # where the kernel cannot wake us
+POLL_S = 0.02  # where the kernel has no event for it
 
 
 class Process:
@@ -39,7 +39,7 @@ class Process:
         return self.state not in "ZX"
 
 
-# -- who is who ----------------------------------------------------------------------------------------
+# -- identity ------------------------------------------------------------------------------------------
 
 
 def boot_id() -> str:
@@ -65,7 +65,7 @@ def start_time(pid: int) -> int | None:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether exactly this process lives; one that nobody has reaped yet does not."""
+    """Whether exactly this process is running; a zombie is not."""
     if LINUX:
         found = process(pid)
         return found is not None and found.start == start and found.alive
@@ -87,7 +87,7 @@ def environment(pid: int) -> bytes:
 
 
 def innermost(pid: int) -> int:
-    """The pid that a process has in its own pid namespace; 0 when that cannot be told.
+    """The pid of a process in its own pid namespace; 0 when it is unknown.
 
     Source: proc_pid_status(5), NSpid: one number for each namespace, the innermost one last.
     """
@@ -104,7 +104,7 @@ def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) ->
         children.setdefault(each.parent, []).append(each)
     roots = set(roots)
     found = [each for root in roots for each in children.pop(root, ())]
-    for each in found:  # grows while we walk it; taken out, because pids may be reused while we read
+    for each in found:  # grows during the loop; entries are removed because pids may be reused meanwhile
         found.extend(children.pop(each.pid, ()))
     return [each for each in found if each.pid not in roots]
 
@@ -120,7 +120,7 @@ def _exists(pid: int) -> bool:
 
 
 def read(path: str, size: int = 0) -> bytes:
-    """A kernel file; b"" when it is not there (any more) or not ours. `size` is larger than all of it."""
+    """Read a kernel file; b"" when it does not exist (any more) or is not readable. `size`: its maximum."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
@@ -131,7 +131,7 @@ def read(path: str, size: int = 0) -> bytes:
             parts.append(part)
             if size:
                 break
-    except OSError:  # ESRCH: the process went between open and read
+    except OSError:  # ESRCH: the process exited between open and read
         pass
     finally:
         os.close(fd)
@@ -156,7 +156,7 @@ def open_pid(pid: int, start: int) -> int | None:
 
 
 def _watch_pid(pid: int, start: int) -> int | None:
-    """As `open_pid`, by a thread that looks every few milliseconds and then closes its end of a pipe."""
+    """As `open_pid`, by a thread that polls every few milliseconds and then closes its end of a pipe."""
     if not is_running(pid, start):
         return None
     import _thread
@@ -192,7 +192,7 @@ def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[in
 
 
 def send(pid: int, start: int, signum: int) -> bool:
-    """Signal exactly this process; False when it is gone. Raises PermissionError when it is not ours."""
+    """Signal exactly this process; False when it has exited. Raises PermissionError for another user's."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:

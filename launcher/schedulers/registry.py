@@ -1,6 +1,6 @@
-"""Names of schedulers → factories. Ours are imported on use, entry points add to them.
+"""Map names of schedulers to factories: built-in ones, imported on use, and those of entry points.
 
-Looking up one of our own names costs no search for entry points: that search reads the metadata of every
+A built-in name is looked up without a search for entry points: that search reads the metadata of every
 installed package, which takes longer than most commands.
 """
 
@@ -35,14 +35,14 @@ DEFAULT_SCHEDULER_MODULES = {
 """Scheduler name → module with a `create_scheduler`, where there is one for the name alone."""
 
 APP_SOURCES = ("launcher.schedulers.local.rebuild:apps", "launcher.schedulers.docker.records.rows:apps")
-"""Functions of our schedulers that yield every app they have a record of: see `appstore.every_app`."""
+"""Functions of the built-in schedulers that yield every app with a record: see `appstore.every_app`."""
 
 
 class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
     """Scheduler name → factory(session_name, **params); a factory imports its module when it is called.
 
-    Our own schedulers come first and keep their names; entry points of `group` are looked up when a name
-    is asked for that is none of ours, or when all are listed.
+    Built-in schedulers come first and keep their names; entry points of `group` are looked up for a name
+    that is not built in, or when all are listed.
     """
 
     def __init__(self, group: str = GROUP, *, skip_defaults: bool = False) -> None:
@@ -112,19 +112,19 @@ def _entry_points(group: str) -> dict[str, SchedulerFactory]:
 def get_scheduler_factories(
     group: str = GROUP, skip_defaults: bool = False
 ) -> Mapping[str, SchedulerFactory]:
-    """Every scheduler that can be named: ours and those that installed packages add under `group`."""
+    """Every scheduler: the built-in ones and those that installed packages add under `group`."""
     return SchedulerFactories(group, skip_defaults=skip_defaults)
 
 
 def get_default_scheduler_name() -> str:
-    """The scheduler where neither a file nor a command line names one: `local_cwd`."""
+    """The default scheduler, when neither a file nor a command line names one: `local_cwd`."""
     return next(iter(DEFAULT_SCHEDULERS))
 
 
 def get_scheduler(name: str, session_name: str, **params: Any) -> Scheduler[Any]:
     """A scheduler by its name.
 
-    Raises UnknownSchedulerException with the nearest name, SchedulerError for a plug-in that is broken.
+    Raises UnknownSchedulerException with the nearest name, SchedulerError for a broken plug-in.
     """
     factories = get_scheduler_factories()
     if name not in factories:

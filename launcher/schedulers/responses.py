@@ -1,6 +1,6 @@
-"""What schedulers answer with: Stream, DescribeAppResponse, ListAppResponse.
+"""The responses of schedulers: Stream, DescribeAppResponse, ListAppResponse.
 
-Apart from `api`, which loads these names on first use: dataclasses and enum would double the time of
+Separate from `api`, which loads these names on first use: dataclasses and enum would double the time of
 `launcher list`.
 """
 
@@ -28,7 +28,7 @@ _STATES = {
 
 
 def app_state(state: str) -> AppState:
-    """Our finer states in the eight that users know; a lost app has failed."""
+    """The states of records as the eight states of TorchX; a lost app has failed."""
     return _STATES.get(state, AppState.UNKNOWN)
 
 
@@ -45,10 +45,10 @@ class Stream(str, Enum):
 
 @dataclass
 class DescribeAppResponse:
-    """An app as its scheduler sees it now.
+    """An app in its present state.
 
-    The fields up to `roles` are those that users of TorchX know. `num_restarts` is -1 where nobody counts.
-    Ours follow: `exit_code` of the replica that decided a failure, times in seconds since the epoch.
+    The fields up to `roles` are those of TorchX. `num_restarts` is -1 where it is unknown. Fields of launcher
+    follow: `exit_code` of the replica that decided a failure, times in seconds since the epoch.
     """
 
     app_id: str = NOT_SET
@@ -70,7 +70,7 @@ class DescribeAppResponse:
 
 @dataclass
 class ListAppResponse:
-    """One line of a scheduler's list. Two with the same id and state are equal, whatever else they say."""
+    """One line of a scheduler's list. Lines with the same id and state are equal."""
 
     app_id: str
     state: AppState

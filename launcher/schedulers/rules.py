@@ -1,4 +1,4 @@
-"""What every registered scheduler takes and refuses: the value that job files are compiled with."""
+"""The run options and rules of every registered scheduler: the value that job files are compiled with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         self._made: dict[str, runopts] = {}
 
     def __getitem__(self, name: str) -> Callable[[], runopts]:
-        self._factories[name]  # a KeyError comes here, not when the options are asked for
+        self._factories[name]  # a KeyError is raised here, not when the options are read
 
         def options() -> runopts:
             if name not in self._made:
@@ -47,7 +47,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
     def problems(
         self, name: str, app: AppDef, cfg: Mapping[str, Any], has_workspace: bool
     ) -> Iterable[Problem]:
-        """What the scheduler of that name refuses of an app. See `Scheduler.app_problems`."""
+        """The problems of an app on the scheduler of that name. See `Scheduler.app_problems`."""
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
             # The image that is built; its Dockerfile may name another one to go on than the role's.

@@ -1,4 +1,4 @@
-"""What plan and apply need of a scheduler: apps reserved, created, started, and observed meanwhile."""
+"""The contract of schedulers that support plan and apply: reserve, create, start and observe apps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
 
 
 class Reservation:
-    """An app id that is ours, from `reserve` to `start` or `abort`. Schedulers derive their own."""
+    """An app id owned by this client, from `reserve` to `start` or `abort`. Schedulers subclass it."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -43,8 +43,8 @@ class StagedScheduler(Scheduler[T]):
     """A scheduler whose apps can be planned and applied: in three steps, each of which survives a kill.
 
     Attributes:
-        take_over: an attempt that somebody on another machine is submitting counts as left behind.
-        on_progress: told how far images are while they are pulled, built and pushed.
+        take_over: an attempt that a client on another machine is submitting counts as left behind.
+        on_progress: called with the progress of images while they are pulled, built and pushed.
     """
 
     take_over: bool = False
@@ -55,12 +55,12 @@ class StagedScheduler(Scheduler[T]):
         """The identity of the engine: a plan made against one engine is stale for another."""
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        """Every attempt of a job that has not settled, and the latest attempt of each of `keys`. Read-only.
+        """Every live attempt of a job, and the latest attempt of each of `keys`. Writes nothing.
 
-        This one asks `attempt` of every app in the `list`.
+        This implementation calls `attempt` for every app in the `list`.
 
         Args:
-            settled: app ids whose outcome the caller knows; they are left out.
+            settled: app ids with an outcome that the caller knows; they are left out.
         """
         asked = (self.attempt(each.app_id) for each in self.list())
         found = [attempt for attempt in asked if attempt is not None]
@@ -94,7 +94,7 @@ class StagedScheduler(Scheduler[T]):
     def reserve(self, attempt: Attempt) -> Reservation:
         """Take the attempt's app id, atomically.
 
-        What a dead owner left under this id is resumed when its digest is the same, else removed first.
+        An interrupted submission under this id is resumed when its digest is the same, else removed first.
         Raises ReservedError, which names the owner, when the id is taken.
         """
 
@@ -109,9 +109,9 @@ class StagedScheduler(Scheduler[T]):
 
     @abstractmethod
     def start(self, reservation: Reservation) -> None:
-        """Start it; returns when every replica was seen to start.
+        """Start the attempt; returns when every replica has started.
 
-        Raises StartError when one cannot; then the whole attempt was taken back.
+        Raises StartError, with the whole attempt removed, when one cannot be started.
         """
 
     @abstractmethod
@@ -119,12 +119,12 @@ class StagedScheduler(Scheduler[T]):
         """Remove everything that this reservation made. May be called twice."""
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
-        """What to know of attempts that a plan leaves as they are, though their documents did not change.
+        """Notes for the plan on attempts that it leaves as they are because their documents did not change.
 
         Args:
             kept: app id of the attempt → the app as its job file has it.
 
-        Returns app id → notes; attempts that there is nothing to say of may be left out.
+        Returns app id → notes; attempts without notes may be left out.
         """
         return {}
 
@@ -147,35 +147,35 @@ class StagedScheduler(Scheduler[T]):
         return filter_regex(regex, lines) if regex else lines
 
     def reap(self) -> list[Attempt]:
-        """Settle what has ended, remove leftovers of the dead; returns the attempts whose end was new.
+        """Record new ends and remove what dead owners left; returns the attempts whose end was recorded.
 
-        A scheduler that leaves nothing to be removed has nothing to do: what ended is found by `attempt`.
+        A scheduler that leaves nothing behind has nothing to do: ends are found by `attempt`.
         """
         return []
 
-    # Tidying up; who keeps nothing of an app after its end has nothing to do here
+    # Tidying up: nothing to do for schedulers that keep nothing of an app after its end
 
     def finished(self) -> list[AppRecord]:
-        """The apps that have ended and of which something is still there: records, containers, logs."""
+        """The ended apps that still have records, containers or logs."""
         return []
 
     def remove(self, app_id: str) -> None:
-        """Remove all that is left of an app that has ended; one that is gone already is no error.
+        """Remove everything of an ended app. An app that is already removed is no error.
 
         Raises SchedulerError when it has not ended.
         """
 
     def sweep(self) -> list[str]:
-        """Remove what apps shared and none uses any more; what was removed, in words."""
+        """Remove shared objects that no app uses any more; returns descriptions of the removed ones."""
         return []
 
     def outcomes(self) -> list[Attempt]:
-        """The latest ended attempt of each job, where the engine keeps that apart from its objects."""
+        """The latest ended attempt of each job, where the engine keeps that separately."""
         return []
 
     def forget_outcome(self, app_id: str) -> None:
-        """Remove what the engine keeps of how an attempt ended."""
+        """Remove the engine's record of how an attempt ended."""
 
     def leftovers(self) -> list[tuple[str, str]]:
-        """What apps shared that `sweep` leaves, and why, both in words."""
+        """The shared objects that `sweep` leaves, each with the reason, as text."""
         return []

@@ -1,6 +1,6 @@
 """An app with its workspace on a scheduler: in images, by a workspace mixin of its own, or run in place.
 
-None of this edits an app that it is given, and a dry run leaves nothing behind.
+Nothing here edits the caller's app, and a dry run leaves no files behind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from launcher.workspace.projects import Workspace, in_order, merged, source_path
 
 
 def has_mixin(scheduler: Any) -> bool:
-    """Whether its author made it of a `launcher.workspace.WorkspaceMixin`."""
+    """Whether the scheduler derives from `launcher.workspace.WorkspaceMixin`."""
     return hasattr(scheduler, "build_workspace_and_update_roles")
 
 
@@ -32,7 +32,7 @@ def dryrun_with(
 ) -> AppDryRunInfo[Any]:
     """`scheduler.submit_dryrun` for an app with a workspace; its `built` gives what is to be scheduled.
 
-    Raises SchedulerError for a scheduler that has no use for it, WorkspaceError for one that cannot be read.
+    Raises SchedulerError for a scheduler without workspaces, WorkspaceError for an unreadable workspace.
     """
     if scheduler.builds_workspaces:
         return _in_images(scheduler, app, cfg, workspace)
@@ -59,9 +59,9 @@ def dryrun_with(
 def built_with(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
-    """What is to be scheduled now, with its workspace there. Roles see one request (`Role.pre_proc`).
+    """The request to schedule, with its workspace built. Roles see one request (`Role.pre_proc`).
 
-    Raises what `dryrun_with` does, and what the building does.
+    Raises what `dryrun_with` and the build raise.
     """
     if has_mixin(scheduler) and not scheduler.builds_workspaces:
         return _by_mixin(scheduler, app, cfg, as_workspace(workspace))
@@ -69,9 +69,9 @@ def built_with(
 
 
 def as_workspace(workspace: object) -> Workspace:
-    """A workspace in any form that callers have: a folder, text as `Workspace.from_str` reads it, or itself.
+    """A Workspace from a folder, from text as `Workspace.from_str` reads it, or from a Workspace.
 
-    Raises WorkspaceError, and SchedulerError for what is none of these.
+    Raises WorkspaceError, and SchedulerError for any other type.
     """
     if isinstance(workspace, Workspace):
         return workspace
@@ -88,8 +88,8 @@ def as_workspace(workspace: object) -> Workspace:
 def workspace_for(scheduler: Any, workspace: WorkspaceRef) -> Workspace | BoundWorkspace | None:
     """The workspace of a bound launch as `dryrun_with` takes it.
 
-    None where it is in the run options already, or the scheduler has no use for it. Several projects go to a
-    scheduler that runs in one folder, too: it refuses them.
+    None when it is already in the run options, or the scheduler ignores workspaces. Several projects are also
+    passed to a scheduler that runs in one folder, which refuses them.
     """
     builds = scheduler.builds_workspaces or has_mixin(scheduler)
     if workspace.projects:
@@ -101,10 +101,10 @@ def workspace_for(scheduler: Any, workspace: WorkspaceRef) -> Workspace | BoundW
 
 @contextmanager
 def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
-    """The workspace as one folder: the only project itself, or a copy of all that is gone afterwards.
+    """The workspace as one folder: its only project, or a temporary copy of all projects.
 
     Args:
-        digest: of an earlier look, which the build compares with the files that it reads.
+        digest: an earlier digest, which the build compares with the files that it reads.
     """
     if isinstance(workspace, BoundWorkspace):
         yield workspace
@@ -121,7 +121,7 @@ def bound(workspace: object, digest: str = "") -> Iterator[BoundWorkspace]:
 def dryrun_in_images(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace
 ) -> AppDryRunInfo[Any]:
-    """The request for an app in images that hold the workspace, with what there is to note about them."""
+    """The request for an app in images that hold the workspace, with notes about them."""
     info: AppDryRunInfo[Any] = scheduler.submit_dryrun(scheduler.workspace_app(app, cfg, workspace), cfg)
     notes = getattr(info.request, "notes", None)
     if notes is not None:
@@ -130,7 +130,7 @@ def dryrun_in_images(
 
 
 def _only_folder(workspace: Workspace) -> str | None:
-    """The folder that is the whole workspace; None where files must be brought together first."""
+    """The folder that is the whole workspace; None when several projects have to be combined."""
     if not workspace.is_unmapped_single_project():
         return None
     path = source_path(str(workspace))
@@ -162,7 +162,7 @@ def _by_mixin(
 
 
 def _in_place(scheduler: Any, cfg: Mapping[str, CfgVal], workspace: Workspace) -> dict[str, CfgVal]:
-    """The run options with the folder to run in. Raises SchedulerError for more than one folder."""
+    """The run options with the working folder. Raises SchedulerError for more than one folder."""
     option, folder = scheduler.workspace_option, _only_folder(workspace)
     if folder is None:
         raise no_place_for(scheduler, workspace)
@@ -176,7 +176,7 @@ def _in_place(scheduler: Any, cfg: Mapping[str, CfgVal], workspace: Workspace) -
 
 
 def no_place_for(scheduler: Any, workspace: object) -> SchedulerError:
-    """For who runs in a workspace where it lies, and one that lies in no single place."""
+    """The error for a workspace of several projects on a scheduler that runs in one folder."""
     return SchedulerError(
         f"{scheduler.backend} runs apps in one folder, and this workspace is put together: {workspace}",
         hint="give it one folder, or use local_docker",

@@ -1,1 +1,1 @@
-"""What outlives an apply: the ledger of attempts and their outcomes, and the lock around an apply."""
+"""Persistent state: the ledger of attempts and their outcomes, and the lock of an apply."""

@@ -1,7 +1,7 @@
-"""The lock around an apply, one per project and target.
+"""The lock of an apply, one per project and target.
 
-A courtesy: it keeps two applies from getting into each other's way, and says who is at work. What makes
-double starts impossible is the reservation at the engine.
+It serialises applies of one state folder and names the holder. Double starts are prevented by the
+reservation at the engine, not by this lock.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ def apply_lock(
 ) -> Iterator[None]:
     """Hold the lock of a project and target for the body of a `with`.
 
-    The kernel gives it back when the process dies, however it dies. Waiting costs no wakeups, and Ctrl-C
-    ends it.
+    The kernel releases it when the process dies. Waiting causes no wakeups, and Ctrl-C ends it.
 
     Args:
-        timeout_s: how long to wait for whoever holds it; 0 not at all, None for ever.
-        on_wait: called once, with who holds it ("user@host, pid 17, since 2025-03-01 12:00:05"), when there
-            is a wait.
+        timeout_s: how long to wait for the holder; 0 not at all, None for ever.
+        on_wait: called once before waiting, with the holder ("user@host, pid 17, since 2025-03-01 12:00:05").
 
     Raises LockTimeoutError; StateError when LAUNCHER_HOME cannot be written.
     """
@@ -48,14 +46,14 @@ def apply_lock(
         _write_owner(fd)
         yield
     finally:
-        # Unlock rather than just close: a child that was forked meanwhile still has the file open.
+        # Unlock before closing: a child that was forked meanwhile still has the file open.
         os.ftruncate(fd, 0)
         fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
 
 def file_name(project: str, target: str) -> str:
-    """The lock's file: `project.target`, with whatever else than letters, digits, `-` and `_` escaped."""
+    """The lock's file: `project.target`, with all but letters, digits, `-` and `_` escaped."""
     name = f"{_escaped(project)}.{_escaped(target)}"
     if len(name) <= _LONGEST_NAME:
         return name
@@ -103,7 +101,7 @@ def _announce(fd: int, path: str, on_wait: Callable[[str], None] | None) -> None
 
 def _open(path: str) -> int:
     try:
-        # Close-on-exec, as Python opens files: a supervisor that inherited it would hold the lock on and on.
+        # Close-on-exec, as Python opens files: a supervisor that inherited it would hold the lock for ever.
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise paths.unusable(error, path) from error
@@ -112,8 +110,8 @@ def _open(path: str) -> int:
 class _Waiter:
     """A thread that blocks in flock: the only way to wait for a lock, with a time limit, without polling.
 
-    It cannot be called back. Given up, it closes the file as soon as it gets the lock; a daemon, it does
-    not keep the process.
+    It cannot be interrupted: when the caller gives up, it closes the file as soon as it gets the lock. As a
+    daemon thread it does not keep the process alive.
     """
 
     def __init__(self, fd: int) -> None:
@@ -124,7 +122,7 @@ class _Waiter:
         self._thread = threading.Thread(target=self._block, name="launcher-lock", daemon=True)
 
     def wait(self, timeout_s: float | None) -> bool:
-        """True when the descriptor is locked. On False, and on an exception, it is no longer the caller's."""
+        """True when the descriptor is locked. On False or an exception the thread owns the descriptor."""
         try:
             self._thread.start()
             return self._got.wait(timeout_s) or not self._give_up()
@@ -134,7 +132,7 @@ class _Waiter:
             raise
 
     def _give_up(self) -> bool:
-        """False when the lock came in this very moment."""
+        """Give up waiting; False when the lock was acquired at the same moment."""
         with self._deciding:
             self._given_up = not self._got.is_set()
             return self._given_up
@@ -153,16 +151,21 @@ def _write_owner(fd: int) -> None:
     try:
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(owner).encode(), 0)
-    except OSError:  # a full disk: the lock holds all the same, and the ledger will say what is wrong
+    except OSError:  # a full disk: the lock is held anyway, and the ledger will report the error
         pass
 
 
 def _owner(path: str) -> str:
-    """Who holds the lock, for people to read."""
+    """The holder of the lock, as text for users."""
     try:
         with open(path, "rb") as file:
             owner = json.load(file)
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
         return f"{owner['by']}, pid {owner['pid']}, since {since}"
-    except (OSError, ValueError, KeyError, TypeError):  # it has not yet written its name, or just left
-        return "its owner has not said who it is"
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # the holder has not written its name yet, or has just released the lock
+        return "holder unknown"

@@ -1,6 +1,6 @@
-"""What is known of an app and of its replicas, whichever scheduler runs it.
+"""The records of an app and of its replicas, the same for every scheduler.
 
-Plain classes: a dataclass would cost `launcher list` more than its query.
+Plain classes: importing dataclasses would take `launcher list` longer than its query.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ ENDED = ("succeeded", "failed", "cancelled", "lost")
 
 
 class AppRecord:
-    """One app, as its scheduler or the store knows it.
+    """One app, as its scheduler or the store records it.
 
     Attributes:
-        name: of its job or, without one, of its AppDef.
-        project, target, job, number: of the attempt; None for an app that no job file made.
+        name: of its job or, without a job, of its AppDef.
+        project, target, job, number: of the attempt; None for an app without a job.
         digest, plan_id: as in `Attempt`; "" where the app has none or its scheduler does not know them.
         state: one of AttemptState, or "unknown".
         created_at, started_at, ended_at: seconds since the epoch; None where unknown.
         exit_code: of the replica that decided a failure.
-        message: why it ended so, in a short sentence.
+        message: the reason of the outcome, in a short sentence.
         num_restarts: of the app, of its roles and of single replicas together.
-        replicas, warnings: filled by `Scheduler.record` alone; the store keeps neither.
-        own: whether this state folder holds its files: an engine may be shared.
-        in_use: whether the client that started it has yet to read how it ended.
+        replicas, warnings: set by `Scheduler.record` only; not stored.
+        own: whether this state folder holds its files. An engine may be shared.
+        in_use: whether the client that started it has yet to read the outcome.
     """
 
     __slots__ = (
@@ -95,18 +95,18 @@ class AppRecord:
 
     @property
     def is_live(self) -> bool:
-        """Whether it may have processes or containers, or will."""
+        """Whether it has, or may soon have, processes or containers."""
         return self.state in LIVE
 
     @property
     def has_ended(self) -> bool:
-        """Whether its state is final; "lost" alone may still turn into a true outcome."""
+        """Whether its state is final. Only "lost" may still be replaced by a real outcome."""
         return self.state in ENDED
 
     def update(self, seen: AppRecord) -> None:
-        """Take over what its scheduler sees of the app now; what the scheduler cannot tell stays.
+        """Update the record from the scheduler's present one; values unknown to the scheduler stay.
 
-        A lost app has failed, in the words of `describe`: "lost" on record stays.
+        `describe` reports a lost app as failed, so a recorded "lost" stays.
         """
         if seen.state != "unknown" and (self.state, seen.state) != ("lost", "failed"):
             self.state = seen.state
@@ -126,7 +126,7 @@ class ReplicaRecord:
     Attributes:
         k: its number, counted from 0.
         state: pending, running, succeeded, failed, cancelled or lost.
-        message: what its exit code does not say, such as "out of memory".
+        message: facts beyond its exit code, such as "out of memory".
         structured_error_msg: the text of its error file, or "".
     """
 
@@ -162,12 +162,12 @@ class ReplicaRecord:
 
     @property
     def id(self) -> int:
-        """The same as `k`: the name that a ReplicaStatus has for it."""
+        """The same as `k`, under the name of ReplicaStatus."""
         return self.k
 
     @property
     def error(self) -> ReplicaError | None:
-        """What the error file says; exit code and end stand in for what it leaves out."""
+        """The contents of the error file, completed by exit code and end time."""
         if not self.structured_error_msg:
             return None
         from launcher.specs.replica_error import read_error
@@ -207,7 +207,7 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
     """The attempt in the state of its app's record.
 
     Args:
-        owner: who is still submitting it; see `Attempt`.
+        owner: the client that is submitting it; see `Attempt`.
     """
     from dataclasses import replace
 

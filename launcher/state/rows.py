@@ -1,4 +1,4 @@
-"""The tables of the store, and what attempts and apps are in SQLite."""
+"""The tables of the store, and the conversion of attempts and apps to rows."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
 CREATE INDEX attempts_live ON attempts (app_id) WHERE {_LIVE};
 {_APPS};
 """
-"""`attempts` is a record of its own: nothing else holds all of it. `apps` is derived: every row can be made
-again from the folders and engines of the schedulers."""
+"""`attempts` is a primary record: no other place holds all of it. `apps` is derived: every row can be rebuilt
+from the folders and engines of the schedulers."""
 
 UPGRADES = {
     1: ("ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''",),
@@ -90,11 +90,11 @@ _OF_ATTEMPT = {  # JobKey.session, without the specs
 _OF_APP = {"digest": "''", "plan_id": "''"}
 
 ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name in _SHORT)
-"""What to select from `attempts` for the values of `to_record`."""
+"""The columns to select from `attempts` for `to_record`."""
 APP_RECORD = ", ".join(f"{_OF_APP.get(name, name)} AS {name}" for name in _SHORT)
-"""What to select from `apps` for the values of `to_record`."""
+"""The columns to select from `apps` for `to_record`."""
 RECORD = ", ".join(_SHORT)
-"""What to select from rows of both."""
+"""The columns to select from the union of both."""
 
 APP_COLUMNS = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "created_at",
@@ -103,7 +103,7 @@ APP_COLUMNS = (
 
 
 def to_record(row: tuple[Any, ...]) -> AppRecord:
-    """The record that a row with the values of RECORD stands for."""
+    """The record of a row with the columns of RECORD."""
     app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *seen = row
     state, created_at, started_at, ended_at, message, exit_code = seen
     return AppRecord(
@@ -156,7 +156,7 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
 
 
 def to_attempt(row: tuple[Any, ...]) -> Attempt:
-    """The attempt that a row with the values of COLUMNS stands for.
+    """The attempt of a row with the columns of COLUMNS.
 
     Raises DamagedError for values that no version of launcher wrote.
     """

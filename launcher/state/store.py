@@ -1,9 +1,9 @@
-"""The store: every app that was submitted, every attempt of every job, and how they ended.
+"""The store: every submitted app, every attempt of every job, and their outcomes.
 
-One SQLite file with two tables. `attempts` is a record of its own: engines forget (containers are pruned,
-folders removed, machines reboot), and this does not; an outcome, once recorded, is never overwritten. `apps`
-is derived: a row says that an app's folder or containers are there (or were about to be), and how the app
-ended, so that no reader has to ask again. Where it is lost, the schedulers' sources fill it again.
+One SQLite file with two tables. `attempts` is a primary record: it outlives containers, folders and reboots,
+and a recorded outcome is never overwritten. `apps` is derived: a row says that an app's folder or containers
+exist (or were about to be made), and how the app ended, so that readers need not ask the engine. Lost rows
+are rebuilt from the schedulers' sources.
 
 Only clients write here, never a supervisor or a watcher.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 notices: dict[str, None] = {}
-"""What was damaged and replaced since this process began, in words; commands show it."""
+"""Descriptions of damaged files that this process has replaced; commands show them."""
 
 _DAY_S = 86400.0
 _PROBES = (
@@ -53,12 +53,12 @@ _PROBES = (
     f"SELECT {', '.join(APP_COLUMNS)} FROM apps WHERE app_id = ''",
 )
 
-_BATCH = 300  # keys a query: SQLite of old refuses more than 999 parameters
+_BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
 _LIVE = "state IN ('reserved', 'created', 'running')"
 
-# What may still change: a live attempt, and a lost one whose outcome turns up after all.
+# Rows that may still change: live attempts, and lost ones whose outcome is found later.
 _OPEN = "({table}.{live} OR {table}.state = 'lost' AND {new} IN ('succeeded', 'failed', 'cancelled'))"
 
 _RECORD = f"""
@@ -101,7 +101,7 @@ WHERE apps.job IS NULL AND excluded.job IS NOT NULL
 
 _HAS_ATTEMPT = "EXISTS (SELECT 1 FROM attempts WHERE attempts.app_id = {app}.app_id)"
 
-# The newest of both together are among the newest of each; of those alone a second look is taken.
+# The newest rows of the union are among the newest rows of each table.
 _NEWEST = f"""
 SELECT {RECORD} FROM (
     SELECT * FROM (
@@ -116,7 +116,7 @@ SELECT {RECORD} FROM (
 ) ORDER BY created_at DESC, place DESC LIMIT :limit
 """
 
-# They are few among many. Left to itself, SQLite would rather read the whole table in order.
+# Few of many rows match. Without INDEXED BY, SQLite would read the whole table in order.
 _LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {_LIVE}"
 _LIVE_APPS = f"""
 SELECT {APP_RECORD} FROM apps INDEXED BY apps_unended
@@ -140,7 +140,7 @@ SELECT {_FULL} FROM (
 ) CROSS JOIN attempts USING (job, project, target, number)
 """
 
-# What came before a success is settled: a job that a trigger runs again begins to count anew.
+# Only attempts after the last success count: a job that a trigger re-runs starts again at zero.
 _COUNTS = f"""
 SELECT key, count(*) FROM json_each(?) CROSS JOIN attempts
 ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]') AND attempts.number > (
@@ -150,8 +150,8 @@ ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]') AND attempts.nu
 ) GROUP BY key
 """
 
-# Beside max(), SQLite takes the other columns from the row that has the maximum. An attempt that is being
-# made has a row in `apps` alone: it can be found when its apply has recorded it.
+# Beside max(), SQLite takes the other columns from the row with the maximum. An attempt that is being
+# made has a row in `apps` only: it is found once its apply has recorded it.
 _WANTED = """
 job = :job AND (:project IS NULL OR project = :project) AND (:target IS NULL OR target = :target)
     AND (:number IS NULL OR number = :number)
@@ -209,10 +209,10 @@ class Store:
         """The store in LAUNCHER_HOME. Read-only, one that does not exist yet is not made.
 
         Args:
-            durable: every write is on disk when its call returns. Without, a power cut may take back the
-                last ones: right for what an engine still knows and would be asked again.
-            source: the apps that there are, and whether each has yet to be tidied up after its end: rows for
-                a new file, called with 0, or for one of an older version, called with that version.
+            durable: every write is on disk when its call returns. Otherwise a power cut may undo the last
+                ones, which suits data that an engine still has.
+            source: yields the existing apps, each with whether its end is still to be recorded: rows for a
+                new file, called with 0, or for one of an older version, called with that version.
 
         Raises StateError when it cannot be used: see `database.connect`.
         """
@@ -235,14 +235,14 @@ class Store:
             connection.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows)
 
     def _refill(self, connection: sqlite3.Connection, version: int) -> None:
-        """Rows of apps are made again; those of a backup may be of apps that were removed since."""
+        """Rebuild the rows of apps; rows of a backup may belong to apps that were removed since."""
         connection.execute("DELETE FROM apps")
         self._fill(connection, 0)
 
     def _recovered(self, error: DamagedError) -> sqlite3.Connection:
-        """A connection to what is left of a damaged file: its newest backup, and rows from the schedulers.
+        """Restore a damaged file from its newest backup and the schedulers' rows; returns a connection.
 
-        Read-only, it is in memory; else it takes the place of the file, which is moved aside.
+        Read-only, the restored database is in memory; else it replaces the file, which is moved aside.
         """
         if self._readonly:
             backup = database.newest_backup(self.path)
@@ -282,10 +282,10 @@ class Store:
     # Writing
 
     def record(self, attempt: Attempt) -> bool:
-        """Keep `attempt`, in place of what was known of it; True when that was written.
+        """Insert or replace `attempt`; True when it was written.
 
-        An attempt is known by job key and number. What the store holds as ended stays as it is (a lost
-        one takes a true outcome that turns up): then the answer is False.
+        An attempt is identified by job key and number. A recorded outcome stays (only "lost" is replaced
+        by a real one): then returns False.
         """
         if attempt.is_live:
             return self._write(_RECORD, from_attempt(attempt)) > 0
@@ -308,9 +308,9 @@ class Store:
         *,
         started_at: float | None = None,
     ) -> bool:
-        """Record how an app ended; True when that was not known. Unknown apps and known outcomes stay.
+        """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
 
-        A lost app takes a true outcome that turns up.
+        The outcome of a lost app is replaced by a real one.
         """
         end = (app_id, state, ended_at, message, exit_code, started_at)
         return self._transact(lambda db: _end(db, *end))
@@ -334,34 +334,34 @@ class Store:
         return self._transact(act)
 
     def forget(self, app_id: str) -> bool:
-        """Take back an attempt that never came to run; True when there was one. Outcomes stay."""
+        """Remove an attempt that never ran; True when there was one. Outcomes stay."""
         return self._write(f"DELETE FROM attempts WHERE app_id = ? AND {_LIVE}", (app_id,)) > 0
 
     def watch(self, app_id: str, trigger_digest: str) -> bool:
-        """Keep what the files of `rerun_on` hold from now on, for an attempt that did not watch them all."""
+        """Update the digest of the `rerun_on` files of an attempt that did not watch all of them."""
         sql = "UPDATE attempts SET trigger_digest = ? WHERE app_id = ? AND trigger_digest <> ?"
         return self._write(sql, (trigger_digest, app_id, trigger_digest)) > 0
 
     # Writing rows of apps
 
     def add(self, record: AppRecord) -> None:
-        """Make the row of an app unless there is one; a row that was made without a job gets it."""
+        """Insert the row of an app unless there is one; a row without a job gets the job."""
         self._write(_ADD, from_record(record))
 
     def add_all(self, records: Iterable[tuple[AppRecord, bool]]) -> None:
-        """Make the rows that are missing. With each record: whether it has yet to be tidied up."""
+        """Insert the missing rows. With each record: whether its end is still to be recorded."""
         rows = [from_record(record, live=live) for record, live in records]
         self._do(lambda db: db.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows))
 
     def remove(self, app_id: str) -> None:
-        """Remove the row of an app. What is recorded of an attempt stays."""
+        """Remove the row of an app. The row of its attempt stays."""
         self._write("DELETE FROM apps WHERE app_id = ?", (app_id,))
 
     def remove_void(self, app_id: str, folder: str) -> bool:
         """Remove the row of an app unless its folder exists; True when it does not.
 
         One transaction: a client that reserves an app makes the folder and then (again) the row. So either
-        the folder is seen here, or the row is written after our removal.
+        the folder is found here, or the row is written after the removal.
         """
 
         def act(db: sqlite3.Connection) -> bool:
@@ -432,16 +432,16 @@ class Store:
         return [to_record(row) for row in self._rows(sql, values)]
 
     def apps(self, scheduler: str, limit: int | None = None) -> list[AppRecord]:
-        """The newest apps of one scheduler that have a row (all when None): those that it has a record of."""
+        """The newest apps of one scheduler that have a row (all when None)."""
         sql = f"SELECT {APP_RECORD} FROM apps WHERE scheduler = ? ORDER BY created_at DESC, app_id LIMIT ?"
         return [to_record(row) for row in self._rows(sql, (scheduler, -1 if limit is None else limit))]
 
     def app(self, app_id: str) -> AppRecord | None:
-        """The app of that id; of one that a job file made, what is recorded of its attempt."""
+        """The app of that id; for an app with a job, the recorded attempt."""
         return self.attempt(app_id) or self._one(f"SELECT {APP_RECORD} FROM apps WHERE app_id = ?", app_id)
 
     def attempt(self, app_id: str) -> AppRecord | None:
-        """What is recorded of an attempt; None for an app that no job file made."""
+        """The recorded attempt; None for an app without a job."""
         sql = f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id = ? ORDER BY id DESC LIMIT 1"
         return self._one(sql, app_id)
 
