@@ -15,7 +15,7 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
     """The attempts of `keys` in ledger and engines, and all other live attempts.
 
     Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
-    other attempts the ledger is used, so that a plan does not fail because of an engine that it does not need.
+    other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
     """
     wanted = set(keys)
     latest = store.latest(keys)

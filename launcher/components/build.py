@@ -1,4 +1,4 @@
-"""Call a component that somebody else wrote: whatever it raises becomes one clear error."""
+"""Call a user's component; every exception that it raises becomes one clear error."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ComponentFailedException(LauncherError):
 
 
 def build(component: Component, arguments: ComponentArgs) -> AppDef:
-    """The app that a component makes. What it prints goes to stderr: stdout may be a document.
+    """The app that a component makes. Its output goes to stderr: stdout may be a document.
 
-    Raises LauncherError, and nothing else but what a signal raises.
+    Raises only LauncherError, and the exceptions of signals.
     """
     function = component.fn
     try:

@@ -1,6 +1,6 @@
 """Call a component with arguments from a command line, a document and configuration: all typed and checked.
 
-What a command line says wins over a document (`config`), that over defaults from configuration files
+A command line wins over a document (`config`), that over defaults from configuration files
 (`cmpnt_defaults`), and those over the defaults of the signature.
 """
 
@@ -44,7 +44,7 @@ class ComponentArgumentException(UsageError, ValueError):
 
 
 class ComponentResultException(LauncherError, TypeError):
-    """A component returned something else than an AppDef."""
+    """A component did not return an AppDef."""
 
 
 class ComponentArgs(NamedTuple):
@@ -56,7 +56,7 @@ class ComponentArgs(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """A value for every parameter, or what is wrong."""
+    """A value for every parameter, or the problems."""
 
     values: dict[str, Any]
     problems: list[ArgumentProblem]
@@ -68,14 +68,14 @@ def materialize_appdef(
     cmpnt_defaults: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> AppDef:
-    """The app that a component makes of the words behind its name: `["--msg", "hi"]`.
+    """The app that a component makes of its command-line arguments: `["--msg", "hi"]`.
 
     Args:
         cmpnt_defaults: parameter → value, from configuration files; text may stand for any type.
         config: parameter → value, from a document; text may stand for any type.
 
     Raises ComponentArgumentException, ComponentSignatureException; ComponentResultException, a TypeError,
-    for a result that is no AppDef; and what the component itself raises. `--help` prints the help and raises
+    for a result that is no AppDef; and the component's own exceptions. `--help` prints the help and raises
     SystemExit.
     """
     return call(cmpnt_fn, component_args_from_str(cmpnt_fn, cmpnt_args, cmpnt_defaults, config))
@@ -87,7 +87,7 @@ def component_args_from_str(
     cmpnt_args_defaults: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> ComponentArgs:
-    """The words behind a component's name as arguments of the call. See `materialize_appdef`."""
+    """The command-line arguments of a component as arguments of the call. See `materialize_appdef`."""
     parameters = parameters_of(cmpnt_fn)
     return arranged(parameters, _parsed(cmpnt_fn, parameters, cmpnt_args, cmpnt_args_defaults, config))
 
@@ -98,14 +98,14 @@ def parse_args(
     cmpnt_defaults: Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Namespace:
-    """The words behind a component's name by parameter, each of its type. See `materialize_appdef`."""
+    """The command-line arguments of a component by parameter, each of its type. See `materialize_appdef`."""
     return Namespace(**_parsed(cmpnt_fn, parameters_of(cmpnt_fn), cmpnt_args, cmpnt_defaults, config))
 
 
 def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spelt) -> Arguments:
-    """Arguments out of a document whose values have their types already: text is no number there.
+    """Arguments from a document, whose values are typed: text is never a number there.
 
-    Where text is wanted a number is the text that it is written as. A mapping of texts may hold references
+    Where text is expected, a number becomes its text in the document. A mapping of texts may hold references
     to secrets, `{"secret": "env:NAME"}`; the component gets a `Secret`, for the `env` of a role.
 
     Args:
@@ -117,7 +117,7 @@ def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spel
 
 
 def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None) -> AppDef:
-    """The app that a component makes. Raises ComponentResultException, and what the component raises.
+    """The app that a component makes. Raises ComponentResultException, and the component's own exceptions.
 
     Args:
         name: what messages call it; else the function's name.
@@ -182,7 +182,7 @@ def _parsed(
 
 
 def _checked_words(component: str, words: Sequence[str]) -> Sequence[str]:
-    """A text is a sequence too, of its letters: nobody means those."""
+    """Check that the arguments are a list of texts; a text itself is a sequence of letters and refused."""
     if (
         isinstance(words, Sequence)
         and not isinstance(words, str)
@@ -227,7 +227,7 @@ def _each(
     problems: list[ArgumentProblem],
     read: Callable[[Parameter, Any], Any],
 ) -> Iterator[tuple[str, Any]]:
-    """Name and value of all that can be read. Of what cannot, the value is None, and a problem says why."""
+    """Name and value of every argument. An unreadable value is None, and a problem says why."""
     for name, value in given.items():
         if name not in parameters:
             problems.append(_unknown(name, parameters))
@@ -252,7 +252,7 @@ def _unknown(name: str, parameters: Parameters, where: str = "") -> ArgumentProb
 def _completed(
     parameters: Parameters, values: Mapping[str, Any], problems: list[ArgumentProblem]
 ) -> dict[str, Any]:
-    """A value for every parameter: what was given, else the default of the signature."""
+    """A value for every parameter: the given one, else the default of the signature."""
     named = {problem.name for problem in problems}
     for name, parameter in parameters.items():
         if parameter.is_required and name not in values and name not in named:

@@ -1,7 +1,7 @@
-"""Call the components that job files name: ours here, all others in a process with a time limit.
+"""Call the components that job files name: built-in ones here, all others in a process with a time limit.
 
-A component file is code out of a checkout, and the checkout may be a stranger's. What it does to its process
-is judged, its app is handed back as data, and its process group is killed when the compile has ended.
+A component file is code from a checkout, which may be untrusted. The process returns the app as data, and its
+process group is killed at the end of the compile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from launcher.errors import UsageError
 from launcher.text import DURATION_EXAMPLES, is_number, seconds_in
 
-# What calls a component is imported with the first one: a job file without components does not pay for it.
+# Imported with the first component: job files without components do not need it.
 if TYPE_CHECKING:
     from launcher.components.evaluate import Answer, Call
     from launcher.components.process import Process
@@ -25,7 +25,7 @@ TIMEOUT_S = 30.0
 
 
 def are_allowed(environ: Mapping[str, str]) -> bool:
-    """What LAUNCHER_COMPONENTS says: whether job files may call components that are not ours.
+    """Whether job files may call components that are not built in: LAUNCHER_COMPONENTS.
 
     Raises UsageError for anything but `always`, `never` and "".
     """
@@ -36,7 +36,7 @@ def are_allowed(environ: Mapping[str, str]) -> bool:
 
 
 class Calls:
-    """The calls of one compile. A process is started for the first component that is not ours.
+    """The calls of one compile. A process is started for the first component that is not built in.
 
     Args:
         is_allowed: False refuses those, and imports none of them.
@@ -56,7 +56,7 @@ class Calls:
         self._stop()
 
     def answer(self, call: Call, root: str) -> Answer | None:
-        """What comes of a call, with everything wrong; None for a component that is not allowed.
+        """The result of a call, with all problems; None for a component that is not allowed.
 
         Args:
             root: the folder that a component file may not leave.
@@ -116,7 +116,7 @@ class Calls:
 
 
 def timeout_s(environ: Mapping[str, str]) -> float:
-    """What LAUNCHER_COMPONENT_TIMEOUT says, in seconds. Raises UsageError for anything but a duration."""
+    """The seconds in LAUNCHER_COMPONENT_TIMEOUT. Raises UsageError for anything but a duration."""
     said = environ.get(TIMEOUT) or str(TIMEOUT_S)
     limit = float(said) if is_number(said) else seconds_in(said)
     if not limit or limit == float("inf"):
@@ -125,7 +125,7 @@ def timeout_s(environ: Mapping[str, str]) -> float:
 
 
 def _outside(name: str, folder: str, root: str) -> str:
-    """Why a component file is none of the checkout; "" when it is, is one of ours, or is not there."""
+    """Why a component file is outside the checkout; "" when it is inside, built in, or missing."""
     from launcher.components.source import PACKAGE, locate
 
     path, colon, _ = name.rpartition(":")

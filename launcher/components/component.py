@@ -1,4 +1,4 @@
-"""A component that was found, and what can keep one from being found."""
+"""A component that was found, and the errors of looking for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.errors import LauncherError, UsageError
 
 
 class ComponentNotFoundException(UsageError):
-    """No component goes by that name."""
+    """There is no component of that name."""
 
 
 class ComponentValidationException(LauncherError):
@@ -23,7 +23,7 @@ class ComponentValidationException(LauncherError):
 class Component:
     """A component that was found: `name`, `description`, `fn_name`, `validation_errors`, and `fn` itself.
 
-    `fn` is loaded when it is first asked for; that runs the code of its module.
+    `fn` is loaded on first access; that runs the code of its module.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Component:
     def fn(self) -> Callable[..., Any]:
         """The function. Raises ComponentNotFoundException when its module cannot be loaded.
 
-        What the module prints goes to stderr.
+        The output of the module goes to stderr.
         """
         if self._fn is None:
             try:
@@ -63,7 +63,7 @@ class Component:
 
     @property
     def parameters(self) -> Parameters:
-        """What it takes. Raises ComponentNotFoundException, ComponentSignatureException."""
+        """Its parameters. Raises ComponentNotFoundException, ComponentSignatureException."""
         return parameters_of(self.fn, self.name)
 
     def __repr__(self) -> str:

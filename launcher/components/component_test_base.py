@@ -1,6 +1,6 @@
 """ComponentTestCase: a base for the tests of component files.
 
-It stands above everything here, since it runs what components make; nothing of ours imports it.
+For tests of users: it imports the Runner, so no module of launcher imports it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from launcher.specs.status import AppStatus
 
 
 class ComponentTestCase(unittest.TestCase):
-    """Checks components, and runs them. Tests run in the folder above our own components."""
+    """Checks components, and runs them. Tests run in the folder above the built-in components."""
 
     def setUp(self) -> None:
-        """Go to the folder above our own components, and back at the end."""
+        """Change to the folder above the built-in components, and back at the end."""
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(PACKAGE)
 
@@ -42,12 +42,12 @@ class ComponentTestCase(unittest.TestCase):
         interval: float = 0.1,
         timeout: float = 1,
     ) -> AppStatus | None:
-        """Run a component; its status when it has ended, or as it is after `timeout` seconds.
+        """Run a component; returns its status when it has ended, or after `timeout` seconds.
 
         Args:
             args: its arguments by name, as for a call (`component(**args)`), or the words of a command line.
             scheduler_params: keywords for the schedulers, as `get_runner` takes them.
-            interval: kept for callers of old; nothing is asked again and again.
+            interval: accepted for compatibility; the status is not polled.
         """
         with get_runner(**(scheduler_params or {})) as runner:
             if args is None or isinstance(args, Mapping):

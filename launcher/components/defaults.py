@@ -1,4 +1,4 @@
-"""Tables `[components."NAME"]` of a launcher.toml, against the components there are. Imports none of them."""
+"""Check the tables `[components."NAME"]` of a launcher.toml. Imports no component."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from launcher.specs.projectfile import Fault
 
 
 def faults(tables: Mapping[str, Any]) -> Iterator[Fault]:
-    """Tables of components that there are not, and arguments that a component does not have.
+    """Yield tables of unknown components, and unknown arguments of components.
 
-    A component of a file is left to its call: which file a relative path means, only `launcher run` knows.
+    Components of files are checked when called: only `launcher run` can resolve a relative path.
     """
     for name, table in tables.items():
         if isinstance(table, dict) and ":" not in name:
@@ -32,7 +32,7 @@ def _of_component(name: str, table: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(path, "unknown-variant", f"there is no component `{name}`", tuple(get_components()))
         return
     if component.name != name:
-        message = f"component `{component.name}` stands here by another name, and nobody looks it up by that"
+        message = f"component `{component.name}` is named otherwise, so this table is never read"
         yield Fault(path, "unknown-variant", message, (component.name,))
         return
     found = argument_names(component)
@@ -56,7 +56,7 @@ class ArgumentNames(NamedTuple):
 
 
 def argument_names(component: Component) -> ArgumentNames | None:
-    """The arguments as the source has them; None where a decorator may have changed them."""
+    """The arguments in the source; None where a decorator may have changed them."""
     function = read_component_file(component.path).functions[component.fn_name]
     if function.decorator_list:
         return None

@@ -1,4 +1,4 @@
-"""A component and the arguments of a document → the app, or everything that is wrong, as plain data."""
+"""Evaluate a component with the arguments of a document: the app, or every problem, as plain data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from launcher.specs.mounts import InvalidMountException
 
 
 class Call(NamedTuple):
-    """What a document asks for.
+    """The call of a component in a document.
 
     Attributes:
         folder: a relative component file is relative to it.
         spelt: the text of each number and truth value in `args`, by its path.
-        is_called: False where the arguments are not known well enough: they are checked, nothing more.
+        is_called: False when some arguments are unknown: then they are only checked.
     """
 
     component: str
@@ -47,7 +47,7 @@ class Call(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something wrong with the component itself; `code` is that of a diagnostic."""
+    """A problem of the component itself; `code` is that of a diagnostic."""
 
     code: str
     message: str
@@ -58,7 +58,7 @@ class Fault(NamedTuple):
 class Answer(NamedTuple):
     """Attributes:
     types: the component's parameters, in their order, with the names of their types.
-    app: None where there is a fault or a problem, and where it was not to be called.
+    app: None when there is a fault or a problem, or the component was not to be called.
     """
 
     name: str
@@ -86,12 +86,12 @@ class Answer(NamedTuple):
 
 
 def failed(name: str, code: str, message: str, *, label: str = "", hint: str = "") -> Answer:
-    """An answer that is one fault."""
+    """A result with one fault."""
     return Answer(name, faults=(Fault(code, message, label, hint),))
 
 
 def evaluate(find: Callable[[], Component], call: Call) -> Answer:
-    """Find a component, check its arguments and call it twice; what it prints goes to stderr."""
+    """Find a component, check its arguments and call it twice; its output goes to stderr."""
     name = call.component
     try:
         component = find()
@@ -118,7 +118,7 @@ def evaluate(find: Callable[[], Component], call: Call) -> Answer:
 
 
 def _refused_mounts(args: Mapping[str, Any], error: LauncherError) -> ArgumentProblem | None:
-    """The argument whose texts are no mounts, where that is what stopped the component."""
+    """The argument whose texts are no mounts, if that made the component fail."""
     texts = args.get("mounts")
     if not isinstance(error, InvalidMountException) or not isinstance(texts, list):
         return None

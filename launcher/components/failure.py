@@ -1,4 +1,4 @@
-"""What is said of an error in the code of users: what it is, and where in their file it came up."""
+"""Describe an error in a user's code: its type and message, and the line in the user's file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from launcher.components.source import PACKAGE
 from launcher.errors import Interruption
 
 NOT_THEIRS = (KeyboardInterrupt, GeneratorExit, Interruption)
-"""What passes through the code of users and is no mistake of it."""
+"""Exceptions that pass through a user's code and are not its errors."""
 
 
 def reason(error: BaseException, path: str) -> str:
-    """What it is and where: `KeyError: 'x', line 3 of …/train.py`.
+    """The error and its line: `KeyError: 'x', line 3 of …/train.py`.
 
-    A ValueError says in full what is wrong, mostly with the arguments: its class goes without saying. Our own
-    components have no line: their users do not mend them.
+    A ValueError mostly describes wrong arguments completely, so its class is left out. Built-in components
+    have no line, as users do not edit them.
     """
     name = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:

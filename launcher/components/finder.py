@@ -1,6 +1,6 @@
-"""Find components by name: those of installed packages, ours, and those of files.
+"""Find components by name: of installed packages, built-in ones, and those of files.
 
-Files are read and parsed to know what is in them; a module is imported only when its component is called.
+Files are parsed to list their components; a module is imported only when its component is called.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from launcher.text import name_hint
 
 GROUP = "launcher.components"
 BUILTIN = "launcher.components"
-"""The package of our own components."""
+"""The package of the built-in components."""
 
 HOMES = ("utils", "dist", "metrics", "serve")
-"""Its modules that hold components; the rest is what finds and calls them."""
+"""Its modules that hold components; the others find and call them."""
 
 Validators = Sequence[ComponentFunctionValidator] | None
 
@@ -40,7 +40,7 @@ class ComponentsFinder(ABC):
 
     @abstractmethod
     def find(self, validators: Validators = None) -> list[Component]:
-        """The components there, those with mistakes too. Raises ComponentNotFoundException."""
+        """The components there, including those with mistakes. Raises ComponentNotFoundException."""
 
 
 class ModuleComponentsFinder(ComponentsFinder):
@@ -48,7 +48,7 @@ class ModuleComponentsFinder(ComponentsFinder):
 
     Args:
         module: the module, or its dotted name.
-        group: what their names begin with; "" for nothing.
+        group: prefix of their names; "" for none.
     """
 
     def __init__(self, module: str | ModuleType, group: str) -> None:
@@ -56,7 +56,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         self._group = group
 
     def find(self, validators: Validators = None) -> list[Component]:
-        """All that return an AppDef, those with mistakes too. Raises ComponentNotFoundException."""
+        """All components, including those with mistakes. Raises ComponentNotFoundException."""
         return [
             _component(
                 self._name(module, function), parsed, function, _importing(module, function), validators
@@ -80,7 +80,7 @@ class ModuleComponentsFinder(ComponentsFinder):
         return _component(name, parsed, function, _importing(module, function), validators)
 
     def unreadable(self) -> Iterator[str]:
-        """The files that are no Python: `FILE:LINE: WHY`."""
+        """The files that cannot be parsed: `FILE:LINE: WHY`."""
         for _, path in self._files():
             error = read_component_file(path).error
             if error is not None:
@@ -130,8 +130,8 @@ class CustomComponentsFinder(ComponentsFinder):
 class Survey(NamedTuple):
     """Attributes:
     components: those without mistakes, by name.
-    mistaken: functions that mean to be components and are none; why, a line for each mistake.
-    broken: packages and files that cannot be looked into; why, a line each.
+    mistaken: functions that return an AppDef and are no valid components; one line per mistake.
+    broken: packages and files that cannot be read; one line each.
     """
 
     components: dict[str, Component]
@@ -140,7 +140,7 @@ class Survey(NamedTuple):
 
 
 def survey(validators: Validators = None) -> Survey:
-    """What there is, and what is wrong: a package that is broken hides no other. Imports none of them."""
+    """Survey all components with their problems: a broken package hides no other. Imports none of them."""
     found = Survey({}, [], [])
     for finder in _finders():
         try:
@@ -155,12 +155,12 @@ def survey(validators: Validators = None) -> Survey:
 
 
 def get_components(validators: Validators = None) -> dict[str, Component]:
-    """Every component without mistakes of installed packages and of ours, by name. Imports none of them.
+    """Every valid component, of installed packages and built in, by name. Imports none of them.
 
-    A package that cannot be looked into is a UserWarning, and hides no other.
+    A package that cannot be read is a UserWarning, and hides no other.
 
     Args:
-        validators: what functions are held to, nothing with `[]`; else `get_validators()`.
+        validators: the rules for functions, none with `[]`; `get_validators()` by default.
     """
     found = survey(validators)
     for line in found.broken:
@@ -169,7 +169,7 @@ def get_components(validators: Validators = None) -> dict[str, Component]:
 
 
 def is_registered(name: str) -> bool:
-    """Whether there is a component of that name, be it one with mistakes. Files are not asked."""
+    """Whether there is a component of that name, even one with mistakes. Files are not read."""
     return _search(name)[0] is not None
 
 
@@ -189,7 +189,7 @@ def get_component(name: str, *, folder: str | None = None) -> Component:
 
 
 def builtin_component(name: str) -> Component | None:
-    """The component of ours by that name; None where there is none, or an installed package may have one.
+    """The built-in component of that name; None if there is none, or if an installed package may have one.
 
     Reads the names of entry points, and imports no package.
     """
@@ -229,7 +229,7 @@ def module_relname(module: str | ModuleType, relative_to: str | ModuleType) -> s
 
 
 def _finders() -> Iterator[ModuleComponentsFinder]:
-    """Of installed packages first: they win. An entry point whose name begins with `_` gives no prefix."""
+    """Finders, installed packages first: they win. An entry point whose name begins with `_` gives no prefix."""
     for point in entry_points(group=GROUP):
         module = point.value.partition(":")[0].strip()
         yield ModuleComponentsFinder(module, "" if point.name.startswith("_") else point.name)
@@ -245,7 +245,7 @@ def _registered(name: str) -> Component:
 
 
 def _search(name: str) -> tuple[Component | None, list[str]]:
-    """The first component of that name; and which packages could not be looked into, and why."""
+    """The first component of that name, and the packages that could not be read, with the reasons."""
     broken: list[str] = []
     for finder in _finders():
         try:
@@ -259,7 +259,7 @@ def _search(name: str) -> tuple[Component | None, list[str]]:
 
 
 def _nearest(name: str, broken: Sequence[str]) -> str | None:
-    """What may be meant; and which package the component may be in, where one could not be looked into."""
+    """A hint with similar names, and with packages that could not be read and may have the component."""
     if name.endswith(".py"):
         return f"name the function in it as well: {name}:FUNCTION"
     found = survey()
@@ -279,7 +279,7 @@ def _from_file(name: str, folder: str | None) -> Component:
 
 
 def _candidates(parsed: ComponentFile) -> list[str]:
-    """The functions that mean to be components: they are public and speak of an AppDef as their result."""
+    """The functions that look like components: they are public and return an AppDef."""
     return [
         name
         for name, function in parsed.functions.items()

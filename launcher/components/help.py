@@ -1,4 +1,4 @@
-"""A component's help: how it is called, what it does, and what each argument is."""
+"""The help of a component: its usage, its description and its arguments."""
 
 from __future__ import annotations
 

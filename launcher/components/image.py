@@ -1,7 +1,7 @@
-"""The images that our components run in where none is named.
+"""The default images of the built-in components.
 
 Pinned texts, the same for every user: an image that followed the installed Python would change the digest
-of a committed job from one laptop to the next. On local schedulers they say nothing.
+of a committed job from one laptop to the next. Local schedulers ignore them.
 """
 
 from __future__ import annotations

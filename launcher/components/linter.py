@@ -1,4 +1,4 @@
-"""Whether a function can be a component, judged from its source: nothing of it is run."""
+"""Check from its source whether a function can be a component. Executes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TUPLES = {"Tuple", "tuple"}
 
 @dataclass(frozen=True, slots=True)
 class LinterMessage:
-    """What is wrong with a component, and where: `line` counts from 1, `char` from 0."""
+    """A problem of a component, and its place: `line` counts from 1, `char` from 0."""
 
     name: str
     description: str
@@ -34,7 +34,7 @@ class ComponentFunctionValidator(ABC):
 
     @abstractmethod
     def validate(self, app_specs_func_def: ast.FunctionDef) -> list[LinterMessage]:
-        """What of the rule a function breaks; nothing when it is fine."""
+        """The violations of the rule by a function."""
 
     def message(self, description: str, node: ast.AST) -> LinterMessage:
         """A message at the place of `node`."""
@@ -69,7 +69,7 @@ class DefaultValidator(ComponentFunctionValidator):
 
 
 class ReturnTypeValidator(ComponentFunctionValidator):
-    """The function says that it returns an AppDef."""
+    """The function is annotated to return an AppDef."""
 
     def __init__(self, supported_return_type: str = "AppDef") -> None:
         self._supported = supported_return_type
@@ -103,12 +103,12 @@ class DocstringValidator(ComponentFunctionValidator):
 
 
 def get_validators() -> list[ComponentFunctionValidator]:
-    """The rules that every component is held to."""
+    """The rules for every component."""
     return [ArgTypeValidator(), DefaultValidator(), ReturnTypeValidator()]
 
 
 class ComponentFnVisitor(ast.NodeVisitor):
-    """Holds one function of a syntax tree to rules: visit the tree, then read `linter_errors`."""
+    """Checks one function of a syntax tree: visit the tree, then read `linter_errors`."""
 
     def __init__(self, name: str, validators: Sequence[ComponentFunctionValidator] | None) -> None:
         self.component_function_name = name
@@ -117,7 +117,7 @@ class ComponentFnVisitor(ast.NodeVisitor):
         self.visited_function = False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Functions inside functions are none of ours."""
+        """Functions inside functions are not checked."""
         if node.name == self.component_function_name:
             self.visited_function = True
             self.linter_errors = list(lint(node, self.validators))
@@ -126,7 +126,7 @@ class ComponentFnVisitor(ast.NodeVisitor):
 def lint(
     function: Function, validators: Sequence[ComponentFunctionValidator] | None = None
 ) -> Iterator[LinterMessage]:
-    """What a function breaks of the rules, in their order. One that is async breaks them all."""
+    """The rule violations of a function, in the order of the rules. An async one breaks them all."""
     if isinstance(function, ast.AsyncFunctionDef):
         text = f"Function: {function.name} is async; a component is a plain function"
         yield LinterMessage("Async", text, function.lineno, function.col_offset)
@@ -138,10 +138,10 @@ def lint(
 def validate(
     path: str, component_function: str, validators: Sequence[ComponentFunctionValidator] | None = None
 ) -> list[LinterMessage]:
-    """What keeps `component_function` of the file at `path` from being a component; nothing when it is one.
+    """The reasons why `component_function` of the file at `path` is no component; none when it is one.
 
     Args:
-        validators: rules to hold it to, none of them with `[]`; else `get_validators()`.
+        validators: the rules, none with `[]`; `get_validators()` by default.
 
     Raises OSError when the file cannot be read.
     """
@@ -181,7 +181,7 @@ def _wrong_default(argument: ast.arg, default: ast.expr) -> str | None:
         if value is None or not _PLAIN_TYPE.fullmatch(annotation):
             return None
         tp = eval(annotation, {"__builtins__": {}, "typing": typing, **_TYPES})
-    except Exception:  # names of the module, or nothing that is a type
+    except Exception:  # names of the module, or no type
         return None
     try:
         from_value(value, tp, lambda _, number: _refuse(number))

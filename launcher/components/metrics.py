@@ -1,4 +1,4 @@
-"""Components that show what training measures: tensorboard."""
+"""Components that show training metrics: tensorboard."""
 
 from __future__ import annotations
 

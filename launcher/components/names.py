@@ -1,4 +1,4 @@
-"""What `dist` reads out of short texts: how many nodes and processes, what a role is called."""
+"""Parse short texts for `dist`: numbers of nodes and processes, the name of a role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that stand beside a component file: it can import them while its code runs, and nobody else can."""
+"""Modules beside a component file: importable only while the component's code runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import ModuleType
 
 
 class Neighbours:
-    """The modules in the folder of one component file. Each file has its own: another folder may have a
-    `common.py` too, and is not to be given this one."""
+    """The modules in the folder of one component file. Each file has its own, as another folder may have a
+    `common.py` too."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -20,7 +20,7 @@ class Neighbours:
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Within, the folder comes first on sys.path. Nothing of it is left there, or in sys.modules.
+        """Put the folder first on sys.path, and restore sys.path and sys.modules afterwards.
 
         No bytecode is written meanwhile: it would change the folder, which may be the job's workspace.
         """
@@ -35,7 +35,7 @@ class Neighbours:
             yield
         finally:
             sys.dont_write_bytecode = writes_no_bytecode
-            with suppress(ValueError):  # the code of users may have taken it out
+            with suppress(ValueError):  # the user's code may have removed it
                 sys.path.remove(self._folder)
             self._take_back(before)
 
@@ -47,7 +47,7 @@ class Neighbours:
                 self._modules[name] = sys.modules.pop(name)
 
     def _holds(self, module: ModuleType) -> bool:
-        """Whether a top-level module stands in the folder itself: a `.venv` below it is none of this."""
+        """Whether a top-level module stands in the folder itself: a `.venv` below it does not count."""
         file = getattr(module, "__file__", None)
         places = [file] if file else list(getattr(module, "__path__", ()))
         if file and hasattr(module, "__path__"):

@@ -1,4 +1,4 @@
-"""Standard output while the code of users runs: it goes to stderr, since stdout may be a document."""
+"""Redirect standard output to stderr while a user's code runs, because stdout may be a document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TextIO
 
 @dataclass(slots=True)
 class _Away:
-    """How often stdout was sent away, and what it was before the first time."""
+    """The nesting depth of redirections, and the original stdout."""
 
     times: int = 0
     stdout: TextIO | None = None
@@ -27,11 +27,11 @@ _away = _Away()
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Send all that is printed meanwhile to stderr: through sys.stdout, descriptor 1 and child processes.
+    """Redirect output to stderr meanwhile: of sys.stdout, descriptor 1 and child processes.
 
-    It holds for the process: while one thread is in here, the others print to stderr too, and the last one to
-    leave puts both back. A descriptor 1 that is closed stays so; where sys.stdout does not write to it
-    (a notebook, a test), each is moved for itself.
+    This affects the whole process: while one thread is inside, the others print to stderr too, and the last
+    one to leave restores both. A closed descriptor 1 stays closed; where sys.stdout does not write to it (a
+    notebook, a test), each is redirected separately.
     """
     with _lock:
         if not _away.times:
@@ -63,7 +63,7 @@ def _send_away() -> None:
 
 
 def _put_back() -> None:
-    _flush()  # somebody may have kept a stdout of old, and its buffer is no part of the document
+    _flush()  # user code may hold the old stdout, and its buffer must not end up in the document
     if _away.descriptor is not None:
         os.dup2(_away.descriptor, 1)
         os.close(_away.descriptor)

@@ -1,4 +1,4 @@
-"""The process that calls components, seen from the launcher: started, asked, judged and killed."""
+"""Start, query and kill the process that calls components."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from subprocess import DEVNULL, Popen
 
 MAX_ANSWER_BYTES = 16 << 20
 
-_LOOK_S = 0.1  # how often a silent process is looked at: a child that it forked may hold its socket open
+_LOOK_S = 0.1  # how often a silent process is checked: a child that it forked may hold its socket open
 _BOOT = "import sys; sys.path[:] = sys.argv[3:]; from launcher.components.worker import main; "
 _BOOT += "main(int(sys.argv[1]), float(sys.argv[2]))"
 
 
 class DiedError(Exception):
-    """The process ended, or said too much; the message says how."""
+    """The process ended, or its answer was too long; the message says which."""
 
 
 class Process:
-    """The process, in a group of its own, and our end of its socket. Raises OSError."""
+    """The process, in its own group, and the launcher's end of its socket. Raises OSError."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
@@ -33,7 +33,7 @@ class Process:
                 self._process = Popen(
                     [sys.executable, "-c", _BOOT, str(theirs.fileno()), str(timeout_s), *path],
                     stdin=DEVNULL,
-                    stdout=2,  # our stdout may be a document
+                    stdout=2,  # the launcher's stdout may be a document
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
@@ -76,7 +76,7 @@ class Process:
             return piece
 
     def _has_ended(self) -> bool:
-        """Whether the process has ended. It is not reaped, so its group's id is its own."""
+        """Whether the process has ended. Its exit status is not collected, so its group id is not reused."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self._process.pid, flags) is not None
 
@@ -90,7 +90,7 @@ class Process:
         return f"was killed by signal {-code}"
 
     def _kill(self) -> None:
-        """Kill the group, unless the process has been reaped: then the id may be another's."""
+        """Kill the group, unless the exit status was collected: then the id may have been reused."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

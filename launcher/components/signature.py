@@ -1,4 +1,4 @@
-"""What a component takes: its parameters with their real types, defaults and descriptions."""
+"""The parameters of a component, with their real types, defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EMPTY: Any = inspect.Parameter.empty
 
 
 class ComponentSignatureException(LauncherError, TypeError):
-    """A function takes what no component can: `**kwargs`, or a type that cannot be found."""
+    """A function has a parameter that no component can have: `**kwargs`, or one of an unknown type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def parameters_of(function: Callable[..., object], component: str | None = None)
     """The parameters by name, in their order. Annotations written as text are looked up.
 
     Args:
-        component: what messages call it; else the function's name.
+        component: its name in messages; the function's name by default.
 
     Raises ComponentSignatureException.
     """
@@ -78,7 +78,7 @@ def _type(function: Callable[..., object], called: str, name: str, annotation: A
         return EMPTY
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        # One by one: an annotation that cannot be looked up spoils no other.
+        # One by one: an unresolvable annotation does not affect the others.
         return typing.get_type_hints(SimpleNamespace(__annotations__={name: annotation}), names)[name]
     except Exception as error:
         raise ComponentSignatureException(

@@ -1,4 +1,4 @@
-"""Component files as text: each is read and parsed once, and never executed here."""
+"""Component files as text: each is read and parsed once, and not executed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _read(path: str, *_version: int) -> ComponentFile:
         return ComponentFile(path, text, {}, (), error)
     except ValueError as error:  # a null byte, before Python 3.12
         return ComponentFile(path, text, {}, (), SyntaxError(str(error)))
-    except (MemoryError, RecursionError):  # the parser's stack is full, whichever of the two it calls it
+    except (MemoryError, RecursionError):  # the parser's stack overflowed; either error is possible
         return ComponentFile(path, text, {}, (), SyntaxError("an expression is nested too deeply"))
     functions = {node.name: node for node in _statements(tree.body) if isinstance(node, Function)}
     imports = tuple(node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
@@ -77,7 +77,7 @@ def _read(path: str, *_version: int) -> ComponentFile:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """What a module runs when it is imported, below `if`, `try` and `with` too."""
+    """The statements that an import of a module executes, also below `if`, `try` and `with`."""
     for node in body:
         yield node
         if isinstance(node, ast.If) and {"__name__", "TYPE_CHECKING"} & {*_names(node.test)}:

@@ -1,4 +1,4 @@
-"""Arguments that hold two things: `experiment/run`, and nodes x processes."""
+"""Arguments with two parts: `experiment/run`, and nodes x processes."""
 
 from __future__ import annotations
 

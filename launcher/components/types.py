@@ -1,4 +1,4 @@
-"""Values of a component's arguments: read from text, or taken from a document, by the argument's type."""
+"""Convert the values of a component's arguments from text, or from a document, to the argument's type."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.specs.text import shell_words, to_dict
 
 _FREE = (EMPTY, Any, object)
-"""Anything goes, and text stays text."""
+"""Any type; text stays text."""
 
 Path = tuple[str | int, ...]
 Spelt = Callable[[Path, Any], str]
-"""Where a number or truth value stands in a document, and which it is → how it is written there."""
+"""Path and value of a number or truth value in a document → its text there."""
 
 
 class WrongValueException(ValueError):
-    """A value of a document is not what its argument takes; `path` leads to it."""
+    """A value of a document has the wrong type for its argument; `path` leads to it."""
 
     def __init__(self, message: str, path: Path, hint: str | None = None) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ def type_name(tp: Any) -> str:
 def from_text(text: str, tp: Any) -> Any:
     """Read text: "3" as an int, "a,b" as a list, "K=a,L=b" as a mapping, "yes" as a bool.
 
-    Text that is empty is None, where None is allowed and text is not meant; else an empty list or mapping.
+    Empty text is None where None is allowed and the type is not text; else an empty list or mapping.
     Raises ValueError, with a message for the user.
     """
     inner, optional = without_none(tp)

@@ -1,6 +1,6 @@
-"""The words behind a component's name on a command line → which parameter each belongs to.
+"""Assign the command-line arguments of a component to its parameters.
 
-`--name value` and `--name=value`; the start of a name will do while it fits one only; parameters of one
+`--name value` and `--name=value`; a unique prefix of a name suffices; parameters of one
 letter also as `-x value`. The first bare word, and all behind it, are for `*args`; so is all behind `--`.
 """
 
@@ -17,10 +17,10 @@ HELP = "--help"
 
 
 class ArgumentProblem(NamedTuple):
-    """What is wrong with the arguments of a component.
+    """A problem of the arguments of a component.
 
     Attributes:
-        name: the parameter, or what was taken for one.
+        name: the parameter, or the text in its place.
         code: `unknown-field`, `missing-field` or `wrong-type`.
         path: of a wrong value in a document, from the parameter on: ("env", "LR").
     """
@@ -35,7 +35,7 @@ class ArgumentProblem(NamedTuple):
 @dataclass(slots=True)
 class Words:
     """Attributes:
-    texts: parameter → text; of one that is given twice, the last.
+    texts: parameter → text, the last one if it is given twice.
     rest: the words for `*args`; None when there are none.
     repeated: the parameters that are given twice.
     """
@@ -48,7 +48,7 @@ class Words:
 
 
 def assign(words: Sequence[str], parameters: Parameters) -> Words:
-    """Which word is for which parameter. Problems are gathered, not raised."""
+    """Assign each word to its parameter. Problems are collected, not raised."""
     found = Words()
     rest = next((parameter.name for parameter in parameters.values() if parameter.is_rest), None)
     options = [name for name in parameters if name != rest]
@@ -78,7 +78,7 @@ def _take_option(word: str, queue: list[str], options: list[str], found: Words) 
     meant = _meant(name, options)
     if len(meant) != 1:
         found.problems.append(_unknown(word, name, meant, options))
-        # What follows an option that nobody knows is its value, as far as anybody can tell.
+        # The word after an unknown option is taken for its value.
         if value is None and queue and not queue[0].startswith("-"):
             queue.pop(0)
         return
@@ -110,7 +110,7 @@ def _meant(name: str, options: list[str]) -> list[str]:
 
 
 def _is_option(word: str, options: list[str]) -> bool:
-    """Whether a word names a parameter in full; then it is nobody's value. A negative number is a value."""
+    """Whether a word is the full name of a parameter, so no value. A negative number is a value."""
     if word == HELP and "help" not in options:
         return True
     name = word.partition("=")[0]

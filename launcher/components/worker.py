@@ -1,7 +1,7 @@
-"""The process in which the components of job files are called. `launcher.components.calls` starts it.
+"""The process that calls the components of job files. `launcher.components.calls` starts it.
 
-It reads calls from a socket, a line of JSON each, and answers each with a line. Whatever a component does to
-the process ends the process, and the launcher sees how it ended.
+It reads calls from a socket, one line of JSON each, and answers each with a line. A component that crashes
+ends only this process, and the launcher reports how it ended.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from launcher.components.finder import get_component
 from launcher.errors import LauncherError
 
 MAX_DATA_BYTES = 8 << 30
-"""Of the process's own memory: a component that takes more fails, and the launcher goes on."""
+"""The memory limit of the process: a component that needs more fails, and the launcher continues."""
 
-_LATE_S = 5.0  # the launcher ends a call that takes too long; this is for one whose launcher is gone
+_LATE_S = 5.0  # the launcher ends a call that takes too long; this limit is for a dead launcher
 
 
 def main(descriptor: int, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Run one app on a scheduler and look after it: `get_runner()` gives a Runner."""
+"""Run one app on a scheduler and control it: `get_runner()` returns a Runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The import path under which the Runner is known to programs that come from elsewhere."""
+"""The import path of the Runner in TorchX, for programs written for it."""
 
 from __future__ import annotations
 

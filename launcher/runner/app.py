@@ -1,4 +1,4 @@
-"""What a Runner does to an app before a scheduler gets it: check it, and tell it its parent."""
+"""Prepare an app for a scheduler: check it, and add the id of its parent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PARENT_RUN_ID = "LAUNCHER_PARENT_RUN_ID"
 
 
 class InvalidAppException(LauncherError, ValueError):
-    """The app cannot be run as it is written; the message names every problem."""
+    """The app is invalid; the message names every problem."""
 
 
 def check(app: AppDef) -> None:
-    """Raises InvalidAppException for what is no app, or breaks a rule of `launcher.specs.check`."""
+    """Raise InvalidAppException for anything but an app without problems (`launcher.specs.check`)."""
     if not isinstance(app, AppDef):
         raise InvalidAppException(f"want an AppDef, got {app!r}")
 
@@ -27,7 +27,7 @@ def check(app: AppDef) -> None:
 
 
 def with_parent(app: AppDef, parent_run_id: str | None) -> AppDef:
-    """The app with the parent's id in the environment of every role; the caller's stays as it is."""
+    """A copy of the app with the parent's id in the environment of every role."""
     if not parent_run_id:
         return app
 

@@ -1,9 +1,10 @@
 """Defaults from files: run options of schedulers, arguments of components, flags of commands.
 
-They stand in `launcher.toml`, in tables `[schedulers.NAME]`, `[components."NAME"]` and `[cli.COMMAND]`. The
+They are in `launcher.toml`, in tables `[schedulers.NAME]`, `[components."NAME"]` and `[cli.COMMAND]`. The
 project's file (the nearest one from the current directory up to the top of the work tree) wins over the
-user's (`$XDG_CONFIG_HOME/launcher/launcher.toml`); LAUNCHER_CONFIG names one file to be read in their place.
-They serve `launcher run` and whoever calls this: the document of a job file never depends on the user's.
+user's (`$XDG_CONFIG_HOME/launcher/launcher.toml`); LAUNCHER_CONFIG names one file to be read instead.
+They are for `launcher run` and callers of this module: the document of a job file never depends on the
+user's file.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from launcher.text import name_hint
 CONFIG_FILE = PROJECT_FILE
 ENV_CONFIG = "LAUNCHER_CONFIG"
 _SINGULAR = {"scheduler": "schedulers", "component": "components"}
-"""Other names of sections; TorchX's programs speak of one `component`."""
+"""Other names of sections; TorchX has `component`."""
 
 Table = dict[str, "Any"]
 
 
 class ConfigError(LauncherError):
-    """A configuration file cannot be read, or holds what is not understood: file, line, nearest name."""
+    """A configuration file cannot be read, or has an unknown entry: names file, line and nearest name."""
 
 
 def find_configs(dirs: Iterable[str] | None = None) -> list[str]:
-    """The configuration files there are, the one that wins first.
+    """The existing configuration files, the one that wins first.
 
     Args:
         dirs: folders to look in, in this order; else the project's and the user's.
@@ -55,7 +56,7 @@ def find_configs(dirs: Iterable[str] | None = None) -> list[str]:
 
 
 def load(scheduler: str, f: TextIO, cfg: MutableMapping[str, CfgVal]) -> None:
-    """Add the options that a file has for `scheduler` to `cfg`; what `cfg` holds already stays.
+    """Add a file's options for `scheduler` to `cfg`; existing options stay.
 
     Raises ConfigError for an option that the scheduler does not have, or of another type.
     """
@@ -114,8 +115,8 @@ def dump(
 ) -> None:
     """Write a table of run options per scheduler: defaults as comments, what is required to be filled in.
 
-    Reading the file back changes nothing until somebody edits it. Of all schedulers, one whose package is
-    broken becomes a comment.
+    The file has no effect until a user edits it. Of all schedulers, one whose package is broken becomes a
+    comment.
 
     Raises UnknownSchedulerException, a ValueError, and SchedulerError for one that was named and
     is broken; both before anything is written.
@@ -137,7 +138,7 @@ def _dumped(name: str, session: str, required_only: bool, may_be_broken: bool) -
 
 
 class _Source:
-    """A file as read: its name, its text, and what the text says."""
+    """A configuration file: its name, its text and its tables."""
 
     def __init__(self, name: str, text: str) -> None:
         import tomli
@@ -150,13 +151,13 @@ class _Source:
             raise ConfigError(f"{name}: {error}") from error
 
     def tables(self, section: str) -> dict[str, Table]:
-        """The tables of a section, by name. Raises ConfigError for what nobody reads, in any section."""
+        """The tables of a section, by name. Raises ConfigError for unknown entries in any section."""
         self._refuse(faults(self._value, get_scheduler_factories()))
         found: dict[str, Table] = self._value.get(section, {})
         return found
 
     def check_components(self) -> None:
-        """Raises ConfigError for defaults of components or arguments that there are not."""
+        """Raise ConfigError for defaults of unknown components or arguments."""
         if tables := self.tables("components"):
             from launcher.components.defaults import faults
 
@@ -168,12 +169,12 @@ class _Source:
             raise self.error(fault.path, fault.message, hint=hint)
 
     def error(self, path: Sequence[str], message: str, *, hint: str | None = None) -> ConfigError:
-        """The error with file, line and column of what `path` names."""
+        """The error with file, line and column of the entry at `path`."""
         line, column = self._place(path)
         return ConfigError(f"{self.name}:{line}:{column}: {message}", hint=hint)
 
     def _place(self, path: Sequence[str]) -> tuple[int, int]:
-        """Where the key stands: the first line with it behind the header of its table."""
+        """The position of the key: the first line with it behind the header of its table."""
         *heads, last = path
         header, itself = _header(heads or [last]), _header(path, end=r"[].]")
         key = re.compile(rf"\s*(?={_spelt(last)}\s*[=.])")

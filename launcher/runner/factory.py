@@ -1,4 +1,4 @@
-"""The usual way to a Runner: on every scheduler there is."""
+"""Make a Runner for all schedulers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.schedulers.registry import get_scheduler_factories
 
 DEFAULT_SESSION = "launcher"
 _KNOWN = ("name", "component_defaults", "detach", "readonly")
-"""The keywords of our own that a caller may misspell; a plug-in's scheduler may want any other."""
+"""The keywords of launcher that a caller may misspell; a plug-in's scheduler may take any other."""
 
 
 def get_runner(
@@ -21,7 +21,7 @@ def get_runner(
     detach: bool = False,
     **scheduler_params: Any,
 ) -> Runner:
-    """A Runner on all schedulers there are, ours and those of installed packages.
+    """A Runner for all schedulers, built in and of installed packages.
 
     ::
 
@@ -38,7 +38,7 @@ def get_runner(
 
     Nothing is read from configuration files here, and no scheduler is made before it is used.
 
-    Raises LauncherError for a keyword that is all but one of ours: it would be ignored in silence.
+    Raises LauncherError for a keyword that misspells a known one, which would be ignored silently.
     """
     _check_spelling(scheduler_params)
 

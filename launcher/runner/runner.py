@@ -1,6 +1,6 @@
 """The Runner: one app at a time, on any scheduler. Dry run, submit, status, logs, cancel.
 
-Nothing heavy is imported here: `launcher status` and its kin pass through.
+Imports nothing slow: `launcher status` and similar commands use it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Submits apps to schedulers and watches over them.
+    """Submits apps to schedulers and controls them.
 
-    A context manager: leaving it closes the schedulers, and that cancels the apps that were launched
-    attached and still run. It never edits an AppDef that it is given, and remembers none.
+    A context manager: leaving it closes the schedulers, which cancels running attached apps. It never edits
+    a caller's AppDef, and stores none.
 
     Args:
         name: the session in the handles of the apps that this runner submits.
@@ -108,7 +108,7 @@ class Runner:
         """Submit `app` and return its handle, `SCHEDULER://SESSION/APP_ID`.
 
         See `dryrun` for the arguments and for what is refused. Raises SchedulerError when the app cannot be
-        started; then nothing of it is left.
+        started; the app is then removed.
         """
         if not workspace:
             return self.schedule(self.dryrun(app, scheduler, cfg, None, parent_run_id))
@@ -144,10 +144,10 @@ class Runner:
 
         Args:
             component: `utils.echo`, the name of one that a package registered, or `file.py:function`.
-            component_args: the words of a command line (a list), or a value per parameter (a dict).
+            component_args: command-line arguments (a list), or a value per parameter (a dict).
 
-        Raises ComponentNotFoundException, ComponentValidationException, ComponentArgumentException, what the
-        component itself raises, and what `dryrun` does.
+        Raises ComponentNotFoundException, ComponentValidationException, ComponentArgumentException, the
+        component's own exceptions, and those of `dryrun`.
         """
         app = self._app_of(component, component_args)
         return self.dryrun(app, scheduler, cfg, workspace, parent_run_id)
@@ -172,7 +172,7 @@ class Runner:
             workspace: files that every role gets when the app is scheduled: the path of a folder, a
                 `launcher.workspace.Workspace`, or its text; "" is none. On local_cwd replicas run in the
                 folder itself.
-            parent_run_id: what replicas see as LAUNCHER_PARENT_RUN_ID, unless our own environment says.
+            parent_run_id: LAUNCHER_PARENT_RUN_ID of the replicas; by default that of this process.
 
         Raises InvalidAppException, UnknownSchedulerException, InvalidRunConfigException; SchedulerError for
         a workspace where the scheduler cannot build one.
@@ -184,7 +184,7 @@ class Runner:
             info = dryrun_with(engine, launched, options, workspace)
         else:
             info = engine.submit_dryrun(launched, options)
-        return info.completed(scheduler=scheduler)  # our name for it, whatever it calls itself
+        return info.completed(scheduler=scheduler)  # the name in this runner, whatever the scheduler's own
 
     def dryrun_launch(
         self,
@@ -196,7 +196,7 @@ class Runner:
         """`dryrun` for one job of a job file, as `launcher.load_job` gives it.
 
         Args:
-            scheduler: where to run it, in place of the job's own; the job's run options are then left out.
+            scheduler: the scheduler to use instead of the job's own; the job's run options are then left out.
             cfg: run options over those of the job.
 
         Raises what `dryrun` does, and InvalidRunConfigException for a timeout that the scheduler cannot keep.
@@ -244,10 +244,10 @@ class Runner:
     # One app
 
     def status(self, app_handle: str) -> AppStatus | None:
-        """How the app stands; None when its scheduler does not know it.
+        """The status of the app; None when its scheduler does not know it.
 
-        Raises MalformedAppHandleException, UnknownSchedulerException; SchedulerError where the scheduler does
-        not answer: what is not known is never reported as an end.
+        Raises MalformedAppHandleException, UnknownSchedulerException; SchedulerError when the scheduler does
+        not answer: an unknown state is never reported as an end.
         """
         engine, app_id = self._locate(app_handle)
         return _status(engine.describe(app_id))
@@ -258,9 +258,9 @@ class Runner:
         """Block until the app has ended; None when its scheduler does not know it.
 
         Args:
-            wait_interval: kept for callers of old; the scheduler is told when the app ends, or knows
-                itself how often to ask.
-            timeout_s: after this many seconds the answer is the status as it is then, not terminal.
+            wait_interval: accepted for compatibility; the scheduler waits for an event or chooses the
+                interval.
+            timeout_s: after this many seconds the present status is returned, which is not terminal.
 
         Raises what `status` does.
         """
@@ -268,7 +268,7 @@ class Runner:
         return _status(engine.wait(app_id, timeout_s))
 
     def cancel(self, app_handle: str) -> None:
-        """Stop the app and return when it has stopped. One that has ended, or is unknown, is left alone.
+        """Stop the app and return when it has stopped. An ended or unknown app is ignored.
 
         Its processes get SIGTERM, and SIGKILL after the grace period of the app (run option `grace_s`).
         Raises what `status` does.

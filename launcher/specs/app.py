@@ -1,7 +1,7 @@
 """AppDef, Role and Resource: what the user wants to run.
 
-These are the plain dataclasses that component functions fill in. Our own code treats them as values: it
-copies with `dataclasses.replace` and never edits one that it was given.
+These are the plain dataclasses that component functions fill in. Launcher treats them as values: it copies
+with `dataclasses.replace` and never edits a caller's.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ GiB = 1024
 """MiB in a GiB: `Resource(cpu=1, gpu=0, memMB=4 * GiB)`."""
 
 CfgVal = str | int | float | bool | list[str] | dict[str, str] | None
-"""What a scheduler option may hold."""
+"""The types of a scheduler option."""
 
 
 @dataclass
 class Resource:
-    """What one replica needs.
+    """The resources of one replica.
 
     `cpu` counts cores and may be a fraction, `memMB` is in MiB. A value of -1 leaves that part to the
     scheduler. `capabilities` constrain the machine, `devices` counts special devices by name, `tags` are
-    for whoever reads them. Nothing is checked here (`launcher.specs.check` does).
+    for users and tools. Nothing is checked here (`launcher.specs.check` does).
     """
 
     cpu: float
@@ -50,7 +50,7 @@ class Resource:
 
 
 NULL_RESOURCE = Resource(cpu=-1, gpu=-1, memMB=-1)
-"""No wish: the default of every Role. One shared instance, never to be edited."""
+"""No resource: the default of every Role. One shared instance, never to be edited."""
 
 
 class RetryPolicy(str, Enum):
@@ -102,7 +102,7 @@ class Role:
     mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list, metadata=TAKES_MACROS)
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
-        """Hook for subclasses: a dry run hands its info to each role in order and takes what comes back."""
+        """Hook for subclasses: a dry run passes its info to each role in order and uses the returned one."""
         return dryrun_info
 
 
@@ -110,7 +110,7 @@ class Role:
 class AppDef:
     """An app: roles that run together. `metadata` is for people and tools, no part of what runs.
 
-    A value: nothing of ours edits one that it was handed. Nothing is checked here (`check_app` does).
+    A value: launcher never edits a caller's. Nothing is checked here (`check_app` does).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""An AppDef as JSON and back, field by field: how an app crosses from one process to another."""
+"""Convert an AppDef to JSON and back, field by field, to pass it between processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECRET = "secret"
 
 
 def to_json(app: AppDef) -> dict[str, Any]:
-    """All fields of an app without problems (`check_app`). Subclasses become the classes of ours.
+    """All fields of an app without problems (`check_app`). Subclasses become the plain classes.
 
     Raises UnstorableValueError for metadata that JSON cannot hold.
     """
@@ -30,7 +30,7 @@ def to_json(app: AppDef) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> AppDef:
-    """The app that `to_json` made the value of.
+    """The app of a value that `to_json` made.
 
     Raises ValueError or TypeError for a value of another shape; what the fields hold is for `check_app`.
     """

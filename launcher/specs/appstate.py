@@ -1,4 +1,4 @@
-"""The states of an app and of a replica. Apart from status.py because every command needs them."""
+"""The states of an app and of a replica. Separate from status.py because every command needs them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _STARTED_STATES: list[AppState] = [*_TERMINAL_STATES, AppState.RUNNING]
 
 
 def is_terminal(state: AppState) -> bool:
-    """It ended, one way or the other."""
+    """Whether it has ended."""
     return state in _TERMINAL_STATES
 
 
 def is_started(state: AppState) -> bool:
-    """It runs or has ended: there may be logs."""
+    """Whether it runs or has ended, so that there may be logs."""
     return state in _STARTED_STATES

@@ -1,4 +1,4 @@
-"""An attempt: one submission of a job, as engines and the ledger remember it."""
+"""An attempt: one submission of a job, as engines and the ledger record it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What is known of one attempt. An engine stores it with live objects, the ledger keeps it after them.
+    """The record of one attempt. An engine stores it with live objects, the ledger stores it permanently.
 
     Fields up to `created_at` are fixed when the attempt is reserved; the rest is what was observed.
 
@@ -33,14 +33,14 @@ class Attempt:
         trigger_digest: content hash of the files that `rerun_on` names, as they were; "" without any.
         plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
         created_at, started_at, ended_at: seconds since the epoch.
-        owner: who is still submitting a reserved or created attempt ("pid 17 on host"); "" when nobody is.
-        message: why it ended so, in a short sentence.
-        exit_code: of the replica that decided a failure; None when nothing says.
+        owner: the client that is submitting a reserved or created attempt ("pid 17 on host"); "" for none.
+        message: the reason of the outcome, in a short sentence.
+        exit_code: of the replica that decided a failure; None when unknown.
         unstarted: replicas that were never started, of an attempt of which others were.
-        drift: what somebody did to its objects behind our back, such as "main/1 was removed by hand"; "" for
-            nothing. Like `unstarted` it is only ever observed, and in no ledger.
-        elsewhere: address of the engine that it is at, where that is not the one that was asked; the rest is
-            what was last heard of it then. Only ever observed, too.
+        drift: a change of its objects by other programs, such as "main/1 was removed by hand"; "" for none.
+            Like `unstarted` it is only observed, never recorded.
+        elsewhere: address of its engine, if that is not the one that was asked; the other fields are then
+            the last known ones. Only observed, too.
     """
 
     key: JobKey
@@ -77,11 +77,11 @@ class Attempt:
 
     @property
     def is_live(self) -> bool:
-        """Whether it may have processes or containers, or will."""
+        """Whether it has, or may soon have, processes or containers."""
         return self.state in LIVE_STATES
 
     def about(self) -> dict[str, Any]:
-        """Where it came from, and what it runs."""
+        """Its origin and its document."""
         return {
             "origin": self.origin,
             "path": self.path,

@@ -1,4 +1,4 @@
-"""Binding: a launch as one checkout and one user have it. Paths become absolute; nothing else changes.
+"""Bind a launch to one checkout and one user. Paths become absolute; nothing else changes.
 
 A launch keeps `$<job.dir>`, `~` and relative paths as written, so that two checkouts give one digest.
 """
@@ -27,13 +27,13 @@ _PATH_OPTIONS = ("cwd", "log_dir")
 
 
 class BoundLaunch(NamedTuple):
-    """A launch as one checkout and one user have it on its scheduler: made once, checked, then created.
+    """A launch bound to one checkout, one user and its scheduler: made once, checked, then created.
 
     Attributes:
         launch: as compiled.
         app, cfg: with absolute paths. Run macros stay: the scheduler fills in the app id, which it reserves.
         workspace: with absolute paths.
-        info: what the scheduler would be sent; None where no dry run was made.
+        info: the scheduler's request; None without a dry run.
     """
 
     launch: Launch
@@ -148,7 +148,7 @@ def bind_cfg(
     home: str | None = None,
     workspace: str | None = None,
 ) -> dict[str, Any]:
-    """`cfg` as the scheduler with these options gets it: with `timeout_s` and `cwd`, folders absolute.
+    """The `cfg` for a scheduler with these options: with `timeout_s` and `cwd`, folders absolute.
 
     `cwd` is the `workspace` (relative to the job file's `directory`), else that directory, unless the options
     say otherwise. `home` replaces a leading `~`.

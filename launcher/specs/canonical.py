@@ -1,4 +1,4 @@
-"""The normal form "lr1" of a launch: what it means, free of engine, file, host and formatting; its digest.
+"""The normal form "lr1" of a launch, independent of engine, file, host and formatting, and its digest.
 
 A document is a JSON object. It has no nulls, no empty containers and no defaults of ours; amounts are
 integers (bytes, millicores); lists keep their order where order means something, mounts are sorted by
@@ -43,12 +43,12 @@ def document(launch: Launch) -> dict[str, Any]:
 
 
 def document_of(app: AppDef, cfg: Mapping[str, CfgVal], scheduler: str) -> dict[str, Any]:
-    """The normal form of an app that no job file made. Role metadata that JSON cannot hold is left out."""
+    """The normal form of an app without a job. Role metadata that JSON cannot hold is left out."""
     try:
         return _normal(app, scheduler, cfg, None, None)
     except (
         UnstorableValueError
-    ):  # role metadata of Python apps may hold any object; it is no part of what runs
+    ):  # role metadata of Python apps may hold any object; it does not affect the run
         bare = replace(app, roles=[replace(role, metadata={}) for role in app.roles])
         return _normal(bare, scheduler, cfg, None, None)
 
@@ -65,7 +65,7 @@ def app_from_document(document: Mapping[str, Any], name: str, metadata: Mapping[
 
 
 def renormalise(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of an earlier version in the present form. What a later version added is kept as it is."""
+    """Convert a document of an earlier version to the present form. Fields of later versions stay."""
     app = app_from_document(document, "", {})
     made = _normal(
         app,
@@ -115,7 +115,7 @@ def to_workspace(fields: Mapping[str, Any] | None) -> WorkspaceRef | None:
 
 
 def _option(value: Any) -> Any:
-    """10 and 10.0 are one value of an option; whoever resolves it knows which of the two it takes."""
+    """Normalise a number: 10 and 10.0 are one value of an option, which is resolved by the option's type."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -123,7 +123,7 @@ _EMPTY: tuple[Any, ...] = (None, {}, [])
 
 
 def _compact(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Without nulls and empty containers."""
+    """The value without nulls and empty containers."""
     return {key: value for key, value in fields.items() if value not in _EMPTY}
 
 
@@ -139,7 +139,7 @@ def _from_role(role: Role) -> dict[str, Any]:
 
 
 def _from_variable(value: str) -> str | dict[str, str]:
-    """A reference to a secret stands apart from the same text as a literal."""
+    """Encode a reference to a secret differently from the same text as a literal."""
     return {"secret": str(value)} if isinstance(value, Secret) else value
 
 
@@ -149,7 +149,7 @@ def _to_role(fields: Mapping[str, Any]) -> Role:
 
 
 def _from_resource(resource: Resource) -> dict[str, Any]:
-    """-1 means "not said", so it has no place in a document."""
+    """Leave out -1, which means "not given"."""
     return _compact(
         {
             "cpu_millis": None if resource.cpu == -1 else round(resource.cpu * 1000),

@@ -18,7 +18,7 @@ from launcher.text import name_hint, unusable_in
 Path = tuple[str | int, ...]
 
 MAX_REPLICAS = 10_000
-"""Of one app: plans, requests and supervisors hold each of them."""
+"""The most replicas of one app: plans, requests and supervisors hold each of them."""
 
 SET_FOR_REPLICAS = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH")
 """Variables that every scheduler sets for every replica, whatever its role says."""
@@ -29,7 +29,7 @@ _KNOWN_NAMES = (*RUN_MACROS, JOB_DIR)
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where: ("roles", "trainer", "min_replicas"). `code` is a stable kebab-case word."""
+    """A problem and its path: ("roles", "trainer", "min_replicas"). `code` is a stable kebab-case word."""
 
     path: Path
     code: str
@@ -53,7 +53,7 @@ def check_app(app: AppDef) -> list[Problem]:
 
 
 def _check_size(app: AppDef) -> Iterator[Problem]:
-    """Roles that are too large together; one that is so by itself is named before."""
+    """Yield the roles that are too large together; a role that is too large alone is reported elsewhere."""
     total = 0
     for role in app.roles:
         if not _is_int(role.num_replicas) or role.num_replicas > MAX_REPLICAS:
@@ -70,7 +70,7 @@ def _check_role(role: Role) -> Iterator[Problem]:
     yield from _check_name((*at, "name"), role.name)
     misshapen = list(_check_shapes(at, role))
     yield from misshapen
-    if misshapen:  # what is no list or mapping at all cannot be looked into
+    if misshapen:  # a value of the wrong type cannot be checked further
         return
     yield from _check_entrypoint((*at, "entrypoint"), role.entrypoint)
     for name, is_optional, rule in _RULES:
@@ -182,7 +182,7 @@ def _check_metadata(path: Path, value: object) -> Iterator[Problem]:
 
 
 def _check_text(path: Path, text: object) -> Iterator[Problem]:
-    """Text that takes macros: none that nobody fills in."""
+    """Check text that may hold macros: no unknown ones."""
     if not isinstance(text, str):
         yield Problem(path, "wrong-type", f"want text, got {text!r} ({type(text).__name__})")
         return
@@ -208,7 +208,7 @@ def _check_secret(path: Path, secret: Secret) -> Iterator[Problem]:
 
 
 def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
-    """Text that is fixed before the run: no run macro may stand there."""
+    """Check text that is fixed before the run: it may hold no run macro."""
     yield from _check_text(path, text)
     if not isinstance(text, str):
         return
@@ -225,7 +225,7 @@ Rule = Callable[[Path, Any], Iterator[Problem]]
 
 
 def _rule(field: RoleField) -> Rule | None:
-    """What the kind of a field says of its values."""
+    """The rule for the values of a field, by the field's kind."""
     each = _check_text if field.takes_macros else _check_fixed
     rules: Mapping[str, Rule] = {
         "bool": _check_flag,

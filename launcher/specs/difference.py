@@ -1,4 +1,4 @@
-"""Where two apps differ first."""
+"""Find the first difference of two apps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NOTHING = object()
 
 
 def plain(value: Any) -> Any:
-    """An app in mappings and lists of its own: what is done to the app later does not show in it."""
+    """A deep copy of an app as mappings and lists, independent of later changes."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-        # An app that a subclass makes is as good as ours.
+        # Apps of subclasses compare equal to plain ones.
         return parts if isinstance(value, AppDef) else {_CLASS: type(value), **parts}
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}

@@ -1,4 +1,4 @@
-"""AppDryRunInfo: what a scheduler would be sent, before it is sent."""
+"""AppDryRunInfo: the request of a scheduler, before it is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AppDryRunInfo(Generic[T]):
 
     Args:
         fmt: the request as text.
-        app: the AppDef of the request; None where no scheduler has said it.
+        app: the AppDef of the request; None if the scheduler does not provide it.
         cfg: its resolved run options.
         scheduler: the name that the Runner knows the scheduler by, else the scheduler's own.
         build: builds the app's workspace and gives the info to schedule, from the one that the caller holds
@@ -49,7 +49,7 @@ class AppDryRunInfo(Generic[T]):
         scheduler: str | None = None,
         build: Callable[[AppDryRunInfo[T]], AppDryRunInfo[T]] | None = None,
     ) -> AppDryRunInfo[T]:
-        """A copy, of the class that the scheduler gave, with these parts. Those that are not given stay."""
+        """A copy, of the scheduler's class, with these parts replaced."""
         made = copy(self)
         made.app = self.app if app is None else app
         made.cfg = self.cfg if cfg is None else cfg
@@ -58,7 +58,7 @@ class AppDryRunInfo(Generic[T]):
         return made
 
     def built(self) -> AppDryRunInfo[T]:
-        """What is to be scheduled, with its workspace built. Raises what the building raises."""
+        """The info to schedule, with its workspace built. Raises the build's exceptions."""
         return self if self._build is None else self._build(self)
 
     # The names that TorchX users read

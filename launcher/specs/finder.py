@@ -1,6 +1,6 @@
 """The import path under which the finder of components is known; it lives in launcher.components.
 
-Nothing of ours imports it: it is there for programs that come from elsewhere.
+For programs written for TorchX; launcher itself does not import it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""App handles, `scheduler://session/app_id`, and the exceptions about what they name."""
+"""App handles, `scheduler://session/app_id`, and exceptions for unknown apps and schedulers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MalformedAppHandleException(UsageError, ValueError):
 
 
 class UnknownSchedulerException(UsageError, KeyError, ValueError):
-    """No scheduler goes by that name. `known` are the names that do.
+    """There is no scheduler of that name. `known` are the names that do.
 
     A KeyError and a ValueError: TorchX's runner raises the one, its `config.dump` the other.
     """

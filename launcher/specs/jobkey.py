@@ -1,4 +1,4 @@
-"""The identity of a job, and the app ids of its attempts. Apart from launch.py: every command needs it."""
+"""The identity of a job, and the app ids of its attempts. Separate from launch.py: every command needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 DEFAULT_PROJECT = "default"
 DEFAULT_TARGET = "default"
 DEFAULT_SCHEDULER = "local_cwd"
-"""Where a job runs whose file names no scheduler."""
+"""The scheduler of a job whose file names none."""
 
 if TYPE_CHECKING:
 
@@ -25,7 +25,7 @@ else:  # typing.NamedTuple would cost every command the import of typing
 
 
 class JobKey(_Fields):
-    """The identity of a job: who it is, whatever it runs."""
+    """The identity of a job, independent of its document."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""A launch: one job of a job file, compiled. What plan and apply speak about."""
+"""A launch: one job of a job file, compiled. The unit of plan and apply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TriggerKind = Literal["every_apply", "files"]
 
 
 class Trigger(NamedTuple):
-    """Something that runs finished work again (`rerun_on:`): every apply, or changed contents of files.
+    """A cause to run a finished job again (`rerun_on:`): every apply, or changed contents of files.
 
     `globs` are as written, relative to the job file's folder; empty for `every_apply`.
     """
@@ -41,7 +41,7 @@ class Trigger(NamedTuple):
 
 
 class ProjectRef(NamedTuple):
-    """One of several projects that are put together: a folder or a file, and where it goes.
+    """One of several projects of a workspace: a folder or a file, and its target.
 
     `path` and `digest` as in WorkspaceRef; `target` is the folder of the workspace that it, or what it holds,
     goes into: relative, with forward slashes, "." for the root.
@@ -113,7 +113,7 @@ class Launch:
     root: str
     file: str
     origin: str
-    """Normalised git remote (`host/path`), else the absolute root: whose job this is."""
+    """Normalised git remote (`host/path`), else the absolute root: the owner of the job."""
 
     @property
     def directory(self) -> str:

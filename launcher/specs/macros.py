@@ -1,8 +1,8 @@
-"""Macros: what only the run knows (`$<app_id>`), written into text and filled in when it is known.
+"""Macros: values that only the run knows (`$<app_id>`), written into text and filled in later.
 
 Grammar, read from left to right, each place once:
 
-- `$<name>`: a macro. `${name}` is one too for the five established names. Names that nobody fills are
+- `$<name>`: a macro. `${name}` is one too for the five established names. Unknown names are
   left as they are, and so is every other `$`: `$HOME`, `${HOME:-x}`, `$$`, `$(date)`.
 - A `$` straight before `$<name>` or `${` is an escape: it goes, and what follows is text. `$$<app_id>`
   writes `$<app_id>`, `$${` writes `${`.
@@ -177,7 +177,7 @@ class macros:
 
     @dataclass
     class Values:
-        """What the macros stand for in one replica."""
+        """The values of the macros in one replica."""
 
         img_root: str
         app_id: str

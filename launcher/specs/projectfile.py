@@ -1,4 +1,4 @@
-"""What a launcher.toml may hold, for both who read it: job files of its project, and `launcher run`."""
+"""The entries of a launcher.toml, for its two readers: job files of its project, and `launcher run`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from launcher.files import PROJECT_FILE
 
 TABLES = ("schedulers", "components", "cli")
-"""What `launcher run` takes its defaults from; of these, job files take `schedulers`."""
+"""The sections with defaults of `launcher run`; job files use only `schedulers`."""
 
 FIELDS = ("project", "target", "lifecycle", "exclude", *TABLES)
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
@@ -16,7 +16,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
 
 
 class Fault(NamedTuple):
-    """What is wrong, and where.
+    """A problem of the file, and its place.
 
     Attributes:
         path: the keys to it, such as ("cli", "run", "sheduler").
@@ -33,10 +33,10 @@ class Fault(NamedTuple):
 
 
 def faults(value: Mapping[str, Any], schedulers: Collection[str] | None = None) -> Iterator[Fault]:
-    """What stands in the file `value` under names that nobody reads, or is no table where one belongs.
+    """Yield unknown entries of the file `value`, and values in place of tables.
 
     Args:
-        schedulers: the names there are; None where nobody knows them.
+        schedulers: the known names; None if they are unknown.
     """
     for key in value:
         if key not in FIELDS and not key.startswith("x-"):

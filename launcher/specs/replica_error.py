@@ -1,8 +1,8 @@
-"""The structured error that a replica left behind: what went wrong, when, with which exit code.
+"""The structured error of a replica: message, time and exit code.
 
 Programs write it as JSON to the file that TORCHELASTIC_ERROR_FILE names: `{"message": TEXT}` or
 `{"message": {"message": TEXT, "errorCode": N, "extraInfo": {"timestamp": SECONDS, "py_callstack": TEXT}}}`.
-Whatever else is found there, half written or of another program, is taken as text.
+Any other content, incomplete or of another program, is taken as text.
 Source: PyTorch, torch.distributed.elastic.multiprocessing.errors.
 """
 
@@ -22,7 +22,7 @@ _MOST = 4096  # characters of a message that are looked at for its first line
 _YEAR_10000 = 253_402_300_800.0  # no calendar goes on from there
 
 MOST_BYTES = 1 << 20
-"""Of an error file that are read."""
+"""The most bytes of an error file that are read."""
 
 
 class ReplicaError(NamedTuple):

@@ -14,7 +14,7 @@ ENTRY_POINTS = "launcher.named_resources"
 
 
 class UnknownResourceException(LauncherError, KeyError):
-    """No resource goes by that name, or its plug-in cannot be loaded."""
+    """There is no resource of that name, or its plug-in cannot be loaded."""
 
 
 def _null() -> Resource:
@@ -23,7 +23,7 @@ def _null() -> Resource:
 
 @cache
 def _factories() -> Mapping[str, Callable[[], Resource]]:
-    """Every name and what makes its resource; plug-ins win over what is built in."""
+    """Every name and the function that makes its resource; plug-ins win over built-in ones."""
     from launcher.specs import named_resources_aws as aws
     from launcher.specs import named_resources_generic as generic
 
@@ -52,7 +52,7 @@ class _NamedResources:
         try:
             make = _factories()[name]
         except KeyError:
-            # In the message, not as a hint: whoever catches a KeyError prints its text.
+            # In the message, not as a hint: callers that catch a KeyError print its text.
             known = name_hint(str(name), _factories()) or ""
             message = f"there is no named resource `{name}`"
             raise UnknownResourceException(f"{message}. {known[:1].upper()}{known[1:]}") from None

@@ -1,6 +1,6 @@
 """The fields of a role as a table: documents, checks, macros and the schema of plans are made from it.
 
-It is read off `Role` itself, so a new field of that class is in all of them.
+It is derived from `Role` itself, so a new field of that class is in all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secret: where a value is to be found that nobody may see. The reference is data; the value never is."""
+"""Secret: a reference to a confidential value. The reference is data; the value never is."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class MalformedSecretException(LauncherError, ValueError):
-    """A text is no reference to a secret."""
+    """A text is not a reference to a secret."""
 
 
 class Secret(str):
     """A reference to a secret, `env:NAME` or `file:PATH`, as the value of a variable in `Role.env`.
 
-    Its text is the reference, so that whatever prints, compares or stores it does so with the reference.
+    Its text is the reference, so that printing, comparing and storing use the reference.
     `launcher.secrets` reads the value while submitting, and never before. Macros mean nothing inside.
     """
 
@@ -57,7 +57,7 @@ class Secret(str):
         return self.partition(":")[2]
 
     def __str__(self) -> str:
-        return self[:]  # a plain str, for whoever stores it
+        return self[:]  # a plain str, for storage
 
     def __repr__(self) -> str:
         return f"Secret({str.__repr__(self)})"

@@ -1,4 +1,4 @@
-"""Leave out literals that look like secrets, judged by the names they stand under.
+"""Hide literals that look like secrets by their names.
 
 A plan's changes and reasons are pasted into pull requests, so a value goes before it gets into them; no
 renderer has to remember. This is a net for literals: real secrets are references, and those are shown.

@@ -1,4 +1,4 @@
-"""The status of an app, its roles and its replicas, and the text a person reads of it."""
+"""The status of an app, its roles and its replicas, and its text for users."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class RoleStatus:
 
 @dataclass
 class AppStatus:
-    """The state of an app and what is known about how it came to it.
+    """The state of an app, and the facts about its outcome.
 
     Attributes:
-        num_restarts: of all its replicas together; -1 where nobody counts.
-        msg: why it ended so, in a short sentence; "" when there is nothing to say.
+        num_restarts: of all its replicas together; -1 where it is unknown.
+        msg: the reason of the outcome, in a short sentence, or "".
         structured_error_msg: the JSON text of the replica's error that came first (`error.json`), or NONE.
-        ui_url: where a person can look further; None for nowhere.
+        ui_url: a page with more about the app; None for none.
         roles: the replicas, by role in the order of the AppDef.
     """
 
@@ -145,7 +145,7 @@ class AppStatus:
 
 
 class AppStatusError(LauncherError):
-    """An app did not succeed. `status` says how it stands."""
+    """An app did not succeed. `status` is its status."""
 
     exit_code = 5
 
@@ -240,7 +240,7 @@ def _format_error(replica: ReplicaStatus) -> str:
 
 
 def _local_time(seconds: float | None) -> str:
-    """Local time to the second; "" when there is none to be told."""
+    """Local time to the second; "" for none."""
     if seconds is None:
         return ""
 

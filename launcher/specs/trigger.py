@@ -1,4 +1,4 @@
-"""Triggers: what the files of `rerun_on` held, kept as one digest per glob.
+"""Triggers: one digest per glob of the files of `rerun_on`.
 
 Per glob, because policies are no part of what a job is: editing the list of globs must not look as if files
 had changed. A glob fires when both the attempt and the job file know it, and what it matches differs.
@@ -44,7 +44,7 @@ def _join(contents: Mapping[str, str]) -> str:
 
 
 def _split(text: str) -> dict[str, str]:
-    """{} for what this version cannot read: then nothing is known, and nothing fires."""
+    """The digests; {} for a form that this version cannot read, so that no trigger fires."""
     if not text.startswith(_PREFIX):
         return {}
     pairs = (pair.partition(".") for pair in text.removeprefix(_PREFIX).split("+"))

@@ -1,4 +1,4 @@
-"""Plain data as YAML text, for people to read. Writing only; no library is worth loading for it."""
+"""Plain data as YAML text for users. Writes only, so that no library has to be loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
-# What may stand without quotes: nothing that YAML would read as a number, a null, a boolean or syntax.
+# Text that needs no quotes: not read by YAML as a number, a null, a boolean or syntax.
 _PLAIN = re.compile(r"(?!\.[\d_])[A-Za-z_./<][\w./<>@+()=-]*(?: [\w./<>@+()=-]+)*", re.ASCII)
 _KEYWORDS = frozenset({"<<", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"})
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}

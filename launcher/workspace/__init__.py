@@ -1,4 +1,4 @@
-"""Local folders as schedulers and digests see them: which files count, and what they hold.
+"""Workspaces: which files of local folders count, their digests, and how they are copied.
 
 The public names are loaded on first use.
 """

@@ -1,4 +1,4 @@
-"""What a scheduler offers that can bring local projects along with an app."""
+"""The contract of schedulers that can run an app with local projects."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class WorkspaceMixin(Generic[T]):
-    """What a scheduler offers that can bring a workspace along.
+    """Mixin of schedulers that can run an app with a workspace.
 
-    The role that `build_workspace_and_update_role` edits is a copy of ours: no caller's role is touched.
-    `T` is what `dryrun_push_images` hands to `push_images`.
+    The role that `build_workspace_and_update_role` edits is a copy, never the caller's.
+    `T` is the type that `dryrun_push_images` passes to `push_images`.
     """
 
     def workspace_opts(self) -> runopts:
@@ -29,13 +29,12 @@ class WorkspaceMixin(Generic[T]):
 
     @abstractmethod
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
-        """Bring one local folder along and set `role.image` to what holds it."""
+        """Build one local folder into an image, or copy it, and set `role.image`."""
 
     def build_workspace_and_update_role2(
         self, role: Role, workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
-        """The same for any workspace: several projects are put into one folder first, and that folder goes
-        away again."""
+        """The same for any workspace: several projects are copied into one temporary folder first."""
         given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
         if given.is_unmapped_single_project():
             self.build_workspace_and_update_role(role, str(given), cfg)
@@ -46,7 +45,7 @@ class WorkspaceMixin(Generic[T]):
     def build_workspace_and_update_roles(
         self, roles: Sequence[Role], workspace: Workspace | str, cfg: Mapping[str, CfgVal]
     ) -> None:
-        """The same for all roles of an app; several projects are put together once."""
+        """The same for all roles of an app; several projects are combined once."""
         given = Workspace.from_str(workspace) if isinstance(workspace, str) else workspace
         if given.is_unmapped_single_project():
             for role in roles:
@@ -57,9 +56,9 @@ class WorkspaceMixin(Generic[T]):
                 self.build_workspace_and_update_role2(role, Workspace({folder: ""}), cfg)
 
     def dryrun_push_images(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> T:
-        """What `push_images` would push. Raises NotImplementedError where nothing can be pushed."""
+        """The images that `push_images` would push. Raises NotImplementedError if it pushes none."""
         raise NotImplementedError(f"{type(self).__name__} pushes no images")
 
     def push_images(self, images_to_push: T) -> None:
-        """Push what `dryrun_push_images` found."""
+        """Push the images of `dryrun_push_images`."""
         raise NotImplementedError(f"{type(self).__name__} pushes no images")

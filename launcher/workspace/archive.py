@@ -1,7 +1,7 @@
-"""A workspace as a tar stream: the files that its digest speaks of, the same bytes for the same digest.
+"""A workspace as a tar stream of the files in its digest: equal bytes for equal digests.
 
-Times and owners are zero, modes 644 and 755, links are links. What is sent is hashed on its way: a folder
-that is changed meanwhile never becomes an image that bears the digest of what it was.
+Times and owners are zero, modes 644 and 755, links are links. The stream is hashed while
+it is sent, so that a folder that changes meanwhile never becomes an image with the old digest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hashlib import sha256
 from launcher.workspace.context import PREFIX, Entry, WorkspaceError, changed, entries, fed, unreadable
 
 _READ = 1 << 18
-_BLOCK = 1 << 18  # what is handed out at once: a request sends each piece by itself
+_BLOCK = 1 << 18  # size of a piece: a request sends each piece by itself
 _PAD = tarfile.BLOCKSIZE
 
 
@@ -26,12 +26,12 @@ def archive(
     """The bytes of a tar archive, never more than a few pieces in memory.
 
     Args:
-        digest: what the folder should hold (`content_digest`).
+        digest: the expected digest of the folder (`content_digest`).
         below: the folder of the archive to put the files into; "" for its root.
         extra: files to add at these paths in the archive, unless the workspace puts one there.
 
-    Raises WorkspaceError when the folder cannot be read or does not hold what `digest` says; the archive is
-    not finished then.
+    Raises WorkspaceError when the folder cannot be read or does not match `digest`; the archive is then
+    incomplete.
     """
     return _blocks(_archive(folder, digest, below, extra or {}))
 
@@ -56,7 +56,7 @@ def _archive(folder: str, digest: str | None, below: str, extra: Mapping[str, by
 
 
 def _member(folder: str, entry: Entry, name: str) -> Generator[bytes, None, bytes]:
-    """One file or link; returns the hash of what it holds."""
+    """Add one file or link; returns the hash of its contents."""
     path = os.path.join(folder, entry.path)
     try:
         if entry.kind == "link":
@@ -90,7 +90,7 @@ def _file(
 
 
 def _folders(name: str, made: set[str]) -> Iterator[bytes]:
-    """The folders above a file, those that are not there yet: without, their modes would be the reader's."""
+    """Add missing parent folders of a file, so that their modes do not depend on the reader."""
     parts = name.split("/")[:-1]
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
@@ -106,7 +106,7 @@ def _header(name: str, kind: bytes, mode: int, *, size: int = 0, link: str = "")
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces that are worth a system call."""
+    """The same bytes in larger pieces, to save system calls."""
     held, size = [], 0
     for piece in pieces:
         held.append(piece)

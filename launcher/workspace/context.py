@@ -1,6 +1,6 @@
-"""What a workspace holds: the files that count, in one order, and one digest of them all.
+"""The contents of a workspace: the files that count, in one order, and their digest.
 
-Equal for equal contents, whoever checked them out: paths, contents, links as written, and whether a file may
+Equal for equal contents in every checkout: paths, contents, links as written, and whether a file may
 be executed. Not owners, times, other modes, empty folders; nor sockets, pipes and devices.
 """
 
@@ -34,11 +34,11 @@ PREFIX = "ws1:sha256:"
 _MARKS = {"file": b"f", "program": b"x", "link": b"l"}
 MAX_FILES = 250_000
 MAX_BYTES = 64 << 30
-"""Of a workspace: reading more takes minutes, with every plan."""
+"""Limits of a workspace: reading more takes minutes, with every plan."""
 
-_TOLD_APART = 12  # bytes of a hash that tell the contents of a manifest apart
+_HASH_BYTES = 12  # bytes of a hash that identify contents in a manifest
 _CHUNK = 1 << 20
-_MANY_BYTES = 32 << 20  # from here on threads repay their import
+_MANY_BYTES = 32 << 20  # number of files from which threads repay their import
 _THREADS = 4
 
 
@@ -51,12 +51,12 @@ class Entry(NamedTuple):
 
 
 def content_digest(folder: str) -> str:
-    """ "ws1:sha256:<hex>" of what counts in a folder. Raises WorkspaceError when it cannot be read."""
+    """ "ws1:sha256:<hex>" of the files of a folder. Raises WorkspaceError when it cannot be read."""
     return digest_of(folder, entries(folder))
 
 
 def project_digest(path: str) -> str:
-    """ "ws1:sha256:<hex>" of what counts in a folder, or of a single file with its name.
+    """ "ws1:sha256:<hex>" of the files of a folder, or of a single file with its name.
 
     Raises WorkspaceError when it cannot be read.
     """
@@ -68,21 +68,21 @@ def digest_of(folder: str, found: list[Entry]) -> str:
     whole = sha256()
     files: dict[str, File] = {}
     for entry, content in zip(found, _hashes(folder, found), strict=True):
-        if content:  # it was there a moment ago; somebody works in this folder
+        if content:  # removed meanwhile: another program writes to this folder
             fed(whole, entry, content)
-            files[entry.path] = File(entry.kind, entry.size, content[:_TOLD_APART].hex())
+            files[entry.path] = File(entry.kind, entry.size, content[:_HASH_BYTES].hex())
     digest = PREFIX + whole.hexdigest()
     remember(digest, files)
     return digest
 
 
 def fed(whole: Hash, entry: Entry, content: bytes) -> None:
-    """Add an entry, with the hash of what it holds, to the hash of its workspace."""
+    """Add an entry, with the hash of its contents, to the hash of its workspace."""
     whole.update(_MARKS[entry.kind] + os.fsencode(entry.path) + b"\0" + content)
 
 
 def entries(folder: str) -> list[Entry]:
-    """What counts in a folder, by path. Raises WorkspaceError."""
+    """The files that count in a folder, by path. Raises WorkspaceError."""
     return sorted(files_below(folder, read_ignore(folder)), key=lambda entry: os.fsencode(entry.path))
 
 
@@ -91,7 +91,7 @@ def files_below(folder: str, ignore: Ignore) -> Iterator[Entry]:
 
     Raises WorkspaceError for a folder that holds more than MAX_FILES or MAX_BYTES.
     """
-    # Our own records, should somebody keep them here: they change with every apply.
+    # Launcher's own records, if LAUNCHER_HOME is here: they change with every apply.
     state = os.path.relpath(os.path.realpath(paths.home()), os.path.realpath(folder))
     waiting, seen, size = [""], 0, 0
     while waiting:
@@ -132,7 +132,7 @@ def entry_of(folder: str, name: str) -> Entry:
 
 
 def content_hash(path: str, entry: Entry) -> bytes:
-    """SHA-256 of what the entry holds that now lies at `path`. Raises OSError."""
+    """SHA-256 of the contents of the entry at `path`. Raises OSError."""
     if entry.kind == "link":
         return sha256(os.fsencode(os.readlink(path))).digest()
     return file_hash(path)
@@ -156,7 +156,7 @@ def _scan(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _looked_at(path: str, item: os.DirEntry[str]) -> Entry | None:
-    """None for what is neither file nor link, and for what has just gone."""
+    """The entry; None for neither file nor link, and for a file that was just removed."""
     try:
         return _entry(path, item.stat(follow_symlinks=False))
     except FileNotFoundError:
@@ -202,7 +202,7 @@ def too_large(what: str) -> WorkspaceError:
 def changed(path: str) -> WorkspaceError:
     return WorkspaceError(
         f"the workspace {path} has changed since it was looked at",
-        hint="plan and apply again, when nobody writes into it",
+        hint="plan and apply again when no program writes to it",
     )
 
 

@@ -39,7 +39,7 @@ class DirWorkspaceMixin(_OneFolder):
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
         """Without `job_dir` nothing is copied and the role stays.
 
-        Raises InvalidRunConfigException for a folder that is there already.
+        Raises InvalidRunConfigException for a folder that exists.
         """
         job_dir = cfg.get("job_dir")
         if job_dir is None:
@@ -60,7 +60,7 @@ class DirWorkspaceMixin(_OneFolder):
 
 
 class TmpDirWorkspaceMixin(_OneFolder):
-    """Copies the workspace into a new temporary folder, which is the caller's to remove."""
+    """Copies the workspace into a new temporary folder, which the caller removes."""
 
     def build_workspace_and_update_role(self, role: Role, workspace: str, cfg: Mapping[str, CfgVal]) -> None:
         folder = tempfile.mkdtemp(prefix=TMP_PREFIX)

@@ -1,4 +1,4 @@
-"""The Docker workspace under the name that users know; it is built by the Docker scheduler's code."""
+"""The import path of the Docker workspace in TorchX; the Docker scheduler implements it."""
 
 from __future__ import annotations
 

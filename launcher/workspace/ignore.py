@@ -1,8 +1,8 @@
 """Which files of a folder do not count: `.dockerignore`, then `.launcherignore`, both with Docker's rules.
 
 One pattern a line, relative to the folder; `#` in front makes a comment. `*` and `?` stop at slashes, `**`
-does not; `[a-z]` and `\\` are as in Go's `filepath.Match`. A pattern takes what is below a folder with the
-folder; `!` takes back, and the last pattern that matches decides.
+does not; `[a-z]` and `\\` are as in Go's `filepath.Match`. A pattern that matches a folder
+also matches everything below it; `!` includes again, and the last pattern that matches decides.
 Source: docs.docker.com, "Dockerfile reference", .dockerignore.
 """
 
@@ -19,7 +19,7 @@ from launcher.errors import LauncherError
 from launcher.files import read_regular
 
 FILES = (".dockerignore", ".launcherignore")
-"""Read in this order, so that the second one has the last word."""
+"""Read in this order, so that the second one decides."""
 
 ALWAYS = (
     *(f"**/{name}" for name in (".git", ".hg", ".svn", ".jj", ".bzr")),
@@ -27,18 +27,18 @@ ALWAYS = (
     *(f"**/{name}" for name in ("*.launcher.yaml", "*.launcher.yml", "*.launcher.toml", "launcher.toml")),
     FILES[1],
 )
-"""What no run reads. A line with `!` takes back.
+"""Files that no run reads. A line with `!` includes them again.
 
-Job files are among it: otherwise a comment or a policy in one would change the job whose workspace it is in.
+Job files are among them: otherwise a comment or a policy in one would change the job of its workspace.
 """
 
 MAX_IGNORE_BYTES = 256 << 10
 MAX_WILDCARDS = 2
-"""Of a pattern that `re` matches: it backtracks, and each more multiplies the time by a path's length."""
+"""The most wildcards of a pattern for `re`: each one multiplies its time by the length of a path."""
 
 MAX_SLOW = 64
 MAX_SLOW_LENGTH = 256
-"""How many patterns may have more wildcards than that, and how long they may be."""
+"""The limits of number and length for patterns with more wildcards than that."""
 
 _ANY, _FOLDERS, _NAME = ".*", "(?:.*/)?", "[^/]*"
 _WILDCARDS = frozenset({_ANY, _FOLDERS, _NAME})
@@ -50,7 +50,7 @@ _CLASS = re.compile(rf"\[(\^?)((?:{_MEMBER.pattern})+)\]", re.DOTALL)
 
 
 class WorkspaceError(LauncherError):
-    """A folder cannot be read as a workspace: it is not there, unreadable, or an ignore file is wrong."""
+    """A folder cannot be read as a workspace: it is missing, unreadable, or an ignore file is wrong."""
 
 
 class BadPatternError(ValueError):
@@ -82,7 +82,7 @@ class Ignore:
         self._back = [pattern.text for pattern in parsed if pattern.takes_back]
 
     def ignores(self, path: str) -> bool:
-        """Whether the file or folder does not count."""
+        """Whether the file or folder is ignored."""
         ignored = False
         for takes_back, matches in self._runs:
             if takes_back == ignored and matches(path):
@@ -90,12 +90,12 @@ class Ignore:
         return ignored
 
     def ignores_all_below(self, folder: str) -> bool:
-        """Whether neither the folder nor anything in it counts, so that nobody has to look into it."""
+        """Whether the folder and everything in it are ignored, so that it need not be read."""
         return self.ignores(folder) and not any(_may_match_below(text, f"{folder}/") for text in self._back)
 
 
 def read_ignore(folder: str) -> Ignore:
-    """The ignore files of a folder, after what is always ignored. Raises WorkspaceError."""
+    """The ignore files of a folder, after the fixed patterns. Raises WorkspaceError."""
     lines = list(ALWAYS)
     for name in FILES:
         path = os.path.join(folder, name)

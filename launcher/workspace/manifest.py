@@ -1,8 +1,7 @@
-"""What a workspace held, file by file: for plans that say which files changed, and what makes it large.
+"""Manifests: the files of a workspace, for plans that show which files changed, and which ones make it large.
 
-A manifest is known by the digest of its workspace, so it is never that of another one. This process knows
-those of the workspaces that it has hashed; `keep` puts one into LAUNCHER_HOME, for later plans. Where it is
-lost, plans say less, and decide the same.
+A manifest is identified by the digest of its workspace. This process has those of the workspaces that it has
+hashed; `keep` stores one in LAUNCHER_HOME for later plans. Without it, plans show less and decide the same.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from launcher.errors import StateError
 from launcher.files import read_regular, write_whole
 
 MOST_FILES = 50_000
-"""Of a manifest that is kept: a larger one is megabytes."""
+"""The most files of a stored manifest: a larger one takes megabytes."""
 
 MOST_KEPT = 100
-"""Manifests in LAUNCHER_HOME; the one that was not used for the longest time goes first."""
+"""The most manifests in LAUNCHER_HOME; the least recently used one is removed first."""
 
 LARGE_BYTES = 100_000_000
 LARGE_FILES = 10_000
-"""From here on a workspace is worth a note: every plan reads all of it."""
+"""The size from which plans note a workspace, as every plan reads all of it."""
 
 _VERSION = 1
 _MOST_BYTES = 64 << 20
 
 
 class File(NamedTuple):
-    """`kind` is "file", "program" or "link"; `content` stands for what it holds, equal for equal contents."""
+    """`kind` is "file", "program" or "link"; `content` is a hash of its contents."""
 
     kind: str
     size: int
@@ -40,18 +39,18 @@ class File(NamedTuple):
 
 
 Manifest = Mapping[str, File]
-"""Path → what is there. Paths are relative to the workspace, with forward slashes."""
+"""Path → entry. Paths are relative to the workspace, with forward slashes."""
 
 _known: dict[str, Manifest] = {}
 
 
 def remember(digest: str, files: Manifest) -> None:
-    """What has just been hashed."""
+    """Remember the manifest of a workspace that was just hashed."""
     _known[digest] = files
 
 
 def known(digest: str) -> Manifest | None:
-    """The files of the workspace that has this digest; None where they are not on record."""
+    """The files of the workspace with this digest; None when they are not recorded."""
     if digest not in _known:
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(read_regular(_path(digest), _MOST_BYTES))
@@ -61,9 +60,9 @@ def known(digest: str) -> Manifest | None:
 
 
 def keep(digest: str) -> None:
-    """Put what this process knows of a workspace where later plans find it, private to the user.
+    """Store the manifest of a workspace for later plans, private to the user.
 
-    Where that is not possible nothing is kept.
+    Without effect when it cannot be written.
     """
     files = _known.get(digest)
     if files is None or len(files) > MOST_FILES:
@@ -91,7 +90,7 @@ def _drop_old() -> None:
 
 
 def changed_files(old: Manifest, new: Manifest) -> list[tuple[Literal["+", "-", "~"], str]]:
-    """What happened to the files of a workspace, by path."""
+    """The changes of the files of a workspace, by path."""
     differing = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
     return [("+" if path not in old else "-" if path not in new else "~", path) for path in differing]
 
@@ -106,9 +105,9 @@ def is_large(files: Manifest) -> bool:
 
 
 def largest(files: Manifest) -> tuple[str, str]:
-    """What takes up the most of a workspace, a file or folder at its top, and the line that leaves it out.
+    """The largest file or folder at the top of a workspace, and the line that ignores it.
 
-    By bytes, or by the number of files where those make it large: (".venv/ (820 MB)", ".venv").
+    By bytes, or by the number of files when those make it large: (".venv/ (820 MB)", ".venv").
     """
     by_size = _size(files) >= LARGE_BYTES
     parts: dict[str, int] = {}
@@ -121,7 +120,7 @@ def largest(files: Manifest) -> tuple[str, str]:
 
 
 def _pattern(name: str) -> str:
-    """A line of an ignore file that means this name and no other."""
+    """A line of an ignore file that matches only this name."""
     text = "".join(f"\\{char}" if char in "*?[\\" else char for char in name)
     return f"\\{text}" if text.startswith(("#", "!")) else text
 

@@ -1,4 +1,4 @@
-"""Which local projects make up a workspace, and putting them into one folder."""
+"""The local projects of a workspace, and copying them into one folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Workspace:
 
     @classmethod
     def from_str(cls, workspace: str) -> Workspace:
-        """A plain text is the path of one project; a YAML mapping has several: "{./a: , ../b: lib}".
+        """A plain text is the path of one project; a YAML mapping holds several: "{./a: , ../b: lib}".
 
         Raises WorkspaceError for anything else.
         """
@@ -74,14 +74,14 @@ class Workspace:
 
 
 def in_order(projects: Mapping[str, str]) -> Workspace:
-    """A workspace in which the order of `projects` (path → folder to go into) does not matter: what goes
-    into a folder of another project lies over it, and a file over the folder that it goes into."""
+    """A workspace in which the order of `projects` (path → target folder) does not matter: a project inside
+    the folder of another one is copied over it, and a file over its target folder."""
     ordered = sorted(projects, key=lambda path: (place_of(path, projects[path]), path))
     return Workspace({path: f"{target_path(projects[path]) or '.'}/" for path in ordered})
 
 
 def place_of(path: str, target: str) -> str:
-    """Where a project lies that goes into the folder `target`: a folder becomes it, a file is in it.
+    """The place of a project with the target folder `target`: a folder becomes it, a file is put into it.
 
     Raises WorkspaceError for a target that leaves the workspace.
     """
@@ -92,13 +92,13 @@ def place_of(path: str, target: str) -> str:
 def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = MappingProxyType({})) -> None:
     """Copy every project to its place below `folder`, in their order; later ones win.
 
-    Contents, links as written, and whether a file may be executed are kept. What the ignore files of a
-    project name stays behind.
+    Contents, links as written, and whether a file may be executed are kept. Files that a project's
+    ignore files name are not copied.
 
     Args:
-        digests: source → what it held when somebody looked (`project_digest`).
+        digests: source → expected digest (`project_digest`).
 
-    Raises WorkspaceError, also when a copy does not hold what `digests` says.
+    Raises WorkspaceError, also when a copy does not match `digests`.
     """
     for source, target in workspace.projects.items():
         path = source_path(source)
@@ -116,7 +116,7 @@ def copy_into(workspace: Workspace, folder: str, digests: Mapping[str, str] = Ma
 
 @contextmanager
 def merged(workspace: Workspace, digests: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """One folder with all projects of a workspace, as `copy_into` puts them there; gone again afterwards."""
+    """A temporary folder with all projects of a workspace, copied by `copy_into`."""
     folder = tempfile.mkdtemp(prefix=TMP_PREFIX)
     try:
         copy_into(workspace, folder, digests)

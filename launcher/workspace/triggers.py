@@ -1,4 +1,4 @@
-"""What the files of `rerun_on` hold."""
+"""Digests of the files of `rerun_on`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from launcher.workspace.context import MAX_BYTES, file_hash, files_below, too_la
 from launcher.workspace.ignore import Ignore, WorkspaceError
 
 MAX_STEPS = 500_000
-"""Names that one glob may be compared with; about a second."""
+"""The most names that one glob is compared with; that takes about a second."""
 
 _LINK_STEPS = 100  # what following a link counts as: links in a circle double the tree with each level
 
@@ -37,7 +37,7 @@ def trigger_digest(directory: str, globs: Iterable[str], root: str | None = None
 
 
 def leaves(directory: str, pattern: str, root: str) -> bool:
-    """Whether a glob leaves the folder `root` by what it says: it begins at `/`, or has too many `..`."""
+    """Whether a glob leaves the folder `root` by its text: it begins at `/`, or has too many `..`."""
     parts = os.path.normpath(os.path.join(directory, "")).split(os.sep)
     for part in pattern.split("/"):
         if part == "..":
@@ -61,7 +61,7 @@ def _content(directory: str, pattern: str, root: str | None) -> str:
                 raise too_large(f"what `{pattern}` matches")
             content = file_hash(absolute)
         except FileNotFoundError:
-            continue  # it was there a moment ago
+            continue  # removed meanwhile
         except OSError as error:
             raise unreadable(absolute, error) from error
         whole.update(os.fsencode(path) + b"\0" + content)

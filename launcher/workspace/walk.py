@@ -9,11 +9,11 @@ from launcher.workspace.context import entries
 
 
 def walk_workspace(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """What counts in a local folder, from the top: (folder, names of folders, names of files), like os.walk.
+    """The files that count in a local folder, from the top: (folder, folders, files), like os.walk.
 
-    What the ignore files name is left out, and so are folders with nothing in them that counts. Links are
+    Ignored files are left out, and so are folders without files that count. Links are
     among the files, as they are, and not followed. Names come in the order of their bytes; a folder that the
-    caller takes out of the list is not gone into.
+    caller removes from the list is not entered.
 
     Raises WorkspaceError for a folder that cannot be read, or a wrong ignore file.
     """
