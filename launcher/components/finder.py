@@ -229,7 +229,7 @@ def module_relname(module: str | ModuleType, relative_to: str | ModuleType) -> s
 
 
 def _finders() -> Iterator[ModuleComponentsFinder]:
-    """Finders, installed packages first: they win. An entry point whose name begins with `_` gives no prefix."""
+    """Finders; installed packages come first. An entry point whose name begins with `_` gives no prefix."""
     for point in entry_points(group=GROUP):
         module = point.value.partition(":")[0].strip()
         yield ModuleComponentsFinder(module, "" if point.name.startswith("_") else point.name)
