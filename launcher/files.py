@@ -67,11 +67,14 @@ def project_file(folder: str) -> str | None:
         folder = parent
 
 
-def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "strict") -> None:
+def write_whole(
+    path: str, text: str, *, mode: int = 0o666, errors: str = "strict", keeps_mode: bool = False
+) -> None:
     """Write a file by renaming one beside it: another process finds the old text or the new one.
 
     Args:
         mode: permissions of the new file, less the umask.
+        keeps_mode: whether the new file gets those of the old one, and its owner where we may set it.
         errors: how text that is not Unicode is encoded, as `open` takes it.
 
     Raises OSError; the file is then as it was, and nothing is left beside it.
@@ -79,6 +82,8 @@ def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "stric
     beside = f"{path}.{os.getpid()}-{get_ident()}.new"
     try:
         with open(_new_file(beside, mode), "w", encoding="utf-8", errors=errors, newline="\n") as file:
+            if keeps_mode and os.path.exists(path):
+                make_like(path, beside)
             file.write(text)
         os.replace(beside, path)
     except BaseException:
@@ -87,6 +92,16 @@ def write_whole(path: str, text: str, *, mode: int = 0o666, errors: str = "stric
         except OSError:
             pass
         raise
+
+
+def make_like(path: str, beside: str) -> None:
+    """Give the file `beside` the mode and, where we are allowed to, the owner of the file at `path`."""
+    known = os.stat(path)
+    try:
+        os.chown(beside, known.st_uid, known.st_gid)
+    except PermissionError:
+        pass
+    os.chmod(beside, stat.S_IMODE(known.st_mode))
 
 
 def _new_file(path: str, mode: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from launcher.files import read_regular
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh")
 
 _MOST = 1000  # attempts looked through
+_MOST_BYTES = 1 << 20  # of a job file
 
 
 def function_of(kind: str) -> str:
@@ -66,8 +69,7 @@ def _targets() -> list[str]:
     found: list[str] = []
     for path in _job_files():
         try:
-            with open(path, encoding="utf-8") as file:
-                lines = file.read().splitlines()
+            lines = read_regular(path, _MOST_BYTES).decode().splitlines()
         except (OSError, UnicodeDecodeError):
             continue
         found += _targets_of_toml(lines) if path.endswith(".toml") else _targets_of_yaml(lines)

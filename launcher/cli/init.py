@@ -21,7 +21,7 @@ from launcher.cli.starter import (
     top_of,
 )
 from launcher.errors import LauncherError, UsageError
-from launcher.files import PROJECT_FILE, project_file, write_whole
+from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
 from launcher.jobfile.discover import find_files
 from launcher.text import paint
 
@@ -132,8 +132,7 @@ def _step(file: Starter, folder: str, *, force: bool) -> _Step:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", newline="") as stream:
-            return stream.read()
+        return read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -147,7 +146,7 @@ def _taken(taken: Sequence[str]) -> LauncherError:
 def _write(path: str, text: str) -> None:
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_whole(path, text)
+        write_whole(path, text, keeps_mode=True)
     except OSError as error:
         raise LauncherError(f"cannot write {os.path.relpath(path)}: {error.strerror or error}") from error
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.errors import JobFileError, LauncherError
-from launcher.files import PROJECT_FILE
+from launcher.files import PROJECT_FILE, make_like
 from launcher.jobfile.compile import Environment, compile_files
 from launcher.jobfile.discover import find_files
 from launcher.jobfile.formatting import Unformattable, format_text
@@ -85,7 +85,7 @@ def write(rewrite: Rewrite) -> None:
             stream.write(mark + rewrite.after.encode())
             stream.flush()
             os.fsync(stream.fileno())
-        _like(path, beside)
+        make_like(path, beside)
         if name != PROJECT_FILE and _digests(beside) != _digests(path):
             raise Unformattable(
                 f"{rewrite.file}: cannot be formatted: the digest of its job would change",
@@ -97,16 +97,6 @@ def write(rewrite: Rewrite) -> None:
     finally:
         if os.path.lexists(beside):
             os.unlink(beside)
-
-
-def _like(path: str, beside: str) -> None:
-    """Mode and, where we are allowed to, owner of the file that is replaced."""
-    known = os.stat(path)
-    try:
-        os.chown(beside, known.st_uid, known.st_gid)
-    except PermissionError:
-        pass
-    os.chmod(beside, known.st_mode & 0o7777)
 
 
 def _digests(path: str) -> list[str]:

@@ -10,7 +10,7 @@ import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from launcher.files import is_below
+from launcher.files import is_below, read_regular
 from launcher.inventory import recorded
 from launcher.inventory.held import held_by_engines, with_newer
 from launcher.inventory.project import project_here
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
+
+_MOST_BYTES = 1 << 20  # of a job file, as far as its name is looked for
 
 
 def matching(
@@ -122,9 +124,8 @@ def _declared(origin: str, path: str) -> str:
     file = os.path.realpath(os.path.join(root, path))
     try:
         if is_below(file, os.path.realpath(root)):
-            with open(file, encoding="utf-8") as lines:
-                return _name_in(lines)
-    except (OSError, UnicodeDecodeError):
+            return _name_in(read_regular(file, _MOST_BYTES).decode("utf-8-sig", "replace").splitlines())
+    except (OSError, ValueError):
         pass
     return ""
 
@@ -133,7 +134,7 @@ def _name_in(lines: Iterable[str]) -> str:
     for line in lines:
         for sign in (":", "="):
             key, found, value = line.partition(sign)
-            if found and key.strip("\"' ") == "name" and not line[0].isspace():
+            if found and key.strip("\"' ") == "name" and not line[:1].isspace():
                 return value.partition("#")[0].strip().strip("\"'")
         if line.startswith("["):
             break  # a table of TOML

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -210,3 +211,20 @@ def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(mon
 def test_a_place_that_cannot_be_written_is_an_error(scenario):
     scenario.write("file", "")
     assert "cannot write file/sub/hello.launcher.yaml" in scenario.launcher("init", "file/sub", code=1).err
+
+
+def test_a_file_that_is_added_to_keeps_its_mode(scenario):
+    kept = {".vscode/settings.json": 0o600, ".pre-commit-config.yaml": 0o664}
+    for name, mode in kept.items():
+        scenario.write(name, "{}" if name.endswith("json") else "repos: []\n").chmod(mode)
+    assert scenario.launcher("init", "--editor", "--pre-commit").out.count("added to") == 2
+    for name, mode in kept.items():
+        assert (scenario.folder / name).stat().st_mode & 0o777 == mode, name
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(scenario):
+    for name in (".launcherignore", *FILES_OF_EXTRAS):
+        (scenario.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(scenario.folder / name)
+    said = scenario.launcher("init", *EXTRAS, timeout_s=20).err
+    assert "kept .vscode/settings.json: add to it" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -150,3 +151,9 @@ def test_a_command_for_one_app_takes_no_group(record):
     assert "sweep-1-1-" in caught.value.hint
     with pytest.raises(UsageError):
         find_all("sweep*@2")
+
+
+def test_a_pipe_where_the_job_file_was_is_not_opened(record, tmp_path):
+    record(*of_matrix("sweep", "a", "b", origin=str(tmp_path)))
+    os.mkfifo(tmp_path / "sweep.launcher.yaml")
+    assert names("sweep") == ["sweep-a", "sweep-b"]
