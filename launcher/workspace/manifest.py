@@ -52,7 +52,7 @@ def remember(digest: str, files: Manifest) -> None:
 def known(digest: str) -> Manifest | None:
     """The files of the workspace with this digest; None when they are not recorded."""
     if digest not in _known:
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             found = json.loads(read_regular(_path(digest), _MOST_BYTES))
             if (found["version"], found["digest"]) == (_VERSION, digest):
                 _known[digest] = {path: File(*about) for path, about in found["files"].items()}
@@ -83,7 +83,8 @@ def _path(digest: str) -> str:
 
 def _drop_old() -> None:
     with os.scandir(paths.workspaces()) as found:
-        by_age = sorted((item.stat().st_mtime, item.path) for item in found if item.name.endswith(".json"))
+        # All that is there: what a process was writing when it was killed grows old as well.
+        by_age = sorted((item.stat().st_mtime, item.path) for item in found)
     for _, path in by_age[:-MOST_KEPT]:
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -72,14 +72,15 @@ def test_what_is_not_on_record_is_not_known(folder, monkeypatch):
     assert not os.path.exists(paths.workspaces())
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"version": 2}', '{"version": 1, "digest": "other", "files": {}}']
-)
+DAMAGED = ["", "{", "[]", "[" * 100_000, '{"version": 2}', '{"version": 1, "digest": "other", "files": {}}']
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, '{"version": 1, "digest": "DIGEST", "files": []}'])
 def test_a_damaged_file_is_as_good_as_none(folder, monkeypatch, text):
     digest = content_digest(str(folder))
     keep(digest)
     [file] = Path(paths.workspaces()).iterdir()
-    file.write_text(text)
+    file.write_text(text.replace("DIGEST", digest))
     forget(monkeypatch)
     assert known(digest) is None
 
@@ -93,8 +94,12 @@ def test_the_state_folder_does_not_grow_without_end(folder, monkeypatch):
         keep(digests[-1])
         os.utime(manifest._path(digests[-1]), (number, number))
         keep(digests[0])  # what is used stays
+        killed = Path(f"{manifest._path(digests[0])}.{number}-1.new")
+        killed.touch()
+        os.utime(killed, (0, 0))
     forget(monkeypatch)
     assert [known(digest) is not None for digest in digests] == [True, False, False, True, True]
+    assert len(os.listdir(paths.workspaces())) <= 4  # the last one that was killed, too
 
 
 def test_where_nothing_can_be_kept_nothing_is_said(folder, monkeypatch, tmp_path):
