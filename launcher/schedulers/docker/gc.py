@@ -179,5 +179,5 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
 
 
 def _is_any_app_locked() -> bool:
-    """Whether any app is locked. Between two starts no container of an app runs, but it needs its network."""
+    """Whether any app is locked: it may be between two starts, without containers that show its network."""
     return any(record.is_locked(record.folder(app_id)) for app_id in record.app_ids())

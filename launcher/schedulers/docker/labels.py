@@ -24,9 +24,9 @@ PART = PREFIX + "part"
 ROLE = PREFIX + "role"
 REPLICA = PREFIX + "replica"
 RESERVATION_PART = "reservation"
-TOMBSTONE = PREFIX + "tombstone"
 VERSION = PREFIX + "version"
-"""Of a volume that says how an attempt ended: the attempt's app id."""
+TOMBSTONE = PREFIX + "tombstone"
+"""Label of a volume with the outcome of an attempt: the attempt's app id."""
 REPLICA_PART = "replica"
 SCHEDULER = "local_docker"
 
@@ -94,7 +94,7 @@ class Labels:
 
     @property
     def grace_s(self) -> float:
-        """From TERM to KILL when the app is stopped."""
+        """Time from TERM to KILL when the app is stopped."""
         from launcher.schedulers.docker.options import DEFAULT_GRACE_S
 
         return _number(self.text("grace-s"), DEFAULT_GRACE_S)

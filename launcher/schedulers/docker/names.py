@@ -26,7 +26,7 @@ def scratch_volume(app_id: str) -> str:
 
 
 def error_file(role: str, k: int) -> str:
-    """Where a replica writes its structured error, as the container sees it."""
+    """The path in the container of a replica's structured error file."""
     return f"{SCRATCH}/.error-{stem(role)}-{k}.json"
 
 

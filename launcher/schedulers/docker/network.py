@@ -9,7 +9,7 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.names import NETWORK, NETWORK_LABELS
 
 _TRIES = 3  # another client may remove it again while it is being repaired
-_MENDING = Lock()  # the replicas of an app are started at once: one of them creates it
+_REPAIR_LOCK = Lock()  # held during a repair: the replicas of an app start at once
 
 
 def ensure(engine: Engine) -> None:
@@ -28,14 +28,14 @@ def start(engine: Engine, container: str) -> None:
         try:
             engine.start(container)
         except EngineError as error:
-            if not _mend(engine, container, error):
+            if not _repair(engine, container, error):
                 raise
         else:
             return
     engine.start(container)
 
 
-def _mend(engine: Engine, container: str, error: EngineError) -> bool:
+def _repair(engine: Engine, container: str, error: EngineError) -> bool:
     """Repair the network of a container; False when its start has failed for another reason."""
     ambiguous = f"network {NETWORK} is ambiguous" in str(error)
     if not (ambiguous or isinstance(error, NotFound)):
@@ -43,7 +43,7 @@ def _mend(engine: Engine, container: str, error: EngineError) -> bool:
     seen = engine.inspect(container)
     if seen is None or seen.network != NETWORK:
         return False
-    with _MENDING:
+    with _REPAIR_LOCK:
         ensure(engine)
     if seen.was_started and not ambiguous:
         _connect(engine, container)

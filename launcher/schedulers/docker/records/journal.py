@@ -37,7 +37,7 @@ class RecordedExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRestart:
-    """A restart of a role or the app. It is done when each container of `was` has another start time."""
+    """A restart of a role or the app, complete when each container of `was` has another start time."""
 
     role: str
     policy: str
@@ -46,7 +46,7 @@ class RecordedRestart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedStop:
-    """Why containers were stopped: cancel, timeout, peer, parent, lost, hand or start (restarts are none).
+    """The reason of a stop: cancel, timeout, peer, parent, lost, hand or start (restarts are none).
 
     `start`: the engine could not start one, and `message` says which and why.
     """

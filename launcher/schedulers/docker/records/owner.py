@@ -41,7 +41,7 @@ class Owner:
     def is_alive(
         self, progress_at: float | None, *, take_over: bool = False, now: float | None = None
     ) -> bool:
-        """Whether it may still be at work.
+        """Whether it may still be running.
 
         Args:
             progress_at: time of its last known progress, epoch seconds; decides for another machine.

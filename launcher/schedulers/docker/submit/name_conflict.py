@@ -15,7 +15,7 @@ def is_foreign(engine: Engine, name: str) -> bool:
 
 
 def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
-    """The error for a name that is taken; `doing` as in "cannot create main/0".
+    """The error for a container name in use; `doing` as in "cannot create main/0".
 
     A ReservedError where another launcher client has it: callers wait for that client's attempt.
     """

@@ -52,7 +52,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Exit: the app needs no watcher (any more)."""
+    """Exit: the app needs no watcher, or no longer needs one."""
 
 
 Action = Wait | Stop | Restart | Start | End | Leave

@@ -23,8 +23,8 @@ class EventQueue:
         changed: containers with an event since they were last inspected.
         oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
         stopped_externally: containers that another program stopped, whose end is not on record yet.
-        orphaned: the process that attached the app to itself has ended, or
-        closed: has closed the connection.
+        orphaned: the connection to the client that attached the app to itself has ended.
+        closed: that client has closed the connection on purpose.
     """
 
     def __init__(self, app_dir: str) -> None:
@@ -35,7 +35,7 @@ class EventQueue:
         self.closed = False
         self._app_dir = app_dir
         self._dead: set[str] = set()
-        self._complete: set[str] = set()  # ended, and no event about the end is to come
+        self._complete: set[str] = set()  # ended, and all events of the end were received
         self._queue: SimpleQueue[Event | Exception | None] = SimpleQueue()
 
     def read_events(self, events: EventStream) -> None:

@@ -89,7 +89,7 @@ def stop_one(engine: Engine, container: str, grace_s: float) -> bool:
         return engine.stop(container, grace_s)
     except NotFound:
         return False
-    except Conflict:  # being removed
+    except Conflict:  # it is being removed
         return False
 
 

@@ -67,7 +67,7 @@ class Watcher:
         self._observer = AppObserver(engine, self._app_dir, self._app_id, self._events)
         self._restarts = True
         self._stopping: RecordedStop | None = None  # also where the journal could not be written
-        self._aim: object = None  # of the last action
+        self._aim: object = None  # the aim of the last action, see `decide.aim`
 
     def run(self) -> None:
         if not self._resumed and not self._submission():

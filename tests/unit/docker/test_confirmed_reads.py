@@ -1,4 +1,4 @@
-"""Looking at an app while another client changes it: between the list and an inspect, or two lists.
+"""Reading an app while another client changes it: between the list and an inspect, or two lists.
 
 A proxy before the engine makes the change at the very request, so that no race has to be hit.
 """
