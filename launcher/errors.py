@@ -64,7 +64,7 @@ class JobFileError(LauncherError):
     """Job files are wrong and the user can fix them.
 
     Attributes:
-        diagnostics: every problem found, in file order (`launcher.jobfile.diagnostics.Diagnostic`).
+        diagnostics: every problem found, in file order (`launcher.jobfile.Diagnostic`).
     """
 
     exit_code = 6

@@ -16,14 +16,12 @@ sys.path.insert(0, str(ROOT))
 
 from pydantic.fields import FieldInfo  # noqa: E402
 
-from launcher.jobfile import (  # noqa: E402
-    job_schema,
-    model,
-    model_vars,
-)
-from launcher.jobfile.diagnostics import CODES, WARNINGS  # noqa: E402
-from launcher.jobfile.model_base import Model, traits_of  # noqa: E402
-from launcher.jobfile.written import written  # noqa: E402
+from launcher.jobfile import job_schema  # noqa: E402
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS  # noqa: E402
+from launcher.jobfile.messages.written import written  # noqa: E402
+from launcher.jobfile.model import job_file as model  # noqa: E402
+from launcher.jobfile.model import variables as model_vars  # noqa: E402
+from launcher.jobfile.model.base import Model, traits_of  # noqa: E402
 from launcher.schedulers import DEFAULT_SCHEDULERS, get_scheduler  # noqa: E402
 from launcher.specs import get_type_name  # noqa: E402
 

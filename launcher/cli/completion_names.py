@@ -58,7 +58,7 @@ def _components() -> Iterable[str]:
 
 
 def _codes() -> Iterable[str]:
-    from launcher.jobfile.diagnostics import CODES
+    from launcher.jobfile.diagnostics.diagnostic import CODES
     from launcher.plan.reasons import REASONS
 
     return [*CODES, *map(str, REASONS)]

@@ -14,11 +14,11 @@ from launcher.cli.starter import label
 from launcher.components import Component, ComponentArgs
 from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError
-from launcher.jobfile.compile import compile_text
-from launcher.jobfile.formatting import format_text
-from launcher.jobfile.model import RoleSpec
-from launcher.jobfile.parse import parse
-from launcher.jobfile.source import Source, source_of
+from launcher.jobfile.compile.files import compile_text
+from launcher.jobfile.format import format_text
+from launcher.jobfile.model.job_file import RoleSpec
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, source_of
 from launcher.runner import get_runner
 from launcher.schedulers import get_default_scheduler_name
 from launcher.schedulers.rules import SchedulerRules

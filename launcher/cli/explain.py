@@ -10,8 +10,8 @@ from typing import Any
 from launcher.cli.console import Console
 from launcher.cli.render.tables import table
 from launcher.errors import UsageError
-from launcher.jobfile.diagnostics import CODES, WARNINGS
-from launcher.jobfile.explain import EXPLANATIONS, REASON_EXPLANATIONS
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
+from launcher.jobfile.diagnostics.explain import EXPLANATIONS, REASON_EXPLANATIONS
 from launcher.plan.reasons import REASONS
 from launcher.text import did_you_mean, paint
 

@@ -22,7 +22,7 @@ from launcher.cli.starter import (
 )
 from launcher.errors import LauncherError, UsageError
 from launcher.files import PROJECT_FILE, project_file, read_regular, write_whole
-from launcher.jobfile.discover import find_files
+from launcher.jobfile.compile.discover import find_files
 from launcher.text import paint
 
 USAGE = "init [DIR] [OPTIONS]"

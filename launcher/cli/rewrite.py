@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import PROJECT_FILE, make_like
-from launcher.jobfile.compile import Environment, compile_files
-from launcher.jobfile.discover import find_files
-from launcher.jobfile.formatting import Unformattable, format_text
-from launcher.jobfile.parse import parse
-from launcher.jobfile.source import Source, read_source
+from launcher.jobfile.compile.discover import find_files
+from launcher.jobfile.compile.files import Environment, compile_files
+from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, read_source
 from launcher.specs import canonical
 
 BOM = b"\xef\xbb\xbf"

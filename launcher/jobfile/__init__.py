@@ -1,10 +1,9 @@
 """Job files: from text to launches, or to diagnostics that name file, line and remedy.
 
-One phase, one module: `discover` (paths → files) → `source` (bytes → text) → `yaml`, `toml` (text → values
-with positions) → `variants` (`targets`, `defaults`, laid over by `overlay`) → `variables` → `matrix` →
-`references` → `model` → `build` → `specs.check`; `compile` (all files), `one_file` (all targets) and
-`one_job` run them in this order. `collector` gathers problems by field path, `wording` says what pydantic
-found, `trace` knows afterwards where each value came from.
+Rooms, each of which imports only those before it: `diagnostics` (what is wrong, where), `text` (bytes →
+values with positions), `model` (the language), `messages` (problems in words), `compile` (values → launches),
+and beside it `schema` and `format`. In `compile`, `files`, `one_file` and `one_job` run the phases in order:
+`discover`, `variants`, `variables`, `matrix`, `references`, the models, `build`.
 The public names are loaded on first use.
 """
 
@@ -12,9 +11,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from launcher.jobfile.compile import Compiled, Environment, compile_files, load_job, load_jobs
-    from launcher.jobfile.diagnostics import Diagnostic, Related, Span, job_file_error, render
-    from launcher.jobfile.schema import job_schema
+    from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
+    from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
+    from launcher.jobfile.schema.job import job_schema
 
 __all__ = [
     "Compiled",
@@ -31,17 +30,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Compiled": "compile",
-    "Environment": "compile",
-    "compile_files": "compile",
-    "load_job": "compile",
-    "load_jobs": "compile",
-    "Diagnostic": "diagnostics",
-    "Related": "diagnostics",
-    "Span": "diagnostics",
-    "job_file_error": "diagnostics",
-    "render": "diagnostics",
-    "job_schema": "schema",
+    "Compiled": "compile.files",
+    "Environment": "compile.files",
+    "compile_files": "compile.files",
+    "load_job": "compile.files",
+    "load_jobs": "compile.files",
+    "Diagnostic": "diagnostics.diagnostic",
+    "Related": "diagnostics.diagnostic",
+    "Span": "diagnostics.diagnostic",
+    "job_file_error": "diagnostics.diagnostic",
+    "render": "diagnostics.diagnostic",
+    "job_schema": "schema.job",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.cli.main import main
 from launcher.jobfile import render
-from launcher.jobfile.diagnostics import CODES
+from launcher.jobfile.diagnostics.diagnostic import CODES
 from tests.corpus.words import BAD, FOLDER, Found, compiled, expected, found, name_of
 
 # What no single file can show, or only with a repository around it: see tests/unit/jobfile.

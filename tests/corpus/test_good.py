@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile.formatting import Unformattable, format_text
-from launcher.jobfile.parse import parse
-from launcher.jobfile.source import Source, source_of
+from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, source_of
 from launcher.specs import digest, document
 from tests.corpus.words import FOLDER, GOOD, compiled, jobs_of, name_of
 

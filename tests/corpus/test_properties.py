@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.formatting import format_text
-from launcher.jobfile.parse import parse
-from launcher.jobfile.source import Source
+from launcher.jobfile.format import format_text
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source
 from launcher.specs import digest, document
 from tests.corpus.words import FOLDER, jobs_of
 

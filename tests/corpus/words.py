@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from launcher.components.calls import Calls
 from launcher.jobfile import Compiled, Diagnostic, Environment, compile_files
-from launcher.jobfile.inputs import Folders
-from launcher.jobfile.one_file import compile_document
-from launcher.jobfile.one_job import Work
-from launcher.jobfile.parse import parse
-from launcher.jobfile.project import Homes
-from launcher.jobfile.source import Source
-from launcher.jobfile.variables import Inputs
+from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.one_file import compile_document
+from launcher.jobfile.compile.one_job import Work
+from launcher.jobfile.compile.project import Homes
+from launcher.jobfile.compile.variables import Inputs
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source
 from launcher.schedulers.rules import SchedulerRules
 from launcher.specs import Launch
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from launcher.jobfile.discover import SUFFIXES
+from launcher.jobfile.compile.discover import SUFFIXES
 
 HOOKS = YAML(typ="safe").load((Path(__file__).resolve().parents[2] / ".pre-commit-hooks.yaml").read_text())
 BY_ID = {hook["id"]: hook for hook in HOOKS}

@@ -26,6 +26,8 @@ RANK = {
 }
 RANK |= {"state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
 RANK |= {"jobfile": 4, "runner": 4, "apply": 5, "inventory": 6, "cli": 7, "__main__": 8}
+JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
+JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
 FACES = {
     "launcher",  # above everything: it names the public things of all layers
     "launcher.specs.builders",  # import paths that users know; nothing of ours imports them
@@ -115,6 +117,19 @@ def test_packages_leave_alone_what_is_not_theirs():
         if b == name or b.startswith(name + ".")
     ]
     assert broken == []
+
+
+def test_the_rooms_of_jobfile_import_downwards():
+    inside = [(room_of(a), room_of(b)) for a, b in OURS if room_of(a) and room_of(b)]
+    assert {room for pair in inside for room in pair} <= JOBFILE_ROOMS.keys()
+    upward = {(a, b) for a, b in inside if a != b and JOBFILE_ROOMS[a] <= JOBFILE_ROOMS[b]}
+    assert sorted(upward) == []
+
+
+def room_of(module: str) -> str:
+    """`launcher.jobfile.text.yaml` -> `text`."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 and parts[1] == "jobfile" else ""
 
 
 def test_nothing_above_the_schedulers_reaches_into_one():

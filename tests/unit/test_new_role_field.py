@@ -25,7 +25,7 @@ ROLE = "    nice: int = field(default=0, metadata=at_least(0))\n"
 
 HEAD = """
 import json
-from launcher.jobfile.compile import compile_text
+from launcher.jobfile.compile.files import compile_text
 
 JOB = '''\
 version: 1
@@ -54,7 +54,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package in it, its roles with a field more."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT / "launcher", folder / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
-    _add(folder / "launcher/jobfile/model.py", MODEL, before="    retry_policy: ")
+    _add(folder / "launcher/jobfile/model/job_file.py", MODEL, before="    retry_policy: ")
     _add(folder / "launcher/specs/app.py", ROLE, before="\n    def pre_proc(")
     return folder
 
@@ -105,9 +105,9 @@ def test_formatting_and_schema_know_it(package: Path) -> None:
     _run(
         package,
         """
-from launcher.jobfile.formatting import format_text
-from launcher.jobfile.formatting.order import fields
-from launcher.jobfile.schema import job_schema
+from launcher.jobfile.format import format_text
+from launcher.jobfile.format.order import fields
+from launcher.jobfile.schema.job import job_schema
 order = [*fields(("roles", "main"))]
 assert order.index("nice") == order.index("retry_policy") - 1
 made = job_schema()["$defs"]
@@ -181,7 +181,7 @@ def test_compile_and_convert_write_it(package: Path) -> None:
 import pathlib
 from launcher.cli.convert import _roles
 from launcher.cli.render.job_text import job_text
-from launcher.jobfile.compile import compile_files
+from launcher.jobfile.compile.files import compile_files
 pathlib.Path("train.launcher.yaml").write_text(JOB % "    nice: 5")
 made = compile_files(["train.launcher.yaml"])
 (text,) = (job_text(made.launches[0], trace) for trace in made.traces.values())
@@ -193,8 +193,8 @@ assert "nice" not in _roles(launch("").app)["roles"]["main"]
 
 
 ALLOWED = {
-    "jobfile/model.py": "the table",
-    "jobfile/build.py": "fields that a job file spells otherwise than an AppDef",
+    "jobfile/model/job_file.py": "the table",
+    "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
     "cli/render/job_text.py": "the same, the other way round",
     "specs/app.py": "the table",
     "specs/rolefields.py": "the order in which documents are written since lr1",
@@ -212,5 +212,5 @@ def test_no_other_table_names_the_fields_of_a_role(field: str) -> None:
         for path in files
         if re.search(rf"\b{field}\b", path.read_text())
     }
-    assert {"jobfile/model.py", "specs/app.py"} <= naming
+    assert {"jobfile/model/job_file.py", "specs/app.py"} <= naming
     assert naming - ALLOWED.keys() == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.cli.render.findings import VERSION
-from launcher.jobfile.diagnostics import CODES
+from launcher.jobfile.diagnostics.diagnostic import CODES
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}

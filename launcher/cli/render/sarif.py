@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from launcher import __version__
 from launcher.jobfile import Diagnostic, Related, Span
-from launcher.jobfile.diagnostics import CODES, WARNINGS
-from launcher.jobfile.explain import EXPLANATIONS
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
+from launcher.jobfile.diagnostics.explain import EXPLANATIONS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"  # what readers of SARIF take for the root of the checkout

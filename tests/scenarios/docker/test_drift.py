@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.jobfile.explain import REASON_EXPLANATIONS
+from launcher.jobfile.diagnostics.explain import REASON_EXPLANATIONS
 from tests.engines.images import SHELL_IMAGE
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.cli import rewrite
 from launcher.errors import LauncherError
-from launcher.jobfile.formatting import Unformattable
+from launcher.jobfile.format import Unformattable
 
 MESSY = "name: 'job'   # mine\nversion: 1\nroles: {main: {num_replicas: 2, entrypoint: sh, args: [-c, w]}}\n"
 TIDY = 'version: 1\nname: "job"   # mine\nroles: {main: {entrypoint: sh, args: [-c, w], num_replicas: 2}}\n'

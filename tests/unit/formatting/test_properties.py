@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
-from launcher.jobfile.document import Document
-from launcher.jobfile.formatting import Unformattable, format_text
-from launcher.jobfile.parse import parse
-from launcher.jobfile.source import Source, source_of
+from launcher.jobfile.format import Unformattable, format_text
+from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, source_of
 from tests.unit.formatting.strategies import yaml_files
 from tests.unit.formatting.words import read
 from tests.unit.jobfile.test_fuzz import damaged

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.jobfile.formatting import Unformattable
+from launcher.jobfile.format import Unformattable
 from tests.unit.formatting.words import block, formatted
 from tests.unit.jobfile.test_compile import FULL
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 
-from launcher.jobfile.formatting import format_text
-from launcher.jobfile.parse import parse
-from launcher.jobfile.source import Source, source_of
+from launcher.jobfile.format import format_text
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, source_of
 
 
 def read(text: str, name: str) -> Source:

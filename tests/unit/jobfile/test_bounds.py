@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.jobfile.compile import Environment, compile_files
+from launcher.jobfile.compile.files import Environment, compile_files
 from launcher.specs import AppDef, Role, check_app
 
 ROLE = "roles:\n  main:\n    entrypoint: env\n"

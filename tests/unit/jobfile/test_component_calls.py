@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.components.finder import builtin_component
-from launcher.jobfile.compile import Compiled, Environment, compile_files
+from launcher.jobfile.compile.files import Compiled, Environment, compile_files
 from tests import processes
 
 HEAD = "import os, sys, signal, subprocess, time\nfrom launcher.specs import AppDef, Role\n"

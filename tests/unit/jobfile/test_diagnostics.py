@@ -8,9 +8,9 @@ import pytest
 
 from launcher.errors import JobFileError
 from launcher.jobfile import Diagnostic, Span, job_file_error, render
-from launcher.jobfile.diagnostics import in_order
-from launcher.jobfile.frame import without_secrets
-from launcher.jobfile.source import Source
+from launcher.jobfile.diagnostics.diagnostic import in_order
+from launcher.jobfile.diagnostics.frame import without_secrets
+from launcher.jobfile.text.source import Source
 from tests.unit.jobfile.words import HEAD, compile_text
 
 

@@ -18,14 +18,14 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core._pydantic_core import list_all_errors
 
 import launcher.jobfile
-from launcher.jobfile.collector import Collector
-from launcher.jobfile.diagnostics import CODES, Diagnostic
-from launcher.jobfile.document import Document, Path, Spot
-from launcher.jobfile.model import JobFile
-from launcher.jobfile.model_base import Model
-from launcher.jobfile.source import Source
-from launcher.jobfile.wording import _SAYINGS, report
-from launcher.jobfile.wording_types import WANTED
+from launcher.jobfile.diagnostics.diagnostic import CODES, Diagnostic
+from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.wording import _SAYINGS, report
+from launcher.jobfile.messages.wording_types import WANTED
+from launcher.jobfile.model.base import Model
+from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.text.document import Document, Path, Spot
+from launcher.jobfile.text.source import Source
 
 ERRORS: Mapping[str, Mapping[str, Any]] = {str(error["type"]): error for error in list_all_errors()}
 WORDED = {*WANTED, *_SAYINGS, "missing", "extra_forbidden"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.jobfile import Environment, compile_files
-from launcher.jobfile.discover import find_files
+from launcher.jobfile.compile.discover import find_files
 
 GOOD = "version: 1\nname: NAME\nroles: {main: {entrypoint: env}}\n"
 

@@ -13,8 +13,8 @@ import pytest
 
 from launcher.cli.console import Console
 from launcher.cli.main import main
-from launcher.jobfile.diagnostics import CODES, WARNINGS
-from launcher.jobfile.explain import EXPLANATIONS, Example, Explanation, Link
+from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
+from launcher.jobfile.diagnostics.explain import EXPLANATIONS, Example, Explanation, Link
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS.values(), ids=list(EXPLANATIONS))

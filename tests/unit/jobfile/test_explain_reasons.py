@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile.explain import REASON_EXPLANATIONS, ReasonExplanation
+from launcher.jobfile.diagnostics.explain import REASON_EXPLANATIONS, ReasonExplanation
 from launcher.plan.reasons import REASONS
 from tests import processes
 from tests.scenario import Scenario

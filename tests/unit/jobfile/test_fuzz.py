@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.jobfile import render
-from launcher.jobfile.diagnostics import CODES
-from launcher.jobfile.document import Document
-from launcher.jobfile.source import Source, source_of
-from launcher.jobfile.toml import parse_toml
-from launcher.jobfile.yaml import parse_pure, parse_yaml
+from launcher.jobfile.diagnostics.diagnostic import CODES
+from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.source import Source, source_of
+from launcher.jobfile.text.toml import parse_toml
+from launcher.jobfile.text.yaml import parse_pure, parse_yaml
 from tests.unit.jobfile.test_compile import FULL, FULL_TOML
 from tests.unit.jobfile.words import compile_text
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.jobfile.model_base import LABEL
-from launcher.jobfile.slugs import job_name, slug
+from launcher.jobfile.compile.slugs import job_name, slug
+from launcher.jobfile.model.base import LABEL
 from tests.unit.jobfile.words import HEAD, compile_text, labels, launches, lines, places
 
 ROLE = "roles: {a: {entrypoint: x, args: [$<matrix.a>]}}\n"

@@ -12,9 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.jobfile import job_schema
-from launcher.jobfile.places import JOB, Place, place_at
-from launcher.jobfile.source import Source
-from launcher.jobfile.yaml import parse_yaml
+from launcher.jobfile.model.fields import JOB, Place, place_at
+from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.test_compile import FULL
 from tests.unit.jobfile.words import HEAD, compile_text
 

@@ -12,8 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from launcher.jobfile import job_schema
-from launcher.jobfile.source import Source
-from launcher.jobfile.yaml import parse_yaml
+from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.yaml import parse_yaml
 from tests.unit.jobfile.mutations import Mutation, mutations
 from tests.unit.jobfile.test_schema import GOOD
 from tests.unit.jobfile.words import compile_text

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import tomli
 
-from launcher.jobfile.document import Path, Spot
-from launcher.jobfile.source import Source
-from launcher.jobfile.toml import parse_toml
-from launcher.jobfile.toml_positions import NotToml, scan
+from launcher.jobfile.text.document import Path, Spot
+from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.toml import parse_toml
+from launcher.jobfile.text.toml_positions import NotToml, scan
 
 VALID = [
     'a = 1\nb = "x"\nc = true\n',

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from launcher.jobfile.document import Document
-from launcher.jobfile.scalars import resolve_plain
-from launcher.jobfile.source import Source
-from launcher.jobfile.yaml import parse_pure, parse_yaml
+from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.scalars import resolve_plain
+from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.yaml import parse_pure, parse_yaml
 
 
 def parse(text: str) -> Document:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.jobfile.source import Source
-from launcher.jobfile.yaml import parse_yaml
+from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.yaml import parse_yaml
 
 
 def only(text: str) -> tuple[str, str, str]:

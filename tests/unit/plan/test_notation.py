@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.jobfile.quantities import memory_mib, seconds
+from launcher.jobfile.model.quantities import memory_mib, seconds
 from launcher.plan.diff import Change
 from launcher.plan.notation import show_at
 from launcher.plan.reasons import Reason

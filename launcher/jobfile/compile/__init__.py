@@ -1,0 +1,1 @@
+"""Files to launches: targets, matrix, variables, references, validation, AppDefs."""

@@ -1,0 +1,136 @@
+"""Warnings about a job file: it works, and may not mean what it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.jobfile.compile.variables import AnyVar, reads_secret
+from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.model.job_file import JobFile, RoleSpec
+from launcher.specs import find_macros
+from launcher.specs.check import SET_FOR_REPLICAS
+from launcher.specs.sensitive import is_sensitive
+from launcher.specs.text import shell_words
+
+_VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"-]\S*)"""
+_OPTION = r"--?[A-Za-z][\w-]*"
+_OPTIONS = re.compile(rf"{_OPTION}[ \t]+{_VALUE}(?:[ \t]+{_OPTION}(?:[ \t]+{_VALUE})?)*")
+"""Options, each with at most one value: no sentence reads like that."""
+
+_SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
+_SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
+"""`discovery.type`, `ConnectionStrings:Main`: names that some programs look for, and shells drop."""
+
+
+def advise_variables(specs: Mapping[str, AnyVar], value: Any, problems: Collector) -> None:
+    """Note the variables that nothing in the file `value` refers to, and those that read a secret."""
+    for name, spec in specs.items():
+        if spec.from_env is not None and reads_secret(name, spec):
+            message = (
+                f"`{spec.from_env}` looks like a secret, and variable `{name}` writes it into the document"
+            )
+            there = problems.secret(spec.from_env)
+            hint = f"write {there} in a role's env: it is read while submitting"
+            path = ("vars", name, "from_env")
+            problems.add(path, "secret-variable", message, hint=hint, severity="warning")
+    used = set(names_in({key: part for key, part in value.items() if key != "vars"}))
+    for name in specs:
+        if f"var.{name}" not in used:
+            message = f"variable `{name}` is never used"
+            label = f"use it as `$<var.{name}>`, or delete it"
+            problems.add(
+                ("vars", name), "unused-variable", message, at="key", label=label, severity="warning"
+            )
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
+    if isinstance(value, str):
+        yield from (name for name, _, _ in find_macros(value))
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from names_in(part)
+
+
+def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
+    """Note images without a pinned tag, secrets that are written out, and commands in the place of programs.
+
+    Args:
+        folder: of the job file.
+    """
+    roles = (problems.document.value or {}).get("roles", {})
+    for name, role in job.roles.items() if job is not None else ():
+        _advise_entrypoint(name, role.entrypoint, folder, problems)
+        _advise_args(name, roles[name].get("args"), problems)
+        _advise_names(name, role, problems)
+        if role.image.endswith(":latest"):
+            message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
+            path = ("roles", name, "image")
+            problems.add(path, "unpinned-image", message, label="name a version", severity="warning")
+        _advise_env(role.env, ("roles", name, "env"), f"role `{name}`", problems)
+    env = job.cfg.get("env") if job is not None else None
+    _advise_env(env if isinstance(env, dict) else {}, ("cfg", "env"), "`cfg.env`", problems)
+
+
+def _advise_args(role: str, args: Any, problems: Collector) -> None:
+    """Note options that stand in one argument with their values. `args` are those of the file, references
+    and all."""
+    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
+    for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False)):
+        # What follows an option may be its value: `--extra-args`, `--lr 0.1`.
+        is_value = before.startswith("-") and "=" not in before
+        if is_value or not _OPTIONS.fullmatch(text):
+            continue
+        words = shell_words(text) or []
+        message = f"argument {index + 1} of role `{role}` is an option and its value, with a space in between"
+        label = "make each word an item"
+        if words and not any(map(is_sensitive, words)):
+            label += ": " + json.dumps(words, ensure_ascii=False)[1:-1]
+        path = ("roles", role, "args", index)
+        problems.add(path, "command-line", message, label=label, severity="warning")
+
+
+def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
+    """Note variables of the environment that the role's program cannot see, or sees another value of."""
+    is_shell = os.path.basename(spec.entrypoint) in _SHELLS
+    for name in spec.env:
+        path = ("roles", role, "env", name)
+        if problems.is_broken(path):
+            continue
+        if name in SET_FOR_REPLICAS:
+            message = f"`{name}` of role `{role}` is not used: every replica gets its own"
+            problems.add(
+                path, "overridden-variable", message, at="key", label="delete it", severity="warning"
+            )
+        elif not _SHELL_NAME.fullmatch(name) and (is_shell or not _PROGRAM_NAME.fullmatch(name)):
+            message = f"no shell can use a variable called `{name}`"
+            near = re.sub(r"\W", "_", name.strip(), flags=re.ASCII)
+            label = f"such as `{f'_{near}' if near[:1].isdigit() else near}`"
+            hint = "letters, digits and `_`, no digit first"
+            problems.add(path, "env-name", message, at="key", label=label, hint=hint, severity="warning")
+
+
+def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, problems: Collector) -> None:
+    for variable, value in env.items():
+        if isinstance(value, str) and value and "$" not in value and is_sensitive(variable):
+            message = f"`{variable}` of {whose} looks like a secret, and its value is written out"
+            there = "" if path[0] == "roles" else " in a role's env"
+            secret = problems.secret(variable)
+            hint = f"write {secret}{there}: it is read while submitting, and stored nowhere"
+            problems.add(
+                (*path, variable), "secret-literal", message, at="key", hint=hint, severity="warning"
+            )
+
+
+def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
+    words = (shell_words(text) or text.split()) if any(char.isspace() for char in text) else []
+    if len(words) < 2 or "$<" in text or "${" in text or os.path.exists(os.path.join(folder, text)):
+        return
+    message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
+    path = ("roles", role, "entrypoint")
+    problems.add(path, "command-line", message, hint=f"write {problems.command(words)}", severity="warning")

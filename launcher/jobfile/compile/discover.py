@@ -1,0 +1,101 @@
+"""Paths as typed → job files: a file stands for itself, a directory for every job file below it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from launcher.files import PROJECT_FILE
+from launcher.git import repository
+from launcher.jobfile.compile.exclude import Excluded
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+
+SUFFIXES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job file: as shown to the user, and where it is."""
+
+    file: str
+    path: str
+
+
+def find_files(paths: Iterable[str], cwd: str) -> tuple[list[Found], list[Diagnostic]]:
+    """The job files that the paths stand for, each once, in the order of the paths; and what was not found.
+
+    Relative paths start at `cwd`. Hidden folders, what git ignores and what `exclude` in a launcher.toml
+    names are left out of directories.
+    """
+    files: dict[str, Found] = {}
+    problems: list[Diagnostic] = []
+    for typed in paths:
+        path = os.path.abspath(os.path.join(cwd, typed))
+        if not os.path.isdir(path):
+            files.setdefault(path, Found(typed, path))  # whether it is there is found when it is read
+            continue
+        below, are_left_out = _below(typed, path, problems)
+        for found in below:
+            files.setdefault(found.path, found)
+        if not below:
+            hint = f"job files are called NAME{SUFFIXES[0]}, .yml or .toml; any name works when given itself"
+            if are_left_out:
+                hint = (
+                    f"`exclude` in {PROJECT_FILE} leaves out what is in it; files given themselves are taken"
+                )
+            message = "the directory holds no job file"
+            problems.append(_about(typed, "no-job-files", message, hint))
+    return list(files.values()), problems
+
+
+def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list[Found], bool]:
+    """The job files in a directory, and whether `exclude` has left anything out."""
+
+    def unreadable(error: OSError) -> None:
+        where = os.path.join(typed, os.path.relpath(error.filename, directory))
+        message = f"the directory cannot be read: {error.strerror}"
+        problems.append(_about(os.path.normpath(where), "unreadable", message))
+
+    found: list[str] = []
+    left_out = 0
+    rules = {directory: Excluded.above(directory)}
+    for folder, folders, names in os.walk(directory, onerror=unreadable):
+        excluded = rules.pop(folder)
+        if PROJECT_FILE in names:
+            excluded = excluded.within(folder)
+        visible = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = [name for name in visible if not excluded.takes_folder(os.path.join(folder, name))]
+        rules |= {os.path.join(folder, name): excluded for name in folders}
+        here = [os.path.join(folder, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+        taken = [path for path in here if not excluded.takes_file(path)]
+        left_out += len(visible) - len(folders) + len(here) - len(taken)
+        found += taken
+    ignored = _ignored(found)
+    return [
+        Found(os.path.join(typed, os.path.relpath(path, directory)), path)
+        for path in sorted(found)
+        if path not in ignored
+    ], left_out > 0
+
+
+def _ignored(paths: Iterable[str]) -> set[str]:
+    """Those that git ignores: one question per work tree."""
+    trees: dict[str, list[str]] = {}
+    owners = {}
+    folders: dict[str, str | None] = {}
+    for path in paths:
+        folder = os.path.dirname(path)
+        if folder not in folders:
+            tree = repository(folder)
+            folders[folder] = tree.root if tree else None
+            if tree:
+                owners[tree.root] = tree
+        root = folders[folder]
+        if root is not None:
+            trees.setdefault(root, []).append(path)
+    return {path for root, inside in trees.items() for path in owners[root].ignored(inside)}
+
+
+def _about(file: str, code: str, message: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(file=file, span=None, code=code, message=message, hint=hint)

@@ -1,0 +1,244 @@
+"""Job files → launches. All problems of all files are found in one go; none of them is raised."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.components.calls import Calls, are_allowed
+from launcher.jobfile.compile.discover import Found, find_files
+from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.one_file import FileResult, compile_document
+from launcher.jobfile.compile.one_job import Work
+from launcher.jobfile.compile.options import Schedulers
+from launcher.jobfile.compile.project import Homes
+from launcher.jobfile.compile.rules import Rules
+from launcher.jobfile.compile.trace import Trace
+from launcher.jobfile.compile.var_file import VarFiles, read_var_files
+from launcher.jobfile.compile.variables import Inputs
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, in_order, job_file_error
+from launcher.jobfile.messages.names import listing, suggest
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, leads_out, read_source, source_of
+from launcher.specs import JobKey, Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What compiling needs from outside the files.
+
+    Attributes:
+        schedulers: name → its run options. None: nobody knows them here, `cfg` is checked when planning.
+        rules: what else a scheduler refuses. None: nobody knows it here, the plan will tell.
+        cwd: where relative paths begin; "" is the current directory.
+        environ: for variables with `from_env`; None is the process environment.
+        components: whether job files may call components that are not built in; None is what
+            LAUNCHER_COMPONENTS says.
+        reads_environ: whether variables may take values from the environment.
+    """
+
+    schedulers: Schedulers | None = None
+    rules: Rules | None = None
+    cwd: str = ""
+    environ: Mapping[str, str] | None = None
+    components: bool | None = None
+    reads_environ: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The outcome: the launches of the files without errors, and every diagnostic in file order."""
+
+    launches: tuple[Launch, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    traces: Mapping[JobKey, Trace] = field(default_factory=dict, compare=False, repr=False)
+    """Where the values of each launch come from."""
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(diagnostic for diagnostic in self.diagnostics if diagnostic.severity == "error")
+
+    def raise_for_errors(self) -> None:
+        """Raise JobFileError when there is an error."""
+        if self.errors:
+            raise job_file_error(self.diagnostics)
+
+
+def compile_files(
+    paths: Sequence[str],
+    *,
+    variables: Mapping[str, Any] | None = None,
+    var_files: Sequence[str] = (),
+    target: str | None = None,
+    environment: Environment | None = None,
+    placeholders: bool = False,
+    allow_dirty: bool = False,
+) -> Compiled:
+    """Compile job files, and every job file below the directories among `paths`. All targets are checked.
+
+    Args:
+        variables: values of `vars` by name: text as typed on a command line, or of the variable's type.
+        var_files: files with such values; `variables` win over them, later files over earlier ones.
+        target: the overlay to take; None is the one that launcher.toml names, else no overlay.
+        placeholders: stand in for variables without a value, as `validate` does. The launches are then good
+            for nothing but counting them; their origin is not looked up, their inputs are not read.
+        allow_dirty: `$<git.sha>` may stand for a commit that files differ from, marked with `-dirty`.
+
+    Raises CommandError when git refuses to answer; problems of the files are in the result.
+    """
+    environment = environment or Environment()
+    cwd = os.path.abspath(environment.cwd or os.getcwd())
+    environ = os.environ if environment.environ is None else environment.environ
+    values = read_var_files(var_files, cwd)
+    inputs = Inputs(
+        variables or {}, environ if environment.reads_environ else None, placeholders, values.values
+    )
+    calls = Calls(are_allowed(os.environ) if environment.components is None else environment.components)
+    homes = Homes(cwd, not placeholders, allow_dirty, environment.schedulers, calls.is_allowed)
+    folders = Folders(not placeholders)
+    files, missing = find_files(paths, cwd)
+    seen: dict[str, list[Diagnostic]] = {}
+
+    def work(path: str) -> Work:
+        home = homes.of(os.path.dirname(path))
+        if home.problems:
+            seen.setdefault(home.problems[0].file, list(home.problems))
+        return Work(path, inputs, target, environment.schedulers, home, folders, environment.rules, calls)
+
+    with calls:
+        results = [_compile_file(found, work) for found in files]
+    strangers = _undeclared(inputs.given, values, results, paths)
+    twins = _duplicates(results)
+    diagnostics = [*missing, *values.problems, *strangers]
+    for problems in seen.values():
+        diagnostics += in_order(problems)
+    for result in results:
+        diagnostics += in_order([*result.problems, *twins.get(id(result), ())])
+    good = [result for result in results if id(result) not in twins]
+    return Compiled(
+        tuple(launch for result in good for launch in result.launches),
+        tuple(diagnostics),
+        {key: trace for result in good for key, trace in result.traces.items()},
+    )
+
+
+def load_job(
+    path: str | os.PathLike[str],
+    *,
+    vars: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    schedulers: Schedulers | None = None,
+) -> Launch:
+    """Compile one job file that declares one job.
+
+    Args:
+        vars: values of the file's variables, by name; text is read as on the command line.
+        target: one of the file's `targets`; without it the file as it stands.
+        schedulers: scheduler name → function that gives its run options; without it those that are installed.
+
+    Raises JobFileError, with `.diagnostics`, when the file is wrong or makes more than one job.
+    """
+    launches = load_jobs(path, vars=vars, target=target, schedulers=schedulers)
+    if len(launches) != 1:
+        holds = "directory holds" if os.path.isdir(path) else "file makes"
+        message = f"the {holds} {len(launches)} jobs, want one"
+        hint = "load_jobs gives all of them"
+        raise job_file_error(
+            [Diagnostic(file=os.fspath(path), span=None, code="invalid-value", message=message, hint=hint)]
+        )
+    return launches[0]
+
+
+def load_jobs(
+    *paths: str | os.PathLike[str],
+    vars: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    schedulers: Schedulers | None = None,
+) -> list[Launch]:
+    """Compile every job of job files, and of all job files below the directories among `paths`.
+
+    Args:
+        vars, target, schedulers: as `load_job` takes them.
+
+    Raises JobFileError, with `.diagnostics`, when a file is wrong, or when there is none.
+    """
+    files = [os.fspath(path) for path in paths]
+    environment = Environment(schedulers=schedulers)
+    compiled = compile_files(files, variables=vars, target=target, environment=environment)
+    compiled.raise_for_errors()
+    return list(compiled.launches)
+
+
+def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> Compiled:
+    """Compile a job file that nobody has written yet, as if it stood at `path`, which is absolute.
+
+    What it declares as inputs has to be there, and is not read. Raises CommandError when git refuses.
+    """
+    folder = os.path.dirname(path)
+    source = source_of(os.path.basename(path), text.encode())
+    if isinstance(source, Diagnostic):
+        return Compiled((), (source,))
+    home = Homes(folder, schedulers=schedulers).of(folder)
+    with Calls(are_allowed(os.environ)) as calls:
+        work = Work(path, Inputs({}, os.environ), None, schedulers, home, Folders(is_read=False), calls=calls)
+        result = compile_document(parse(source), work)
+    return Compiled(result.launches, tuple(in_order([*home.problems, *result.problems])))
+
+
+def _compile_file(found: Found, work: Callable[[str], Work]) -> FileResult:
+    source: Source | Diagnostic | None = None
+    if not os.path.lexists(found.path):
+        source = read_source(found.file, found.path)  # says so; unless the file was made this very moment
+    if not isinstance(source, Diagnostic):
+        job = work(found.path)
+        source = leads_out(found.file, found.path, os.path.realpath(job.home.root))
+        source = source or read_source(found.file, found.path)
+    if isinstance(source, Diagnostic):
+        return FileResult(problems=(source,))
+    return compile_document(parse(source), job)
+
+
+def _undeclared(
+    given: Mapping[str, Any], files: VarFiles, results: Sequence[FileResult], paths: Sequence[str]
+) -> list[Diagnostic]:
+    """Variables that were given a value and that no file declares."""
+    if not results or any(result.declared is None for result in results):
+        return []  # a file that could not be read may declare it
+    known = sorted({name for result in results for name in result.declared or ()})
+    return [
+        Diagnostic(
+            file=paths[0] if len(paths) == 1 else f"{len(results)} files",
+            span=None,
+            code="unknown-variable",
+            message=f"no variable `{name}` is declared, and --var gives it a value",
+            label=suggest(name, known),
+            hint=listing("declared", known),
+        )
+        for name in given
+        if name not in known
+    ] + files.undeclared(known)
+
+
+def _duplicates(results: Sequence[FileResult]) -> dict[int, tuple[Diagnostic, ...]]:
+    """Two files with one job key: the later one is the error, and names the first."""
+    first: dict[JobKey, FileResult] = {}
+    found: dict[int, tuple[Diagnostic, ...]] = {}
+    for result in results:
+        for launch in result.launches:
+            known = first.setdefault(launch.key, result)
+            if known is not result and id(result) not in found and known.source and result.source:
+                found[id(result)] = (_twin(launch.key, known.source, result.source),)
+    return found
+
+
+def _twin(key: JobKey, known: Source, source: Source) -> Diagnostic:
+    related = known.related(*_name_range(known), "the other one is here")
+    message = f"job `{key.job}` of project `{key.project}` is declared in {known.file} as well"
+    hint = "rename one, or give it another `project`"
+    return source.diagnostic(*_name_range(source), "duplicate-job", message, hint=hint, related=(related,))
+
+
+def _name_range(source: Source) -> tuple[int, int]:
+    return parse(source).value_range(("name",))

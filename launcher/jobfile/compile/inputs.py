@@ -1,0 +1,195 @@
+"""The files that a job file declares as its inputs: hashed once per folder, however many jobs name them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from launcher.errors import LauncherError
+from launcher.files import is_below
+from launcher.git import repository
+from launcher.jobfile.messages.collector import At, Collector
+from launcher.jobfile.model.job_file import LifecycleSpec
+from launcher.jobfile.text.document import Path
+from launcher.specs import ProjectRef, Trigger, WorkspaceRef
+
+
+@dataclass(slots=True)
+class Folders:
+    """Hashes workspaces and watched files of all files of one compile.
+
+    With `is_read` False nothing is read: it is only seen whether folders are there.
+    """
+
+    is_read: bool = True
+    _workspaces: dict[str, str | LauncherError] = field(default_factory=dict)
+    _triggers: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+
+    def workspace(
+        self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
+    ) -> WorkspaceRef | None:
+        """The workspace of a job file in `directory`, which its paths are relative to. None where it is not
+        usable."""
+        if spec is None or problems.is_assumed(("workspace",)):
+            return None
+        if isinstance(spec, str):
+            digest = self._digest(spec, directory, ("workspace",), problems, wants_folder=True)
+            return None if digest is None else WorkspaceRef(spec, digest)
+        return self._together(spec, directory, problems)
+
+    def _together(self, spec: Mapping[str, str], directory: str, problems: Collector) -> WorkspaceRef | None:
+        """Several projects; one folder that becomes the whole workspace is the same as its path alone."""
+        from launcher.workspace.projects import target_path
+
+        found, seen = [], _Seen(directory, problems)
+        for path, target in spec.items():
+            if problems.holds_assumed(("workspace", path)):
+                continue
+            digest = self._digest(path, directory, ("workspace", path), problems, at="key")
+            place = seen.place(path, target)
+            if digest is not None and place is not None:
+                found.append(ProjectRef(path, target_path(target) or ".", digest))
+        if len(found) < len(spec):
+            return None
+        [first, *more] = found
+        if not more and first.target == "." and os.path.isdir(_absolute(first.path, directory)):
+            return WorkspaceRef(first.path, first.digest)
+        return WorkspaceRef("", "", tuple(found))
+
+    def _digest(
+        self,
+        path: str,
+        directory: str,
+        where: Path,
+        problems: Collector,
+        *,
+        at: At = "value",
+        wants_folder: bool = False,
+    ) -> str | None:
+        absolute = _absolute(path, directory)
+        if not (os.path.isdir if wants_folder else os.path.lexists)(absolute):
+            found = "is no folder" if os.path.exists(absolute) else "does not exist"
+            message = f"the workspace `{path}` {found}"
+            problems.add(where, "invalid-value", message, at=at, hint="it is relative to the job file")
+            return None
+        wrong = _unbounded(absolute, directory)
+        if wrong:
+            hint = "name a folder that holds the job's files alone"
+            problems.add(where, "invalid-value", f"the workspace `{path}` {wrong}", at=at, hint=hint)
+            return None
+        digest = self._content(absolute)
+        if isinstance(digest, LauncherError):
+            problems.add(where, "unreadable", str(digest), at=at, hint=digest.hint or "")
+            return None
+        return digest
+
+    def _content(self, path: str) -> str | LauncherError:
+        if not self.is_read:
+            return ""
+        if path not in self._workspaces:
+            from launcher.workspace.context import project_digest
+
+            try:
+                self._workspaces[path] = project_digest(path)
+            except LauncherError as error:
+                self._workspaces[path] = error
+        return self._workspaces[path]
+
+    def trigger_digest(self, lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> str:
+        """The hash of all files that `rerun_on` names; "" where it names none.
+
+        Args:
+            root: the folder that no glob may leave.
+        """
+        if not _stays_inside(lifecycle, directory, root, problems):
+            return ""
+        globs = tuple(glob for trigger in triggers(lifecycle) for glob in trigger.globs)
+        if not globs or not self.is_read or problems.holds_assumed(("lifecycle",)):
+            return ""
+        key = (directory, globs)
+        if key not in self._triggers:
+            from launcher.workspace import trigger_digest
+
+            try:
+                self._triggers[key] = trigger_digest(directory, globs, root)
+            except LauncherError as error:
+                problems.add(
+                    ("lifecycle", "rerun_on"), "unreadable", str(error), at="key", hint=error.hint or ""
+                )
+                return ""
+        return self._triggers[key]
+
+
+def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> bool:
+    """Whether no glob leaves the repository by what it says; those that do are noted."""
+    good = True
+    for index, item in enumerate(lifecycle.rerun_on):
+        for number, glob in enumerate(() if isinstance(item, str) else item.files):
+            from launcher.workspace.triggers import leaves
+
+            if leaves(directory, glob, root):
+                good = False
+                path: Path = ("lifecycle", "rerun_on", index, "files", number)
+                hint = "it is relative to the job file, and watches files of the repository"
+                problems.add(path, "invalid-value", f"the glob `{glob}` leaves the repository", hint=hint)
+    return good
+
+
+class _Seen:
+    """Where the projects of one workspace go, no two of them to one place."""
+
+    def __init__(self, directory: str, problems: Collector) -> None:
+        self._directory = directory
+        self._problems = problems
+        self._by_place: dict[str, str] = {}
+        self._by_path: dict[str, str] = {}
+
+    def place(self, path: str, target: str) -> str | None:
+        """None where it cannot go, which is noted."""
+        from launcher.workspace.projects import place_of
+
+        absolute, where = _absolute(path, self._directory), ("workspace", path)
+        try:
+            place = place_of(absolute, target)
+        except LauncherError as error:
+            self._problems.add(where, "invalid-value", str(error), hint=error.hint or "")
+            return None
+        first = self._by_path.setdefault(absolute, path)
+        if first != path:
+            self._again(where, f"`{path}` is `{first}` again", first, "it goes into one folder")
+            return None
+        first = self._by_place.setdefault(place, path)
+        if first != path:
+            message = f"`{path}` and `{first}` both go to `{place or '.'}` in the workspace"
+            self._again(where, message, first, "give each a folder of its own")
+            return None
+        return place
+
+    def _again(self, where: Path, message: str, first: str, hint: str) -> None:
+        related = (self._problems.place(("workspace", first), "the other one is here"),)
+        self._problems.add(where, "constraint", message, at="key", hint=hint, related=related)
+
+
+def _unbounded(path: str, directory: str) -> str:
+    """Why a folder is no workspace whatever it holds: the whole file system, or the kernel's; else ""."""
+    real = os.path.realpath(path)
+    if real == os.sep:
+        return "is the whole file system"
+    if any(is_below(real, folder) for folder in ("/proc", "/sys", "/dev")):
+        return "is a folder of the kernel"
+    tree = repository(directory)
+    top = os.path.realpath(tree.root) if tree is not None else real
+    return "lies around the repository" if real != top and is_below(top, real) else ""
+
+
+def _absolute(path: str, directory: str) -> str:
+    return os.path.normpath(os.path.join(directory, os.path.expanduser(path)))
+
+
+def triggers(lifecycle: LifecycleSpec) -> tuple[Trigger, ...]:
+    """The triggers of a job file's policies, as written."""
+    return tuple(
+        Trigger("every_apply") if isinstance(item, str) else Trigger("files", tuple(item.files))
+        for item in lifecycle.rerun_on
+    )

@@ -1,0 +1,147 @@
+"""One job of one variant of a file: references filled in, validated, built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from launcher.components.calls import Calls
+from launcher.jobfile.compile.build import build_app, build_lifecycle, with_project
+from launcher.jobfile.compile.component import build_component, check_shape
+from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.matrix import Combination, axis_values, named
+from launcher.jobfile.compile.options import Schedulers, check_options
+from launcher.jobfile.compile.project import Home
+from launcher.jobfile.compile.references import References
+from launcher.jobfile.compile.rules import Rules, check_rules
+from launcher.jobfile.compile.variables import Inputs, Value
+from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.names import show
+from launcher.jobfile.messages.sound import sound_part
+from launcher.jobfile.messages.wording import report
+from launcher.jobfile.model.base import VERSION
+from launcher.jobfile.model.fields import JOB, JOB_FIELDS
+from launcher.jobfile.model.job_file import ComponentJob, JobFile
+from launcher.specs import JobKey, Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What compiling a file needs beside the file.
+
+    Attributes:
+        path: of the file, absolute.
+        inputs: what variables get their values from.
+        target: the one asked for; None where nobody asked.
+        home: what it has in common with the files around it.
+        folders: hashes what the file declares as inputs.
+        rules: what a scheduler refuses; None where nobody knows it.
+        calls: calls the components of the files.
+    """
+
+    path: str
+    inputs: Inputs
+    target: str | None
+    schedulers: Schedulers | None
+    home: Home
+    folders: Folders = field(default_factory=Folders)
+    rules: Rules | None = None
+    calls: Calls = field(default_factory=Calls)
+
+    @property
+    def directory(self) -> str:
+        return os.path.dirname(self.path)
+
+
+def compile_job(
+    value: Mapping[str, Any],
+    known: Mapping[str, Value],
+    combination: Combination,
+    target: str,
+    work: Work,
+    problems: Collector,
+) -> tuple[JobFile | None, Launch | None]:
+    """The job of one combination. `value` is the file without `vars` and `matrix`, `known` what references
+    name beside the combination. None for what cannot be made; what is wrong goes to `problems`."""
+    for name, cell in combination.items():
+        text = f"`$<matrix.{name}>` is {show(cell.value)} here"
+        problems.definitions[f"matrix.{name}"] = (cell.path, "value", text)
+    references = references_of(value, known, combination, work.home, problems)
+    job = _validated(references.resolve(dict(value), JOB, ()), problems)
+    if job is None:
+        return None, None
+    return job, _launch(job, named(job.name, combination), target, work, problems)
+
+
+def references_of(
+    value: Mapping[str, Any],
+    known: Mapping[str, Value],
+    combination: Combination,
+    home: Home,
+    problems: Collector,
+) -> References:
+    """Everything that a reference of this job can name."""
+    values = {**known, **axis_values(combination)}
+    name = value.get("name")
+    if isinstance(name, str):
+        full = named(name, combination)
+        values["job.name"] = Value(full, full)
+    else:
+        values["job.name"] = Value(None, "")
+    first = References(problems, values, home.git)
+    project = first.resolve(value.get("project", home.project), JOB_FIELDS["project"], ("project",))
+    is_known = isinstance(project, str) and not problems.is_broken(("project",))
+    first.values["job.project"] = Value(project if is_known else None, str(project))
+    return References(problems, first.values, home.git)
+
+
+def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
+    """The model of a file. Of a wrong one what is left without the wrong parts, so that the rest
+    is checked too."""
+    if problems.is_broken(("version",)):
+        value = {**value, "version": VERSION}
+    check_shape(value, problems)
+    model = ComponentJob if "component" in value else JobFile
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        wrong = report(error.errors(include_url=False), value, problems)
+    try:
+        return model.model_validate(sound_part(value, wrong))
+    except ValidationError:
+        return None
+    finally:
+        problems.assumed.update(path[:3] for path in wrong)
+
+
+def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collector) -> Launch:
+    home = work.home
+    defaults = home.config.options.get(job.scheduler, {})
+    app = (
+        build_app(job, name, problems)
+        if not isinstance(job, ComponentJob)
+        else build_component(job, name, work.directory, home.root, work.calls, problems)
+    )
+    cfg = check_options(job.scheduler, job.cfg, job.timeout, work.schedulers, problems, defaults)
+    if work.schedulers is not None and job.scheduler in work.schedulers:
+        check_rules(job, app, cfg, work.rules, work.directory, problems)
+    lifecycle = with_project(job.lifecycle, home.config.lifecycle)
+    return Launch(
+        key=JobKey(job.project or home.project, target, name),
+        app=app,
+        scheduler=job.scheduler,
+        cfg=cfg,
+        timeout_s=job.timeout,
+        workspace=work.folders.workspace(job.workspace, work.directory, problems),
+        lifecycle=build_lifecycle(lifecycle),
+        trigger_digest=work.folders.trigger_digest(lifecycle, work.directory, home.root, problems),
+        enabled=job.enabled,
+        description=job.description,
+        root=home.root,
+        file=os.path.relpath(work.path, home.root).replace(os.sep, "/"),
+        origin=home.origin,
+    )

@@ -1,0 +1,243 @@
+"""References (`$<var.lr>`, `$<job.name>`) put into a parsed file, and texts taken as they were written."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.jobfile.compile.git_facts import GIT_NAMES, GitFacts, Trouble
+from launcher.jobfile.compile.variables import Value
+from launcher.jobfile.messages.collector import At, Collector
+from launcher.jobfile.messages.names import listing, nearest, place_name
+from launcher.jobfile.messages.near_references import near_references
+from launcher.jobfile.model.fields import WHERE_RUN, Place
+from launcher.jobfile.text.document import Path
+from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
+from launcher.specs.macros import MacroError
+from launcher.specs.sensitive import is_sensitive
+
+JOB_DIR = "job.dir"
+MAX_GROWTH = 1 << 20
+"""Characters that references may add to one job: a variable may be long, and stand in ten thousand places."""
+
+_RUN = frozenset(RUN_MACROS)
+
+
+class References:
+    """Resolves the references of one file. What is wrong goes to `problems`.
+
+    Attributes:
+        values: name → value of everything that is known while compiling: `var.…`, `matrix.…`, `job.name`.
+            A Value of None stands for what is wrong and was reported.
+        git: answers for `git.…`, which is asked only when it is named.
+    """
+
+    def __init__(self, problems: Collector, values: Mapping[str, Value], git: GitFacts | None = None) -> None:
+        self.git = git or GitFacts(None)
+        self.problems = problems
+        self.document = problems.document
+        self.values = dict(values)
+        self._grown = 0
+        self._is_full = False
+
+    def resolve(self, value: Any, place: Place, path: Path) -> Any:
+        """A copy of `value` with its references resolved, without `x-` keys, numbers as text where asked."""
+        if isinstance(value, str):
+            return self._text(value, place, path) if "$" in value or "\0" in value else value
+        if isinstance(value, dict):
+            return self._mapping(value, place, path)
+        if isinstance(value, list):
+            below = place.each or place
+            return [self.resolve(item, below, (*path, index)) for index, item in enumerate(value)]
+        if value is None:
+            return value if place.nulls else self._nothing(place, path)
+        return self._scalar(value, place, path)
+
+    def _mapping(self, value: dict[str, Any], place: Place, path: Path) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, inner in value.items():
+            if place.fields is None:
+                if "$" in key:
+                    self._key(key, (*path, key))
+                out[key] = self.resolve(inner, place.each or place, (*path, key))
+            elif key in place.fields:
+                out[key] = self.resolve(inner, place.fields[key], (*path, key))
+            elif not key.startswith("x-"):
+                out[key] = inner
+        return out
+
+    def _scalar(self, value: Any, place: Place, path: Path) -> Any:
+        if isinstance(value, bool) and self.document.source.format == "toml":
+            return str(value).lower() if place.as_written else value
+        if place.as_written:
+            return self.document.raw(path)
+        if isinstance(value, float) and not math.isfinite(value):
+            self._wrong(
+                path, "invalid-value", f"{place_name(path)} is no finite number", label="write a number"
+            )
+        elif not isinstance(value, bool | int | float):
+            return self.document.raw(path)  # a TOML date is what YAML has: text
+        return value
+
+    def _nothing(self, place: Place, path: Path) -> None:
+        label = 'write a value, "" for an empty text, or delete the line'
+        if (place.fields is not None and not place.as_written) or (
+            place.each is not None and not place.as_written
+        ):
+            label = "indent its fields below it, or delete the line"
+        self._wrong(path, "wrong-type", f"{place_name(path)} has no value", label=label, at="key")
+
+    def _key(self, key: str, path: Path) -> None:
+        if any(True for _ in find_macros(key)):
+            message = "references stand in values, not in keys"
+            self.problems.add(path, "reference-phase", message, at="key")
+            self.problems.broken.add(path)
+
+    def _text(self, text: str, place: Place, path: Path) -> Any:
+        if "\0" in text:
+            self._wrong(path, "invalid-value", f"{place_name(path)} holds a NUL character", label="delete it")
+            return text
+        found = list(find_macros(text))
+        self._advise(text, place, path)
+        before = len(self.problems.found)
+        known = [name for name, start, end in found if self._is_known(name, text[start:end], place, path)]
+        if len(self.problems.found) > before or any(self.values[name].value is None for name in known):
+            self.problems.broken.add(path)  # reported here, or where the variable is defined
+            return text
+        self._remember(known, path)
+        if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
+            self.problems.spelt[path] = self.values[known[0]].text
+            return self._typed(self.values[known[0]], place)
+        return self._filled(text, {name: self.values[name].text for name in known}, place, path)
+
+    def _advise(self, text: str, place: Place, path: Path) -> None:
+        """Note what only looks like a reference."""
+        if place.mode == "never" or path == ("description",):
+            return
+        for written, name in near_references(text, self._is_name):
+            message = f"`{written}` is no reference, and stays as it is"
+            hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
+            self.problems.add(
+                path,
+                "lookalike-reference",
+                message,
+                label=f"write `$<{name}>`",
+                hint=hint,
+                severity="warning",
+                part=written,
+            )
+
+    def _is_name(self, name: str) -> bool:
+        return name in self.values or name in GIT_NAMES or name in _RUN or name == JOB_DIR
+
+    def _typed(self, value: Value, place: Place) -> Any:
+        """The value of a reference that stands alone, with its type."""
+        if not isinstance(value.value, str) or place.mode == "plain":
+            return value.value
+        return substitute_partial("$<value>", {"value": value.value})
+
+    def _filled(self, text: str, values: Mapping[str, str], place: Place, path: Path) -> str:
+        self._grown += sum(map(len, values.values()))
+        if self._grown > MAX_GROWTH:
+            message = f"references make the texts of this job larger than {MAX_GROWTH >> 20} MiB"
+            if not self._is_full:
+                self._wrong(path, "too-large", message, label="put long text into a file that the job reads")
+            self._is_full = True
+            self.problems.broken.add(path)
+            return text
+        if place.mode == "plain":
+            return substitute(text, values)
+        try:
+            return substitute_partial(text, values) if values else text
+        except MacroError as error:
+            self._wrong(path, "invalid-value", str(error))
+            return text
+
+    def _is_known(self, name: str, written: str, place: Place, path: Path) -> bool:
+        """True for a name whose value is put in now; one that cannot stand here is noted."""
+        if place.mode == "never":
+            message = f"references cannot stand in {place_name(path)}"
+            self._note(path, "reference-phase", message, written, label="write the value itself")
+        elif name in _RUN:
+            if place.mode != "run":
+                message = f"`{written}` is known only when the job runs, and cannot stand here"
+                self._note(path, "reference-phase", message, written, hint=f"it may stand in {WHERE_RUN}")
+        elif name == JOB_DIR:
+            if place.mode == "plain":
+                message = f"`{written}` is known only where the job runs, and cannot stand here"
+                hint = f"it may stand in {WHERE_RUN}, in image, cfg and metadata"
+                self._note(path, "reference-phase", message, written, hint=hint)
+        elif name in GIT_NAMES and name not in self.values:
+            self._from_git(name, written, path)
+            return True
+        elif name not in self.values:
+            self._unknown(name, written, path)
+        else:
+            return True
+        return False
+
+    def _from_git(self, name: str, written: str, path: Path) -> None:
+        found = self.git.look_up(name)
+        if isinstance(found, Trouble):
+            self._note(
+                path, found.code, f"`{written}` has no value: {found.message}", written, hint=found.hint
+            )
+            found = Value(None, "")
+        self.values[name] = found
+
+    def _unknown(self, name: str, written: str, path: Path) -> None:
+        known = list(dict.fromkeys([*self.values, *GIT_NAMES, *RUN_MACROS, JOB_DIR]))
+        near = f"var.{name}" if f"var.{name}" in self.values else nearest(name, known)
+        if not near and name.startswith("var."):
+            near = nearest(name[4:], (n for n in known if n.startswith("var.")))
+        label = f"did you mean `$<{near}>`?" if near else ""
+        message = f"`{written}` names nothing"
+        if name.startswith("var."):
+            message = f"there is no variable `{name[4:]}`"
+            declared = [n[4:] for n in self.values if n.startswith("var.")]
+            hint = listing("declared", declared) or "declare it below `vars`"
+        elif name.startswith("matrix."):
+            message = f"the matrix has no axis `{name[7:]}`"
+            hint = (
+                listing("axes", [n[7:] for n in self.values if n.startswith("matrix.")])
+                or "there is no matrix"
+            )
+        elif name.startswith(("env.", "secret.", "secrets.")):
+            kind, _, outside = name.partition(".")
+            label, hint = self._from_outside(kind, outside, path)
+        else:
+            hint = listing("there are", known)
+        hint += f"; for the text itself write `${written}`"
+        self._note(path, "unknown-reference", message, written, label=label, hint=hint)
+
+    def _from_outside(self, kind: str, name: str, path: Path) -> tuple[str, str]:
+        """A label and a hint for `$<env.HOME>` and `$<secret.HF_TOKEN>`."""
+        if kind != "env" or is_sensitive(name):
+            if "env" in path[:-1]:
+                return f"write {self.problems.secret(name)}", "the whole value is the secret"
+            entry = self.problems.entry(name, {"secret": f"env:{name}"})
+            return f"give it to the program in a role's `env`: `{entry}`", "it stands nowhere else"
+        variable = re.sub(r"[^a-z0-9_]", "_", name.lower())
+        if variable[:1].isdigit():
+            variable = f"_{variable}"
+        entry = self.problems.entry("vars", {variable: {"type": "str", "from_env": name}})
+        return f"write `$<var.{variable}>`, and declare it", f"`{entry}`"
+
+    def _remember(self, names: Iterable[str], path: Path) -> None:
+        found = tuple(names)
+        if found:
+            self.problems.sources[path] = found
+        if any(self.values[name].is_assumed for name in found):
+            self.problems.assumed.add(path)
+
+    def _note(
+        self, path: Path, code: str, message: str, written: str, *, label: str = "", hint: str = ""
+    ) -> None:
+        self.problems.add(path, code, message, label=label, hint=hint, part=written)
+
+    def _wrong(self, path: Path, code: str, message: str, *, label: str = "", at: At = "value") -> None:
+        """Note a problem after which nothing else is said of the value."""
+        self.problems.add(path, code, message, label=label, at=at)
+        self.problems.broken.add(path)

@@ -1,0 +1,104 @@
+"""Where a value of a compiled job comes from: a line of the file, an overlay, a variable, the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from launcher.jobfile.compile.config import Config
+from launcher.jobfile.compile.variants import Variant
+from launcher.jobfile.messages.collector import At, Collector
+from launcher.jobfile.text.document import Document, Path
+from launcher.specs import Launch
+
+
+class Origin(NamedTuple):
+    """Where one value comes from.
+
+    Attributes:
+        file, line: where it is written; "" and 0 for a default of the language.
+        layer: "file", "target", "project" (launcher.toml), "default".
+        through: sentences about the variables, axes and commits that stand in it.
+    """
+
+    file: str
+    line: int
+    layer: str
+    through: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.file else "default"
+        return "; ".join([place, *self.through])
+
+    def to_json(self) -> dict[str, Any]:
+        place = {"file": self.file, "line": self.line} if self.file else {}
+        return {"layer": self.layer, **place, **({"through": list(self.through)} if self.through else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Answers for the values of one launch."""
+
+    document: Document
+    sources: Mapping[Path, tuple[str, ...]]
+    definitions: Mapping[str, tuple[Path, At, str]]
+    variant: Variant
+    config: Config
+    scheduler: str
+
+    @classmethod
+    def of(cls, problems: Collector, variant: Variant, config: Config, launch: Launch) -> Trace:
+        return cls(
+            variant.document, problems.sources, problems.definitions, variant, config, launch.scheduler
+        )
+
+    def origin(self, path: Path) -> Origin:
+        """Where the value at a path of the job file comes from: ("roles", "trainer", "image")."""
+        if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
+            path = (*path[:-1], "memory")
+        if _holds(self.document.value, path):
+            start, _ = self.document.value_range(path)
+            first, last = self.variant.inside
+            layer = "target" if first <= start < last else "file"
+            line, _ = self.document.source.position(start)
+            notes = (f"target `{self.variant.target}`",) if layer == "target" else ()
+            return Origin(self.document.source.file, line, layer, (*notes, *self._through(path)))
+        return self._component(path) or self._project(path) or Origin("", 0, "default")
+
+    def _component(self, path: Path) -> Origin | None:
+        """From a component: the argument of the field's name where one is given, else the component."""
+        value = self.document.value or {}
+        name = value.get("component")
+        if path[:1] != ("roles",) or name is None:
+            return None
+        named = ("args", *path[2:3])
+        at = self.origin(named if len(named) > 1 and _holds(value, named) else ("component",))
+        return at._replace(through=(f"component `{name}`", *at.through))
+
+    def _through(self, path: Path) -> tuple[str, ...]:
+        names = self.sources.get(path, ())
+        return tuple(
+            self.definitions[name][2] if name in self.definitions else f"`$<{name}>`" for name in names
+        )
+
+    def _project(self, path: Path) -> Origin | None:
+        """From launcher.toml: the project, policies, options of the scheduler."""
+        document = self.config.document
+        where: Path = ("schedulers", self.scheduler, *path[1:]) if path[:1] == ("cfg",) else path
+        if document is None or path[:1] not in (("cfg",), ("lifecycle",), ("project",)):
+            return None
+        if not _holds(document.value, where):
+            return None
+        line, _ = document.source.position(document.value_range(where)[0])
+        return Origin(document.source.file, line, "project")
+
+
+def _holds(value: Any, path: Path) -> bool:
+    """Whether `path` is written in `value`, by itself or as part of a text: `gpu.small`, `type=bind,…`."""
+    for segment in path:
+        is_item = isinstance(value, list) and isinstance(segment, int) and segment < len(value)
+        if not is_item and not (isinstance(value, dict) and segment in value):
+            return isinstance(value, str)
+        value = value[segment]
+    return True

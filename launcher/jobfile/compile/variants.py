@@ -1,0 +1,269 @@
+"""The variants of a job file: itself and itself under each of its `targets`, with `defaults` filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from launcher.jobfile.compile.overlay import Node, laid_over, replaced, swept, without
+from launcher.jobfile.compile.project import Home
+from launcher.jobfile.messages.collector import Collector
+from launcher.jobfile.messages.names import got, listing, place_name, suggest
+from launcher.jobfile.messages.wording_fields import bad_label
+from launcher.jobfile.model.base import LABEL
+from launcher.jobfile.model.fields import fields_at, place_at
+from launcher.jobfile.text.document import Document, Path
+from launcher.specs import DEFAULT_TARGET
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
+
+_FIXED = ("version", "name", "targets")
+"""What makes the job the one it is: no target can say it anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A job file as one target has it: no `targets`, no `defaults` in it any more.
+
+    Attributes:
+        defaulted: the variables that the target gives a default of its own.
+        inside: offsets of the target's overlay in the text; of nothing for the file itself.
+        common: its `defaults` alone, where they have a role; else None.
+    """
+
+    target: str
+    document: Document
+    defaulted: frozenset[str] = frozenset()
+    inside: tuple[int, int] = (0, 0)
+    common: Document | None = None
+
+
+@dataclass(slots=True)
+class Variants:
+    """Makes the variants of one file. What is wrong with its targets and defaults goes to `problems`.
+
+    Attributes:
+        targets: the overlays that are mappings, by name.
+    """
+
+    document: Document
+    problems: Collector
+    targets: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        value = self.document.value or {}
+        if "targets" in value:
+            self.targets = dict(self._overlays(value["targets"]))
+        if "defaults" in value:
+            self._check_defaults(value["defaults"], ("defaults",))
+
+    @property
+    def declared(self) -> list[str]:
+        """The targets that the file has, those that are wrong too."""
+        found = (self.document.value or {}).get("targets")
+        return [*found] if isinstance(found, dict) else []
+
+    def of(self, target: str) -> Variant:
+        """The file under a target; the file itself where it has no such target."""
+        value = self.document.value or {}
+        if "targets" not in value and "defaults" not in value:
+            return Variant(target, self.document)
+        root = Node(value, self.document.root())
+        base = without(root, "targets")
+        if target not in self.targets:
+            return Variant(target, self._document(base), common=self._common(base))
+        over = without(root.part("targets").part(target), *_FIXED)
+        over = Node({**over.value, **self._vars(over.value, target)}, over.spot)
+        if self._other_scheduler(base.value, over.value):
+            base = without(base, "cfg")
+        merged = laid_over(base, over)
+        return Variant(
+            target,
+            self._document(merged),
+            frozenset(
+                name for name, part in over.value.get("vars", {}).items() if part.get("default") is not None
+            ),
+            self.document.extent(("targets", target)),
+            self._common(merged),
+        )
+
+    def _document(self, merged: Node) -> Document:
+        return self._holding(swept(_with_defaults(merged)))
+
+    def _common(self, merged: Node) -> Document | None:
+        node = swept(Node({"defaults": merged.value.get("defaults")}, merged.spot))
+        common = node.value.get("defaults")
+        has_role = isinstance(common, dict) and isinstance(common.get("role"), dict)
+        return self._holding(node) if has_role else None
+
+    def _holding(self, node: Node) -> Document:
+        return replace(self.document, value=node.value, root=lambda: node.spot)
+
+    def _overlays(self, targets: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        if not isinstance(targets, dict):
+            example = self.problems.entry("dev", {"scheduler": DEFAULT_SCHEDULER})
+            self._wrong(("targets",), targets, f"overlays by name: `{example}`")
+            return
+        for name, overlay in targets.items():
+            path: Path = ("targets", name)
+            if name == DEFAULT_TARGET:
+                message = f"`{DEFAULT_TARGET}` is the job without an overlay, and cannot name one"
+                self.problems.add(path, "invalid-name", message, at="key", label="give it another name")
+            elif not re.fullmatch(LABEL[1:-1], name):
+                bad_label(path, name, "target", self.problems, at_key=True)
+            elif not isinstance(overlay, dict):
+                example = self.problems.written({"scheduler": DEFAULT_SCHEDULER})
+                self._wrong(path, overlay, f"what differs in it, such as {example}")
+            else:
+                self._check_overlay(path, overlay)
+                yield name, overlay
+
+    def _check_overlay(self, path: Path, overlay: Mapping[str, Any]) -> None:
+        for key in _FIXED:
+            if key in overlay:
+                message = f"`{key}` is the same in every target"
+                self.problems.add((*path, key), "unknown-field", message, at="key", label="delete it here")
+        value = self.document.value or {}
+        self._check_removals(path, overlay, value, ())
+        if overlay.get("defaults") is not None:
+            self._check_defaults(overlay["defaults"], (*path, "defaults"))
+        self._vars_checked(path, overlay.get("vars"), value.get("vars"))
+
+    def _check_removals(self, at: Path, overlay: Mapping[str, Any], base: Any, path: Path) -> None:
+        """A `null` that takes nothing away, under no field there is, is misspelt."""
+        known = base if isinstance(base, dict) else {}
+        fields = fields_at(path)
+        for key, inner in overlay.items():
+            if key.startswith("x-") or (*path, key) == ("vars",):
+                continue  # variables are checked by themselves
+            if isinstance(inner, dict):
+                self._check_removals((*at, key), inner, known.get(key), (*path, key))
+            elif inner is None and key not in known and fields and key not in fields:
+                message = f"`{key}` is not a field of {place_name(path)}"
+                hint = listing("fields here", fields)
+                label = suggest(key, fields)
+                self.problems.add((*at, key), "unknown-field", message, at="key", label=label, hint=hint)
+            elif inner is None and key not in known and self._is_free(path):
+                message = f"there is no `{key}` here to remove"
+                label = suggest(key, known)
+                self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
+
+    def _is_free(self, path: Path) -> bool:
+        """Whether the names in the mapping at `path` are the file's own, and defaults add none."""
+        place = place_at(path)
+        is_role_part = len(path) > 1 and path[0] == "roles" and "defaults" in (self.document.value or {})
+        return place is not None and place.fields is None and not place.nulls and not is_role_part
+
+    def _vars_checked(self, path: Path, given: Any, declared: Any) -> None:
+        if given is None:
+            return
+        if not isinstance(given, dict):
+            example = self.problems.written({"epochs": {"default": 1}})
+            self._wrong((*path, "vars"), given, f"such as {example}")
+            return
+        known = declared if isinstance(declared, dict) else {}
+        for name, part in given.items():
+            at: Path = (*path, "vars", name)
+            if name not in known:
+                message = f"no variable `{name}` is declared, and target `{path[-1]}` gives it a default"
+                hint = listing("declared", known)
+                self.problems.add(
+                    at, "unknown-variable", message, at="key", label=suggest(name, known), hint=hint
+                )
+            elif not isinstance(part, dict):
+                self._wrong(at, part, f"such as {self.problems.written({'default': 1})}")
+            else:
+                self._only_default(at, part, str(path[-1]))
+
+    def _only_default(self, at: Path, part: Mapping[str, Any], target: str) -> None:
+        for key in part:
+            if key != "default" and not key.startswith("x-"):
+                message = f"target `{target}` can give variable `{at[-1]}` another default, and nothing else"
+                label = suggest(key, ["default"]) or "write it in `vars` of the job"
+                self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
+
+    def _vars(self, overlay: Mapping[str, Any], target: str) -> dict[str, Any]:
+        """The part of an overlay's `vars` that is right: defaults of declared variables."""
+        given, declared = overlay.get("vars"), (self.document.value or {}).get("vars")
+        if "vars" not in overlay:
+            return {}
+        if not isinstance(given, dict) or not isinstance(declared, dict):
+            return {"vars": {}}
+        return {
+            "vars": {
+                name: {"default": part["default"]}
+                for name, part in given.items()
+                if isinstance(declared.get(name), dict) and isinstance(part, dict) and "default" in part
+            }
+        }
+
+    def _other_scheduler(self, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
+        if "scheduler" not in over:
+            return False
+        return bool(base.get("scheduler", DEFAULT_SCHEDULER) != (over["scheduler"] or DEFAULT_SCHEDULER))
+
+    def _check_defaults(self, defaults: Any, path: Path) -> None:
+        if not isinstance(defaults, dict):
+            example = self.problems.written({"role": {"image": "python:3.12-slim"}})
+            self._wrong(path, defaults, f"such as {example}")
+            return
+        for key, part in defaults.items():
+            if key == "role":
+                if not isinstance(part, dict) and (part is not None or len(path) == 1):
+                    self._wrong((*path, key), part, "the fields that roles have in common")
+            elif not key.startswith("x-"):
+                message = f"`{key}` is not a field of `defaults`"
+                label = suggest(key, ["role"]) or "fields of roles stand below `role`"
+                self.problems.add((*path, key), "unknown-field", message, at="key", label=label)
+
+    def _wrong(self, path: Path, value: Any, label: str) -> None:
+        message = f"`{path[-1]}` must be a mapping, not {got(value)}"
+        self.problems.add(path, "wrong-type", message, at="key", label=label)
+
+
+def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problems: Collector) -> str:
+    """The target to compile for. One that there is not is noted."""
+    if asked is not None:
+        if asked != DEFAULT_TARGET and asked not in targets:
+            message = f"the file declares no target `{asked}`"
+            hint = listing("targets", targets) or f"leave --target out for `{DEFAULT_TARGET}`"
+            problems.add(
+                ("targets",), "unknown-target", message, at="key", label=suggest(asked, targets), hint=hint
+            )
+        return asked
+    usual = home.config.target
+    if usual is None or usual == DEFAULT_TARGET or not targets:
+        return DEFAULT_TARGET
+    if usual not in targets:
+        message = f"the file declares no target `{usual}`, which is the project's"
+        config = home.config.document
+        place = Collector(config).place(("target",), "named here", at="value") if config else None
+        problems.add(
+            ("targets",),
+            "unknown-target",
+            message,
+            at="key",
+            label=suggest(usual, targets),
+            hint=f"declare it, or pass --target {DEFAULT_TARGET}",
+            related=(place,) if place else (),
+        )
+    return usual
+
+
+def _with_defaults(job: Node) -> Node:
+    """`defaults.role` laid under every role."""
+    if "defaults" not in job.value:
+        return job
+    common = job.part("defaults")
+    job = without(job, "defaults")
+    if not isinstance(common.value, dict) or not isinstance(common.value.get("role"), dict):
+        return job
+    if not isinstance(job.value.get("roles"), dict):
+        return job
+    roles = job.part("roles")
+    for name, role in roles.value.items():
+        if isinstance(role, dict):
+            under = laid_over(common.part("role"), roles.part(name), is_filling=True)
+            roles = replaced(roles, name, under)
+    return replaced(job, "roles", roles)

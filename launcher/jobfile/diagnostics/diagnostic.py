@@ -1,0 +1,190 @@
+"""What is wrong with a job file, where, and what would be right: the value, its text and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from launcher.errors import JobFileError
+from launcher.jobfile.diagnostics.frame import code_frame
+from launcher.jobfile.diagnostics.span import Span as Span
+from launcher.text import paint, printable
+
+Severity = Literal["error", "warning"]
+
+CODES: Mapping[str, str] = {
+    "command-line": "several words stand where one belongs: a program or an option with what follows it",
+    "component-refused": "a job calls a component where only the built-in ones may run",
+    "conflicting-fields": "two fields say the same thing in different ways; keep one of them",
+    "constraint": "fields that are right one by one do not fit together",
+    "dirty-tree": "a git reference while files differ from the commit",
+    "duplicate-job": "two files declare the same job of one project",
+    "duplicate-key": "a key stands twice in one mapping",
+    "encoding": "the file is not UTF-8 text",
+    "env-name": "a variable of the environment has a name that no shell can use",
+    "environment-refused": "a variable is read from the environment where that is not allowed",
+    "invalid-name": "a name that engines, hosts or paths could not take",
+    "invalid-value": "the value has the right type and is not usable",
+    "lookalike-character": "a typographic quote or blank looks like syntax and is part of the value",
+    "lookalike-reference": "a text looks like a reference and is none",
+    "missing-field": "a field that has no default is not there",
+    "newer-toml": "the text is TOML 1.1, which many tools refuse",
+    "newer-version": "the file is written in a later version of the language",
+    "no-commit": "a git reference where git has no commit or no branch to name",
+    "no-job-files": "the directory holds no *.launcher.yaml, .yml or .toml file",
+    "no-such-file": "the path does not exist",
+    "out-of-range": "a number is too small or too large",
+    "overridden-variable": "a variable of the environment that every replica gets from its scheduler",
+    "reference-phase": "a reference stands where its value is not known or not looked at",
+    "secret-literal": "a value is written out under a name that looks like a secret",
+    "secret-variable": "a variable takes what looks like a secret from the environment into the document",
+    "too-large": "the file is larger or deeper than a job file can be",
+    "toml-syntax": "the text is not TOML",
+    "unknown-field": "a key that this mapping does not have",
+    "unknown-option": "the scheduler has no such run option",
+    "unknown-reference": "a reference that names nothing",
+    "unknown-target": "the file declares no such target",
+    "unknown-variable": "a variable was given a value and no file declares it",
+    "unknown-variant": "none of the values that are allowed here",
+    "unpinned-image": "the image tag `latest`, or none, names another image tomorrow",
+    "unreadable": "the file or directory cannot be read",
+    "unset-variable": "a variable has neither a value nor a default",
+    "unused-variable": "a variable is declared and never used",
+    "wrong-type": "a value of another type is wanted",
+    "yaml-syntax": "the text is not YAML, or uses a part of YAML that job files do without",
+}
+"""Every code there is, each with one sentence; `launcher explain` has more."""
+
+WARNINGS = frozenset(
+    {
+        "command-line",
+        "env-name",
+        "lookalike-character",
+        "lookalike-reference",
+        "newer-toml",
+        "overridden-variable",
+        "secret-literal",
+        "secret-variable",
+        "unpinned-image",
+        "unused-variable",
+    }
+)
+"""The codes that do not stop anything, unless `--strict` is given. All others are errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Related:
+    """A second place that explains a problem: the first of two equal keys, the definition of a variable."""
+
+    file: str
+    span: Span | None
+    message: str
+    source_line: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        span = self.span.to_json() if self.span else None
+        return {"file": self.file, "span": span, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One problem.
+
+    Attributes:
+        file: the path as the user typed it (or as it was found below the directory typed).
+        span: the range; None when the problem is the whole file's, or no file's.
+        code: one of CODES.
+        message: what is wrong, one sentence without a full stop.
+        label: the remedy in a few words, printed behind the carets.
+        hint: more help, printed below the frame.
+        source_line: the text of the span's first line.
+        related: other places that belong to it.
+    """
+
+    file: str
+    span: Span | None
+    code: str
+    message: str
+    severity: Severity = "error"
+    label: str = ""
+    hint: str = ""
+    source_line: str = ""
+    related: tuple[Related, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, or the file alone."""
+        return f"{self.file}:{self.span.line}:{self.span.column}" if self.span else self.file
+
+    @property
+    def has_file(self) -> bool:
+        """Whether `file` is one: a variable of the command line that no file declares has no place in any."""
+        return self.span is not None or self.code != "unknown-variable"
+
+    @property
+    def text(self) -> str:
+        """The message, and the remedies below it."""
+        return "\n".join(part for part in (self.message, self.label, self.hint) if part)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; absent texts are left out, a missing span is null."""
+        out: dict[str, Any] = {
+            "file": self.file,
+            "span": self.span.to_json() if self.span else None,
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+        }
+        texts = {"label": self.label, "hint": self.hint}
+        related = {"related": [place.to_json() for place in self.related]} if self.related else {}
+        return {**out, **{name: text for name, text in texts.items() if text}, **related}
+
+    def render(self, *, color: bool = False) -> str:
+        """The text form: headline, code frame with carets, help and related places."""
+        shade = "bold red" if self.severity == "error" else "bold yellow"
+        head = paint(f"{self.severity}[{self.code}]", shade, color) + paint(
+            f": {printable(self.message)}", "bold", color
+        )
+        lines = [head, *code_frame(self.file, self.span, self.source_line, self.label, shade, color)]
+        gutter = " " * len(str(self.span.line)) if self.span else " "
+        if self.label and not self.span:
+            lines.append(_note(gutter, "help", self.label, color))
+        if self.hint:
+            lines.append(_note(gutter, "help", self.hint, color))
+        for place in self.related:
+            lines.append(_note(gutter, "note", place.message, color))
+            lines += code_frame(place.file, place.span, place.source_line, "", "bold blue", color)
+        return "\n".join(lines)
+
+
+def render(diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
+    """All diagnostics as text, an empty line between them, without a trailing newline."""
+    return "\n\n".join(diagnostic.render(color=color) for diagnostic in diagnostics)
+
+
+def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Those of one file by position, each once."""
+
+    def position(diagnostic: Diagnostic) -> tuple[int, int, int, int]:
+        span = diagnostic.span
+        return (span.line, span.column, span.end_line, span.end_column) if span else (0, 0, 0, 0)
+
+    return sorted(dict.fromkeys(diagnostics), key=position)
+
+
+def job_file_error(diagnostics: Sequence[Diagnostic]) -> JobFileError:
+    """The exception for what stops a compile: names the first error and counts the others."""
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
+    if not errors:
+        return JobFileError("the job files are wrong", diagnostics=tuple(diagnostics))
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    hint = "; ".join(text for text in (first.label, first.hint) if text) or None
+    return JobFileError(f"{first.place}: {first.message}{more}", diagnostics=tuple(diagnostics), hint=hint)
+
+
+def _note(gutter: str, word: str, text: str, color: bool) -> str:
+    first, *rest = text.splitlines() or [""]
+    head = f"{gutter} {paint('=', 'blue', color)} {word}: {printable(first)}"
+    return "\n".join([head, *(f"{gutter}         {printable(line)}" for line in rest)])

@@ -1,0 +1,192 @@
+"""Reasons for the action that a plan shows for a job."""
+
+from __future__ import annotations
+
+from launcher.jobfile.diagnostics.explain.example import JOB, Example, ReasonExplanation
+
+_HEAD = "version: 1\nname: train\n"
+_QUICK = _HEAD + "roles: {main: {entrypoint: echo, args: [trained]}}\n"
+_LONG = _HEAD + "roles: {main: {entrypoint: sleep, args: [60]}}\n"
+_FRAGILE = _HEAD + "%sroles: {main: {entrypoint: cat, args: [data.csv]}}\n"
+_VARIABLE = (
+    _HEAD + "vars: {rate: {type: float, default: 0.1}}\n%s"
+    'roles: {main: {entrypoint: sh, args: [-c, "echo $<var.rate>; %s"]}}\n'
+)
+_APPLY = f"launcher apply {JOB} --yes"
+_TO_ITS_END = f"{_APPLY} --wait"
+_PLAN = f"plan {JOB}"
+_MEND = ("launcher logs train", "echo 1 >data.csv")
+
+EXPLANATIONS = (
+    ReasonExplanation(
+        "no_attempt",
+        "The job has never run as far as this state folder (`$LAUNCHER_HOME`) and its engine know. A job is "
+        "known by its project, its target and its name: under another name it is another job, and a machine "
+        "with a state folder of its own knows nothing of what local schedulers ran elsewhere.",
+        Example({JOB: _QUICK}, _PLAN),
+        "Apply it. If it has run before, look for the name or the state folder that it ran under.",
+        ("launcher list", _TO_ITS_END),
+    ),
+    ReasonExplanation(
+        "spec_changed",
+        "What the job file means is not what the latest attempt ran: an argument, an image, an option, the "
+        "files of its workspace. The plan shows each path with the old and the new value. Comments, "
+        "formatting, descriptions and policies are no part of it.",
+        Example({JOB: _VARIABLE % ("", "")}, f"{_PLAN} --var rate=0.2", (_TO_ITS_END,)),
+        "Apply it to run what the file says now. To keep the finished run, bring the old value back.",
+        (f"launcher plan {JOB}",),
+    ),
+    ReasonExplanation(
+        "last_failed",
+        "A replica ended with an exit code that is not 0 after all its retries, or the job's `timeout` was "
+        "over. Failed work is held: it runs again when you ask for it.",
+        Example({JOB: _FRAGILE % ""}, _PLAN, (_TO_ITS_END,)),
+        "Read its logs and mend the cause; then ask for another attempt. `lifecycle: {on_failed: rerun, "
+        "max_attempts: 3}` in the job file asks each time.",
+        (*_MEND, f"{_TO_ITS_END} --retry-failed"),
+    ),
+    ReasonExplanation(
+        "last_cancelled",
+        "`launcher cancel` stopped the latest attempt, or Ctrl-C the `launcher run` that it belonged to. "
+        "What was stopped on purpose is held.",
+        Example({JOB: _LONG}, _PLAN, (_APPLY, "launcher cancel train")),
+        "Ask for the job by its name, or let `lifecycle: {on_cancelled: rerun}` ask each time.",
+        (f"{_APPLY} --rerun train",),
+    ),
+    ReasonExplanation(
+        "last_lost",
+        "The latest attempt had started, and neither it nor a record of its end is there: the machine was "
+        "switched off, its supervisor was killed, its containers were removed before they had ended. Whether "
+        "it had done its work cannot be known.",
+        Example({JOB: _LONG}, _PLAN, (_APPLY, "sudo reboot")),
+        "See how far it came, then ask for another attempt. `lifecycle: {on_lost: rerun}` asks each time.",
+        ("launcher logs train", f"{_APPLY} --retry-failed"),
+    ),
+    ReasonExplanation(
+        "requested",
+        "The command line asks for another attempt of what would be kept or held: with `--rerun JOB`, or "
+        "with `--retry-failed` for all jobs that failed or were lost.",
+        Example({JOB: _QUICK}, f"{_PLAN} --rerun train", (_TO_ITS_END,)),
+        "Leave the option out to keep what has succeeded.",
+        (f"launcher plan {JOB}",),
+    ),
+    ReasonExplanation(
+        "policy",
+        "The job file's `lifecycle`, or that of launcher.toml, decides in your place: "
+        "`on_failed`, `on_cancelled` and `on_lost` may be `rerun`, `on_change` may be `hold`.",
+        Example({JOB: _FRAGILE % "lifecycle: {on_failed: rerun, max_attempts: 3}\n"}, _PLAN, (_TO_ITS_END,)),
+        "Change the policy. It is no part of what runs: no job runs again because of it.",
+        (f"sed -i.bak 's/on_failed: rerun/on_failed: hold/' {JOB}", f"launcher plan {JOB}"),
+    ),
+    ReasonExplanation(
+        "trigger_fired",
+        "The job has succeeded, and its `rerun_on` names something that has happened since: files with other "
+        "content than at the latest attempt, or, with `every_apply`, an apply.",
+        Example(
+            {
+                JOB: _FRAGILE % "lifecycle: {rerun_on: [{files: [data.csv]}]}\n",
+                "data.csv": "1\n",
+            },
+            _PLAN,
+            (_TO_ITS_END, "echo 2 >>data.csv"),
+        ),
+        "Apply it: the new attempt remembers what the files hold now.",
+        (_TO_ITS_END,),
+    ),
+    ReasonExplanation(
+        "max_attempts",
+        "A policy would run the job again, and this very document had as many attempts as "
+        "`lifecycle.max_attempts` allows. A changed document counts anew.",
+        Example({JOB: _FRAGILE % "lifecycle: {on_failed: rerun, max_attempts: 1}\n"}, _PLAN, (_TO_ITS_END,)),
+        "Mend the cause, then ask for one more attempt by the job's name.",
+        (*_MEND, f"{_TO_ITS_END} --rerun train"),
+    ),
+    ReasonExplanation(
+        "drift",
+        "An engine says that a user removed or stopped a container of the latest attempt with its own "
+        "commands. The plan names it; how the job ended is still on record.",
+        Example(
+            {
+                JOB: _HEAD + "scheduler: local_docker\n"
+                "roles: {main: {image: busybox:1.37, entrypoint: sleep, args: [60]}}\n"
+            },
+            _PLAN,
+            (_APPLY, "docker ps --filter label=launcher.job=train", "docker rm -f ID"),
+        ),
+        "Ask for another attempt if its work is needed; `plan --fail-on drift` makes a script stop at it.",
+        (f"{_APPLY} --rerun train",),
+    ),
+    ReasonExplanation(
+        "interrupted",
+        "An apply ended, killed for example, after it had reserved this attempt and before all of its "
+        "replicas had been started. Nothing of it is started twice.",
+        Example({JOB: _LONG}, _PLAN, (f"timeout -s KILL 0.2 {_APPLY}",)),
+        "Apply again: it finishes the attempt under the same number.",
+        (_APPLY,),
+    ),
+    ReasonExplanation(
+        "in_progress",
+        "Another apply, which the reason names, has reserved the next attempt of this job and starts it. "
+        "Two of them at once would start the job twice.",
+        Example({JOB: _LONG}, _PLAN, (f"{_APPLY} &",)),
+        "Wait for that apply. If it hangs on another machine, `apply --take-over` takes the job from it.",
+        (f"launcher plan {JOB}",),
+    ),
+    ReasonExplanation(
+        "superseded",
+        "An older attempt is live beside a newer one. The schedulers that come with launcher do not let that "
+        "happen; one of a package may, where its engine did not stop an attempt that it said it had stopped. "
+        "The older one is stopped.",
+        Example({JOB: _LONG.replace("roles", "scheduler: of-a-package\nroles")}, _PLAN, (_APPLY,)),
+        "Apply it, and allow it to stop the older attempt.",
+        (f"{_APPLY} --allow-destructive",),
+    ),
+    ReasonExplanation(
+        "orphan",
+        "An attempt is live, and no job file in the folders of this plan declares its job any more: the "
+        "file was removed, renamed, or taken out with `exclude`.",
+        Example(
+            {JOB: _LONG, "other.launcher.yaml": _QUICK.replace("train", "other", 1)},
+            "plan .",
+            (_APPLY, f"rm {JOB}"),
+        ),
+        "Bring the file back, let the attempt end, or stop it with --prune.",
+        ("launcher apply . --yes --prune --allow-destructive",),
+    ),
+    ReasonExplanation(
+        "disabled",
+        "The job file says `enabled: false`, perhaps under this target only. The job does not run, and a "
+        "live attempt of it is stopped.",
+        Example({JOB: _QUICK + "enabled: false\n"}, _PLAN),
+        "Delete the line, or make it `true`, to run the job.",
+        (f"sed -i.bak 's/enabled: false/enabled: true/' {JOB}", f"launcher plan {JOB}"),
+    ),
+    ReasonExplanation(
+        "protected",
+        "The plan would stop a live attempt, and the job file says `lifecycle: {protect: true}`. No option "
+        "of `apply` overrules that.",
+        Example(
+            {JOB: _VARIABLE % ("lifecycle: {protect: true}\n", "sleep 60")},
+            f"{_PLAN} --var rate=0.2",
+            (_APPLY,),
+        ),
+        "Let the attempt end, or cancel it by its name.",
+        ("launcher cancel train", f"launcher plan {JOB} --var rate=0.2"),
+    ),
+    ReasonExplanation(
+        "already_running",
+        "An attempt of exactly this document runs. Nothing is to be done: applying again starts nothing "
+        "twice.",
+        Example({JOB: _LONG}, _PLAN, (_APPLY,)),
+        "Wait for it with `launcher wait train`. `--rerun` stops it and starts the job from the beginning.",
+        (f"launcher plan {JOB} --rerun train",),
+    ),
+    ReasonExplanation(
+        "already_succeeded",
+        "The latest attempt ran exactly this document and succeeded. Finished work is kept, also when its "
+        "logs or containers were removed since.",
+        Example({JOB: _QUICK}, _PLAN, (_TO_ITS_END,)),
+        "Nothing is to be done. Ask for it by name to run it again all the same.",
+        (f"launcher plan {JOB} --rerun train",),
+    ),
+)

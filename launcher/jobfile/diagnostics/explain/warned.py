@@ -1,0 +1,99 @@
+"""Codes of warnings: the job works, and may not mean what it should."""
+
+from __future__ import annotations
+
+from launcher.jobfile.diagnostics.explain.example import Example, Explanation, in_yaml
+
+_IMAGE = "version: 1\nname: train\nroles:\n  main:\n    image: pytorch/pytorch:%s\n    entrypoint: env\n"
+
+
+def _newer_toml(why: str, wrong: str, right: str) -> Explanation:
+    file, command = "job.launcher.toml", "validate job.launcher.toml"
+    head = 'version = 1\nname = "train"\n'
+    return Explanation(
+        "newer-toml", why, Example({file: head + wrong}, command), Example({file: head + right}, command)
+    )
+
+
+EXPLANATIONS = (
+    in_yaml(
+        "command-line",
+        "`entrypoint` is the program to run, one word or path; no shell splits it. Its arguments are a list "
+        "of their own, `args`. Of several words nothing would start, for no program has that name. In the "
+        "same way each argument is one item: `--lr 0.1` in one item is an option with a blank in its name.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: python train.py}}\n",
+        "version: 1\nname: train\nroles: {main: {entrypoint: python, args: [train.py]}}\n",
+    ),
+    in_yaml(
+        "env-name",
+        "Shells know variables of letters, digits and `_`, without a digit first. Others they do not show to "
+        "a script, and some do not pass them on to the programs that they start. Names with `.`, `-` or `:` "
+        "are fine for programs that look for them, so they are left alone where no shell is the entrypoint.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: sh, args: [a.sh], env: {LOG-LEVEL: debug}}}\n",
+        "version: 1\nname: train\nroles: {main: {entrypoint: sh, args: [a.sh], env: {LOG_LEVEL: debug}}}\n",
+    ),
+    in_yaml(
+        "lookalike-character",
+        "Text that was copied from a page or a word processor may have typographic quotes, which YAML takes "
+        "as part of the text, or blanks that are no blanks to it. The program would get them too. Where they "
+        "are meant, put the value in plain quotes.",
+        "version: 1\nname: greet\nroles: {main: {entrypoint: echo, args: [“hello”]}}\n",
+        'version: 1\nname: greet\nroles: {main: {entrypoint: echo, args: ["hello"]}}\n',
+    ),
+    in_yaml(
+        "lookalike-reference",
+        "References are written `$<var.lr>`, without blanks and with the bracket closed. Every other `$` is "
+        "left as it is, for shells and programs, so a slip would reach them as text.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: train, args: [--id, $< app_id >]}}\n",
+        "version: 1\nname: train\nroles: {main: {entrypoint: train, args: [--id, $<app_id>]}}\n",
+    ),
+    _newer_toml(
+        "Launcher reads TOML 1.1, and most editors, linters and libraries read 1.0: they refuse the file. "
+        "What is new are inline tables of several lines or with a comma at their end, the escapes `\\e` and "
+        "`\\x`, and times without seconds.",
+        'roles.main = {\n  entrypoint = "env",\n}\n',
+        '[roles.main]\nentrypoint = "env"\n',
+    ),
+    in_yaml(
+        "overridden-variable",
+        "Every replica gets some variables from its scheduler: the id of its job, the host of replica 0, a "
+        "folder for its scratch files. What a role says under these names is not used. Delete it, or use "
+        "another name.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: train, env: {LAUNCHER_SCRATCH: /tmp}}}\n",
+        "version: 1\nname: train\nroles: {main: {entrypoint: train, env: {SCRATCH: /tmp}}}\n",
+    ),
+    in_yaml(
+        "unpinned-image",
+        "The tag `latest`, which no tag means too, names another image tomorrow, and a digest of the file "
+        "cannot tell: the job would count as unchanged. Name a version, or the image's digest.",
+        _IMAGE % "latest",
+        _IMAGE % "2.5.1-cpu",
+    ),
+    in_yaml(
+        "secret-literal",
+        "A value is written out under a name that looks like a secret's. What stands in a job file stands in "
+        "git, in plans and in the records of every attempt. Refer to it instead.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: env, env: {API_TOKEN: t0ps3cret}}}\n",
+        "version: 1\nname: train\n"
+        'roles: {main: {entrypoint: env, env: {API_TOKEN: {secret: "env:API_TOKEN"}}}}\n',
+    ),
+    in_yaml(
+        "secret-variable",
+        "A variable takes its value from an environment variable that is named like a secret. The value "
+        "becomes part of the document: it is hashed, shown in plans and stored with every attempt. A "
+        "reference in a role's `env` is read while submitting, and stored nowhere.",
+        "version: 1\nname: train\nvars: {token: {type: str, default: none, from_env: HF_TOKEN}}\n"
+        "roles: {main: {entrypoint: train, args: [$<var.token>]}}\n",
+        "version: 1\nname: train\n"
+        'roles: {main: {entrypoint: train, env: {HF_TOKEN: {secret: "env:HF_TOKEN"}}}}\n',
+    ),
+    in_yaml(
+        "unused-variable",
+        "A variable is declared and nothing refers to it: a value given to it changes nothing. Use it, or "
+        "delete it.",
+        "version: 1\nname: train\nvars: {epochs: {type: int, default: 3}}\n"
+        "roles: {main: {entrypoint: train, args: [--epochs, 3]}}\n",
+        "version: 1\nname: train\nvars: {epochs: {type: int, default: 3}}\n"
+        "roles: {main: {entrypoint: train, args: [--epochs, $<var.epochs>]}}\n",
+    ),
+)

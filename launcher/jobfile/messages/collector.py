@@ -1,0 +1,116 @@
+"""The problems of one file, placed by field path as they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Severity
+from launcher.jobfile.messages.written import entry, written
+from launcher.jobfile.text.document import Document, Path
+from launcher.specs.text import command
+
+At = Literal["value", "key"]
+
+
+@dataclass(slots=True)
+class Collector:
+    """Gathers diagnostics of one document.
+
+    Attributes:
+        found: everything so far.
+        broken: paths whose value is known to be wrong: what else would be said of them is noise.
+        assumed: paths whose value holds a placeholder: they cannot be judged.
+        sources: path → names of the references whose values stand in it: "var.epochs", "matrix.lr".
+        spelt: path → how the value of a reference that stands there alone is written.
+        definitions: such a name → where its value comes from, and a sentence about it.
+    """
+
+    document: Document
+    found: list[Diagnostic] = field(default_factory=list)
+    broken: set[Path] = field(default_factory=set)
+    assumed: set[Path] = field(default_factory=set)
+    sources: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    definitions: dict[str, tuple[Path, At, str]] = field(default_factory=dict)
+    spelt: dict[Path, str] = field(default_factory=dict)
+
+    def fork(self) -> Collector:
+        """A collector that knows what is known so far, and has found nothing yet."""
+        return Collector(self.document, [], set(self.broken), set(self.assumed), {}, dict(self.definitions))
+
+    def add(
+        self,
+        path: Path,
+        code: str,
+        message: str,
+        *,
+        at: At = "value",
+        label: str = "",
+        hint: str = "",
+        severity: Severity = "error",
+        part: str = "",
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        """Note a problem at `path`, unless the value there was reported already.
+
+        `part` narrows the range to that piece of the value, where it stands in the file as it is.
+        """
+        if severity == "error" and self.is_broken(path):
+            return
+        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
+        within = self.document.source.text.find(part, start, end) if part else -1
+        if within >= 0:
+            start, end = within, within + len(part)
+        definitions = [
+            self.definitions[name] for name in self.sources.get(path, ()) if name in self.definitions
+        ]
+        origin = tuple(self.place(where, text, at=there) for where, there, text in definitions)
+        diagnostic = self.document.source.diagnostic(
+            start, end, code, message, label=label, hint=hint, related=(*related, *origin)
+        )
+        self.found.append(replace(diagnostic, severity=severity) if severity != "error" else diagnostic)
+
+    def written(self, value: Any) -> str:
+        """A value on one line, as the file's format writes it."""
+        return written(value, self.document.source.format)
+
+    def entry(self, key: str, value: Any) -> str:
+        """A key and its value on one line, as the file's format writes them."""
+        return entry(key, value, self.document.source.format)
+
+    def secret(self, name: str) -> str:
+        """A reference to the secret in an environment variable, in the place of its value."""
+        return self.written({"secret": f"env:{name}"})
+
+    def command(self, words: Sequence[str]) -> str:
+        """A command, as the fields of a role: "`entrypoint: sh`, `args: ['-c', ls]`"."""
+        if self.document.source.format == "yaml":
+            return command(words)
+        args = f", `{self.entry('args', words[1:])}`" if words[1:] else ""
+        return f"`{self.entry('entrypoint', words[0])}`{args}"
+
+    def is_broken(self, path: Path) -> bool:
+        """The value at `path`, or one around it, was reported already."""
+        return bool(self.broken) and any(path[:size] in self.broken for size in range(len(path) + 1))
+
+    def holds_broken(self, path: Path) -> bool:
+        """Something inside the value at `path` was reported already."""
+        return path in self.broken or any(known[: len(path)] == path for known in self.broken)
+
+    def is_assumed(self, path: Path) -> bool:
+        """A placeholder stands at `path`, or around it."""
+        return bool(self.assumed) and any(path[:size] in self.assumed for size in range(len(path) + 1))
+
+    def holds_assumed(self, path: Path) -> bool:
+        """A placeholder stands at `path`, around it or inside it."""
+        return self.is_assumed(path) or any(known[: len(path)] == path for known in self.assumed)
+
+    def place(self, path: Path, message: str, *, at: At = "key") -> Related:
+        """A second place in this file."""
+        start, end = self.document.value_range(path) if at == "value" else self.document.key_range(path)
+        return self.document.source.related(start, end, message)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(diagnostic.severity == "error" for diagnostic in self.found)

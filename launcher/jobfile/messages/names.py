@@ -1,0 +1,106 @@
+"""Names in messages: the nearest known one, how a place is called, how a value is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.jobfile.model.job_file import foreign_names
+from launcher.jobfile.text.document import Path
+from launcher.text import nearest as _nearest
+
+_SHOWN = 60
+
+# What other tools call values of ours.
+_FOREIGN_VALUES: Mapping[str, str] = {
+    "boolean": "bool",
+    "double": "float",
+    "integer": "int",
+    "number": "float",
+    "retry": "rerun",
+    "string": "str",
+    "text": "str",
+}
+_FOREIGN = {**_FOREIGN_VALUES, **foreign_names()}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant: spelled alike, or what another tool calls it."""
+    names = list(known)
+    spelt = name.lower().replace("-", "_")
+    foreign = _FOREIGN.get(spelt)
+    is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
+    return foreign if foreign in names and not is_known else _nearest(name, names)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """ "did you mean `x`?", or "" when nothing is near."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else ""
+
+
+def listing(title: str, names: Iterable[str], limit: int = 24) -> str:
+    """ "fields here: args, env, …" for a help line."""
+    found = sorted(names)
+    if not found:
+        return ""
+    more = ", …" if len(found) > limit else ""
+    return f"{title}: {', '.join(found[:limit])}{more}"
+
+
+def place_name(path: Path) -> str:
+    """What a mapping or list is called in a message: "role `trainer`", "mount 2 of role `trainer`"."""
+    if not path:
+        return "the job"
+    if path[0] == "vars" and len(path) == 2:
+        return f"variable `{path[1]}`"
+    if path == ("defaults", "role"):
+        return "`defaults.role`"
+    if path[0] == "roles" and len(path) == 2:
+        return f"role `{path[1]}`"
+    if isinstance(path[-1], int):
+        word = {"mounts": "mount", "args": "argument"}.get(str(path[-2]), f"`{path[-2]}` item")
+        return f"{word} {path[-1] + 1}{_owner(path[:-2])}"
+    return f"`{path[-1]}`{_owner(path[:-1])}"
+
+
+def _owner(path: Path) -> str:
+    if not path or path in (("roles",), ("vars",)):
+        return ""
+    if path[0] == "roles" and len(path) > 2:
+        # Two levels are enough to find it: "`LR` in `env` of role `trainer`".
+        return f" {'in' if len(path) == 3 else 'of'} {place_name(path)}"
+    return f" {'in' if path in (('metadata',), ('cfg',), ('lifecycle',)) else 'of'} {place_name(path)}"
+
+
+def got(value: Any) -> str:
+    """What a value is, for "must be a number, not …"."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"the number {_shortened(value)}"
+    if isinstance(value, str):
+        return f"the text {show(value)}"
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, dict) else "a date or time"
+
+
+def show(value: Any) -> str:
+    """A value as it would stand in a file, cut to a readable length."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        text = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+        return f'"{text}"'
+    if isinstance(value, int | float):
+        return _shortened(value)
+    return got(value)
+
+
+def _shortened(value: float) -> str:
+    if isinstance(value, int) and abs(value) >= 10**_SHOWN:
+        return "of more than 60 digits"  # str() refuses what is longer than 4,300
+    return str(value)

@@ -1,0 +1,121 @@
+"""The places of a job file, read off the models: the fields of mappings, their order, what stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from launcher.jobfile.model.base import Mode, Model, Traits, traits_of
+from launcher.jobfile.model.job_file import JobFile, RoleSpec
+from launcher.jobfile.text.document import Path
+
+WHERE_RUN = "entrypoint, args, env, a role's metadata, and the src of a mount"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One kind of place.
+
+    Attributes:
+        fields: of a mapping with fixed keys; keys that begin with `x-` are free there.
+        each: of a list, or of a mapping by name: the place of every part.
+        as_written: numbers and truth values are taken as the text in the file.
+        nulls: `null` means something here.
+    """
+
+    mode: Mode = "plain"
+    fields: Mapping[str, Place] | None = None
+    each: Place | None = None
+    as_written: bool = False
+    nulls: bool = False
+
+    def below(self, key: str | int) -> Place | None:
+        if self.fields is not None:
+            return self.fields.get(str(key))
+        return self.each
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The types that a value may have, without `Annotated` and None."""
+    if get_origin(annotation) is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    elif annotation is not NoneType:
+        yield annotation
+
+
+def _place(annotation: Any, traits: Traits) -> Place:
+    """The place of a value of a type whose texts have these traits."""
+    text = Place(traits.mode, as_written=traits.as_written, nulls=traits.nulls)
+    kinds = [*_alternatives(annotation)]
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Model)]
+    if models:
+        return replace(text, fields=_fields(models))
+    each = next(
+        (_place(get_args(kind)[-1], traits) for kind in kinds if get_origin(kind) in (list, dict)), None
+    )
+    if each is not None and each.fields is not None:
+        text = Place("never" if traits.mode == "never" else "plain")  # the traits are those of what is inside
+    return replace(text, each=each)
+
+
+def _fields(models: Sequence[type[Model]]) -> dict[str, Place]:
+    """The fields of a mapping that any of these models may read, in their order."""
+    found = {name: info for model in models for name, info in model.model_fields.items()}
+    names = [*found]
+    for name, info in found.items():
+        if traits_of(info).after in found:
+            names.remove(name)
+            names.insert(names.index(traits_of(info).after) + 1, name)
+    return {name: _place(found[name].annotation, traits_of(found[name])) for name in names}
+
+
+ROLE = Place(fields=_fields([RoleSpec]))
+JOB_FIELDS: Mapping[str, Place] = {**_fields([JobFile]), "defaults": Place(fields={"role": ROLE})}
+JOB = Place(fields=JOB_FIELDS)
+
+
+def place_at(path: Path) -> Place | None:
+    """The place of a path; None below a field that there is not."""
+    place: Place | None = JOB
+    for segment in path:
+        if place is None:
+            return None
+        place = place.below(segment)
+    return place
+
+
+def fields_at(path: Path) -> Mapping[str, Place]:
+    """The fields of the mapping at a path; empty where keys are free."""
+    place = place_at(path)
+    return place.fields if place is not None and place.fields is not None else {}
+
+
+def elsewhere(path: Path, key: str) -> Path | None:
+    """The mapping that does have the field `key`: the nearest one around `path`, else one inside it.
+
+    Names of roles and variables in the answer are "*".
+    """
+    for size in range(len(path) - 1, -1, -1):
+        # `args` are a role's nearly always; a job has them beside a component.
+        if key in fields_at(path[:size]) and (size or key != "args"):
+            return path[:size]
+    place = place_at(path)
+    return next(_inside(place, path, key), None) if place is not None else None
+
+
+def _inside(place: Place, path: Path, key: str, levels: int = 2) -> Iterator[Path]:
+    if place.fields is None:
+        parts: Mapping[str, Place] = {"*": place.each} if place.each is not None and levels else {}
+    else:
+        parts = place.fields
+    for name, inner in parts.items():
+        if inner.fields is not None and key in inner.fields:
+            yield (*path, name)
+    if levels:
+        for name, inner in parts.items():
+            yield from _inside(inner, (*path, name), key, levels - 1)

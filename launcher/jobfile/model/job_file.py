@@ -1,0 +1,354 @@
+"""The language of job files as pydantic models. The JSON Schema is generated from them.
+
+Strict types, closed mappings; what fields must agree on is checked elsewhere (`build`, `specs.check`).
+`null` never reaches these models, so `None` as a default means only "not given".
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
+from launcher.jobfile.model.base import (
+    Attempts,
+    Count,
+    EnvName,
+    Label,
+    MiB,
+    Model,
+    Port,
+    Replicas,
+    Traits,
+    kind_tag,
+    model_classes,
+    traits_of,
+)
+from launcher.jobfile.model.quantities import (
+    MEMORY_PATTERN,
+    SECRET_PATTERN,
+    memory_mib,
+    mount_of,
+    seconds,
+    secret_of,
+)
+from launcher.jobfile.model.variables import Vars
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
+from launcher.text import DURATION_PATTERN
+
+
+class Resources(Model):
+    """What one replica needs; a part left out is left to the scheduler."""
+
+    cpu: Annotated[Annotated[float, Field(gt=0, le=100_000)] | None, Traits(foreign=("cpus",))] = Field(
+        None, description="Cores; may be a fraction.", examples=[2]
+    )
+    gpu: Annotated[Count | None, Traits(foreign=("gpus",))] = Field(None, description="GPUs.", examples=[1])
+    memory: Annotated[Annotated[int, BeforeValidator(memory_mib)] | None, Traits(foreign=("mem",))] = Field(
+        None,
+        description="Memory with its unit: 512MiB, 4GiB, 4Gi, 4g; GB counts in thousands.",
+        examples=["4GiB"],
+        json_schema_extra={"type": "string", "pattern": MEMORY_PATTERN},
+    )
+    memMB: MiB | None = Field(None, description="Memory in MiB; instead of `memory`.", examples=[4096])
+    devices: dict[str, Count] = Field({}, description="Special devices by name.", examples=[{"vpc/efa": 4}])
+    capabilities: dict[str, Any] = Field(
+        {}, description="What the machine must be.", examples=[{"zone": "a"}]
+    )
+    tags: dict[str, Any] = Field({}, description="For whoever reads them.", examples=[{"team": "vision"}])
+
+
+MOUNT_SOURCE = Traits("run", foreign=("source",))
+MOUNT_DESTINATION = Traits("bound", foreign=("destination", "target"))
+
+
+class BindMount(Model):
+    """A file or folder of the host."""
+
+    type: Literal["bind"] = Field(description="A file or folder of the host.", examples=["bind"])
+    src: Annotated[str, MOUNT_SOURCE] = Field(
+        min_length=1,
+        description="Path, relative to the job file; `~` is the home folder.",
+        examples=["./data"],
+    )
+    dst: Annotated[str, MOUNT_DESTINATION] = Field(
+        min_length=1, description="Path in the container.", examples=["/data"]
+    )
+    read_only: Annotated[bool, Traits(foreign=("readonly", "ro"))] = Field(
+        False, description="Replicas cannot write to it.", examples=[True]
+    )
+
+
+class VolumeMount(Model):
+    """A named volume of the engine."""
+
+    type: Literal["volume"] = Field(description="A named volume of the engine.", examples=["volume"])
+    src: Annotated[str, MOUNT_SOURCE] = Field(
+        min_length=1, description="Name of the volume.", examples=["cache"]
+    )
+    dst: Annotated[str, MOUNT_DESTINATION] = Field(
+        min_length=1, description="Path in the container.", examples=["/cache"]
+    )
+    read_only: Annotated[bool, Traits(foreign=("readonly", "ro"))] = Field(
+        False, description="Replicas cannot write to it.", examples=[True]
+    )
+
+
+class DeviceMount(Model):
+    """A device of the host."""
+
+    type: Literal["device"] = Field(description="A device of the host.", examples=["device"])
+    src: Annotated[str, MOUNT_SOURCE] = Field(
+        min_length=1, description="Path of the device.", examples=["/dev/fuse"]
+    )
+    dst: Annotated[str | None, MOUNT_DESTINATION] = Field(
+        None, min_length=1, description="Path in the container; `src` if left out.", examples=["/dev/fuse"]
+    )
+    permissions: Annotated[str, Traits(foreign=("mode", "perm"))] = Field(
+        "rwm", pattern=r"^[rwm]+$", description="Of r(ead), w(rite), m(knod).", examples=["rwm"]
+    )
+
+
+MountItem = Annotated[
+    Annotated[BindMount, Tag("<bind>")]
+    | Annotated[VolumeMount, Tag("<volume>")]
+    | Annotated[DeviceMount, Tag("<device>")]
+    | Annotated[str, AfterValidator(mount_of), Tag("<text>")],
+    Discriminator(kind_tag),
+]
+
+
+class SecretRef(Model):
+    """Where the value of a variable is to be found that nobody may see."""
+
+    secret: Annotated[Annotated[str, AfterValidator(secret_of)], Traits("bound")] = Field(
+        description="Where it is, `env:NAME` or `file:PATH`; read while submitting, written nowhere.",
+        examples=["env:WANDB_API_KEY"],
+        json_schema_extra={"pattern": SECRET_PATTERN},
+    )
+
+
+class FilesTrigger(Model):
+    """Files whose contents run finished work again."""
+
+    files: list[Annotated[str, Field(min_length=1)]] = Field(
+        min_length=1,
+        description="Globs, relative to the job file; `**` is any number of folders.",
+        examples=[["data/*.csv"]],
+    )
+
+
+def _is_mapping_tag(value: Any) -> str:
+    return "<mapping>" if isinstance(value, dict) else "<text>"
+
+
+EnvValue = Annotated[
+    Annotated[SecretRef, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(_is_mapping_tag)
+]
+TriggerItem = Annotated[
+    Annotated[FilesTrigger, Tag("<mapping>")] | Annotated[Literal["every_apply"], Tag("<text>")],
+    Discriminator(_is_mapping_tag),
+]
+
+
+def _text_or_mapping(value: Any) -> str | None:
+    return "<text>" if isinstance(value, str) else "<mapping>" if isinstance(value, dict) else None
+
+
+ResourceSpec = Annotated[
+    Annotated[Resources, Tag("<mapping>")] | Annotated[str, Tag("<text>")], Discriminator(_text_or_mapping)
+]
+
+
+WorkspaceSpec = Annotated[
+    Annotated[dict[Annotated[str, Field(min_length=1)], str], Field(min_length=1), Tag("<mapping>")]
+    | Annotated[str, Field(min_length=1), Tag("<text>")],
+    Discriminator(_text_or_mapping),
+]
+
+
+RETRY = {
+    "application": "Every replica of the job is stopped and started again.",
+    "replica": "Only the replica that failed is started again.",
+    "role": "The replicas of its role are stopped and started again.",
+}
+
+
+class RoleSpec(Model):
+    """One kind of replica: processes or containers with one command line."""
+
+    image: Annotated[str, Traits("bound", foreign=("container",))] = Field(
+        "", description="Container image, or the folder for `local_dir`.", examples=["python:3.12-slim"]
+    )
+    entrypoint: Annotated[str, Traits("run", as_written=True, foreign=("cmd", "command", "program"))] = Field(
+        min_length=1, description="The program to run.", examples=["python"]
+    )
+    args: Annotated[list[str], Traits("run", as_written=True, foreign=("arguments",))] = Field(
+        [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
+    )
+    env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True, foreign=("environment",))] = Field(
+        {},
+        description="Environment variables; numbers are taken as written, `{secret: …}` is read elsewhere.",
+        examples=[{"OMP_NUM_THREADS": "4"}],
+    )
+    num_replicas: Annotated[Replicas, Traits(foreign=("instances", "replicas"))] = Field(
+        1, description="How many replicas run.", examples=[2]
+    )
+    min_replicas: Count | None = Field(
+        None, description="With how many a scheduler may make do.", examples=[1]
+    )
+    max_retries: Annotated[Count, Traits(foreign=("retries",))] = Field(
+        0, description="How often a failure is followed by a restart.", examples=[2]
+    )
+    retry_policy: Annotated[
+        Literal["application", "replica", "role"], Traits(foreign=("restart_policy",), choices=RETRY)
+    ] = Field("application", description="What restarts when a replica fails.", examples=["replica"])
+    resource: Annotated[ResourceSpec | None, Traits(foreign=("resources",))] = Field(
+        None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
+    )
+    port_map: Annotated[dict[str, Port], Traits(foreign=("ports",))] = Field(
+        {}, description="Ports by name.", examples=[{"tcp_store": 29500}]
+    )
+    mounts: Annotated[list[MountItem], Traits("run", foreign=("devices", "volumes"))] = Field(
+        [], description="Folders, volumes and devices.", examples=[["type=bind,src=./data,dst=/data"]]
+    )
+    metadata: Annotated[dict[str, Any], Traits("run")] = Field(
+        {}, description="For schedulers and people.", examples=[{"tier": "gold"}]
+    )
+
+
+OnEnd = Literal["hold", "rerun"]
+_HOLD = {"hold": "Do nothing until somebody decides."}
+ON_CHANGE = {"replace": "Stop what runs, then start what the file now says.", **_HOLD}
+ON_END = {**_HOLD, "rerun": "Run it again, at most `max_attempts` times."}
+
+
+class LifecycleSpec(Model):
+    """What happens to attempts of this job."""
+
+    on_change: Annotated[Literal["replace", "hold"] | None, Traits(choices=ON_CHANGE)] = Field(
+        None,
+        description="A running attempt and a changed file: stop and start anew, or hold.",
+        examples=["replace"],
+    )
+    on_failed: Annotated[OnEnd, Traits(choices=ON_END)] = Field(
+        "hold", description="After a failure.", examples=["rerun"]
+    )
+    on_cancelled: Annotated[OnEnd, Traits(choices=ON_END)] = Field(
+        "hold", description="After a cancel.", examples=["hold"]
+    )
+    on_lost: Annotated[OnEnd, Traits(choices=ON_END)] = Field(
+        "hold", description="After its supervisor or containers are gone.", examples=["rerun"]
+    )
+    max_attempts: Attempts | None = Field(
+        None, description="Bounds automatic re-runs of one content of the file.", examples=[3]
+    )
+    protect: bool = Field(
+        False, description="A running attempt is never stopped by an apply.", examples=[True]
+    )
+    rerun_on: list[TriggerItem] = Field(
+        [],
+        description="What runs finished work again: `every_apply`, or changed files.",
+        examples=[[{"files": ["data/*.csv"]}]],
+    )
+
+
+class JobFile(Model):
+    """One job."""
+
+    version: Annotated[Literal[1], Traits("never")] = Field(
+        description="Version of the job file language.", examples=[1]
+    )
+    name: Annotated[Label, Traits("never")] = Field(
+        description="The job's identity within its project.", examples=["mnist"]
+    )
+    description: str = Field("", description="What the job does.", examples=["Train MNIST on two replicas."])
+    project: Label | None = Field(
+        None, description="The project; else from launcher.toml, else `default`.", examples=["vision"]
+    )
+    vars: Annotated[Vars, Traits("never", foreign=("parameters", "variables"))] = Field(
+        {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
+    )
+    scheduler: str = Field(
+        DEFAULT_SCHEDULER, min_length=1, description="Where the job runs.", examples=["local_cwd"]
+    )
+    workspace: Annotated[WorkspaceSpec | None, Traits(after="cfg")] = Field(
+        None,
+        description="Files that travel with the job: a folder, relative to the job file; or several folders"
+        " and files, each with the folder of the workspace that it goes into.",
+        examples=["."],
+    )
+    cfg: Annotated[dict[str, Any], Traits("bound", nulls=True, foreign=("options", "run_opts"))] = Field(
+        {}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}]
+    )
+    component: str | None = Field(
+        None,
+        min_length=1,
+        description="Makes the roles, in place of `roles`: a name, or file.py:function beside the job file.",
+        examples=["dist.ddp"],
+    )
+    args: Annotated[dict[str, Any], Traits("run", nulls=True)] = Field(
+        {},
+        description="Arguments of the component by name, each of its type.",
+        examples=[{"script": "train.py", "j": "1x2"}],
+    )
+    roles: Annotated[dict[Label, RoleSpec], Traits(foreign=("services", "tasks"))] = Field(
+        min_length=1,
+        description="What runs, by name and in this order.",
+        examples=[{"main": {"entrypoint": "env"}}],
+    )
+    metadata: Annotated[dict[str, str], Traits("bound", as_written=True)] = Field(
+        {}, description="For people and tools.", examples=[{"team": "vision"}]
+    )
+    timeout: Annotated[Annotated[int, BeforeValidator(seconds)] | None, Traits(foreign=("walltime",))] = (
+        Field(
+            None,
+            description="The whole app fails past it: 90s, 1h30m, 1.5h; a bare number is seconds.",
+            examples=["2h"],
+            json_schema_extra={"type": ["string", "integer"], "minimum": 1, "pattern": DURATION_PATTERN},
+        )
+    )
+    lifecycle: LifecycleSpec = Field(
+        default_factory=LifecycleSpec,
+        description="What happens to attempts of this job.",
+        examples=[{"on_failed": "rerun"}],
+    )
+    enabled: bool = Field(
+        True, description="Where false, the job does not run, and stops if it does.", examples=[False]
+    )
+    defaults: dict[str, Any] = Field(
+        {},
+        description="What every role has that does not say otherwise.",
+        examples=[{"role": {"image": "python:3.12-slim"}}],
+    )
+    matrix: dict[str, Any] = Field(
+        {},
+        description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values.",
+        examples=[{"lr": [0.1, 0.01], "seed": {"range": [0, 4]}}],
+    )
+    targets: dict[str, Any] = Field(
+        {},
+        description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes.",
+        examples=[{"dev": {"scheduler": "local_cwd"}}],
+    )
+
+
+class ComponentJob(JobFile):
+    """One job whose roles a component makes."""
+
+    roles: dict[Label, RoleSpec] = Field({}, description="Made by the component.")
+
+
+def _all_traits() -> Iterator[tuple[str, Traits]]:
+    for model in model_classes():
+        for name, info in model.model_fields.items():
+            yield name, traits_of(info)
+
+
+def foreign_names() -> dict[str, str]:
+    """What other tools call a field → the field."""
+    return {foreign: name for name, traits in _all_traits() for foreign in traits.foreign}
+
+
+def choices() -> dict[str, str]:
+    """What the values of fields mean that take one of a few."""
+    return {value: text for _, traits in _all_traits() for value, text in traits.choices.items()}

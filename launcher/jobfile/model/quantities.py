@@ -1,0 +1,147 @@
+"""What is written as text and means more: memory, durations, mounts in one line, where secrets are."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+from launcher.jobfile.model.foreign import compose_mount
+from launcher.specs import Secret, parse_mounts
+from launcher.specs.mounts import InvalidMountException, Mount
+from launcher.specs.secret import MalformedSecretException
+from launcher.text import DURATION_UNITS, duration_meant, is_number, seconds_in
+
+MIB = 2**20
+_UNITS: dict[str, int] = {
+    "B": 1,
+    "kB": 10**3,
+    **{f"{letter}B": 1000**n for n, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": 1024**n for n, letter in enumerate("KMGT", 1)},
+    **{f"{letter}i": 1024**n for n, letter in enumerate("KMGT", 1)},  # as Kubernetes writes them
+    **{letter: 1024**n for n, letter in enumerate("bkmgt")},  # as Docker writes them
+}
+_UNITS_HINT = "units: KiB MiB GiB TiB, Ki Mi Gi Ti, kB MB GB TB, B, and Docker's b k m g t, as in 4g"
+_MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]+)\Z")
+MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
+
+SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
+_LONGEST_NUMBER = 15
+"""Digits: advice repeats what was written, and a longer number is no amount of anything."""
+
+MAX_SECONDS = 10 * 365 * 86400
+
+
+def problem(code: str, message: str, label: str = "", hint: str = "") -> PydanticCustomError:
+    """An error of ours that pydantic carries to where errors are placed; see `wording`."""
+    texts = {"message": message, "label": label, "hint": hint}
+    return PydanticCustomError(f"job:{code}", "{message}", texts)
+
+
+def memory_mib(text: Any) -> int:
+    """ "4GiB" → 4096, "2GB" → 1908: mebibytes, rounded up to whole ones."""
+    if is_number(str(text)) and not isinstance(text, str):
+        raise problem(
+            "wrong-type",
+            "memory needs a unit",
+            f'write "{text}MiB" or "{text}GiB"',
+            "or `memMB`, a number of MiB",
+        )
+    if not isinstance(text, str):
+        raise problem("wrong-type", "memory is text with a unit", 'such as "4GiB" or "512MiB"')
+    match = _MEMORY.match(text.strip())
+    if not match or match[2] not in _UNITS:
+        raise problem(
+            "invalid-value", f"`{text}` is no amount of memory", _memory_meant(text.strip()), _UNITS_HINT
+        )
+    amount = math.ceil(float(match[1]) * _UNITS[match[2]] / MIB)
+    if amount < 1:
+        raise problem("out-of-range", f"`{text}` is no memory at all", "want at least 1MiB")
+    return amount
+
+
+def _memory_meant(text: str) -> str:
+    """How an amount is written that has an unknown unit, or none."""
+    if len(text) <= _LONGEST_NUMBER and is_number(text):
+        return f'write "{text}MiB" or "{text}GiB"'
+    match = _MEMORY.match(text)
+    number, unit = match.groups() if match else ("4", "GiB")
+    if unit in ("K", "M", "G", "T"):
+        return f'write "{number}{unit}iB", as Docker counts, or "{number}{unit}B", as Kubernetes does'
+    letter = unit[0].upper()
+    return f'such as "{number}{letter if letter in "KMGT" else "G"}iB"'
+
+
+def seconds(value: Any) -> int:
+    """ "1h30m" → 5400; a whole number is seconds."""
+    if isinstance(value, float) and is_number(str(value)):
+        raise problem(
+            "wrong-type",
+            f"a duration of {value} needs a unit",
+            f'write "{value}m" or "{value}h"',
+            f"units: {DURATION_UNITS}; a whole number is seconds",
+        )
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise problem(
+            "wrong-type", "a duration is text or a whole number of seconds", 'such as "2h" or "90s"'
+        )
+    total = value if isinstance(value, int) else _whole_seconds(value)
+    if not 1 <= total <= MAX_SECONDS:
+        raise problem(
+            "out-of-range", "a timeout is at least 1 second and at most 10 years", 'such as "2h" or "90s"'
+        )
+    return total
+
+
+def _whole_seconds(text: str) -> int:
+    found = seconds_in(text.strip())
+    if found is None:
+        raise _no_duration(text)
+    if found > 1 and found != int(found):
+        message = f"`{text}` is not a whole number of seconds"
+        raise problem("invalid-value", message, f'write "{math.ceil(found)}s"')
+    return int(found)
+
+
+def _no_duration(text: str) -> PydanticCustomError:
+    number, hint = text.strip(), f"units: {DURATION_UNITS}"
+    if len(number) <= _LONGEST_NUMBER and is_number(number):
+        least = f'"{number}s"' if number.isdigit() else f'"{number}m"'
+        return problem(
+            "invalid-value",
+            f"a duration of `{number}` needs a unit",
+            f'write {least} or "{number}h"',
+            f"{hint}; a whole number without quotes is seconds",
+        )
+    if clock := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9])", number):
+        label = f'write "{clock[1]}h{clock[2]}m" or "{clock[1]}m{clock[2]}s"'
+    elif meant := duration_meant(text):
+        label = f'write "{meant}"'
+    else:
+        first = re.match(r"[0-9]+", number)
+        label = f'such as "{first[0] if first else 90}s" or "1h30m"'
+    return problem("invalid-value", f"`{text}` is no duration", label, hint)
+
+
+def mount_of(text: str) -> Mount:
+    """A mount in one line: "type=bind,src=./data,dst=/data,readonly"."""
+    meant = compose_mount(text)
+    if meant:
+        raise problem("invalid-value", f"`{text}` is how Compose writes a mount", f'write "{meant}"')
+    try:
+        mounts = parse_mounts(text.split(","), expand_home=False)
+    except InvalidMountException as error:
+        raise problem("invalid-value", str(error), error.hint or "", "") from error
+    if len(mounts) != 1:
+        raise problem("invalid-value", "want one mount in one text", "make each a list item of its own")
+    return mounts[0]
+
+
+def secret_of(text: str) -> Secret:
+    """Where a secret is: "env:NAME" or "file:PATH"."""
+    try:
+        return Secret.parse(text)
+    except MalformedSecretException as error:
+        raise problem("invalid-value", str(error), error.hint or "") from error

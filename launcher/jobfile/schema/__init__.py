@@ -1,0 +1,1 @@
+"""The JSON Schema of job files, made from the models, for editors."""

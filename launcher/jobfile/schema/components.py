@@ -1,0 +1,106 @@
+"""The schema of jobs that name a component: which of ours there are, and the arguments of each.
+
+Read from their signatures when the schema is made. Components of others are free text with free arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, get_args, get_origin
+
+from launcher.components.component import Component
+from launcher.components.finder import BUILTIN, HOMES, ModuleComponentsFinder
+from launcher.components.signature import Parameter, parameters_of
+from launcher.components.types import without_none
+from launcher.jobfile.schema.overlay import nullable
+from launcher.jobfile.schema.words import NOT_EMPTY, described
+
+Schema = dict[str, Any]
+
+_EXAMPLES: dict[Any, Any] = {str: "text", int: 1, float: 0.5, bool: True, list: ["text"], dict: {"NAME": "v"}}
+_NAMES = {int: "integer", float: "number", bool: "boolean"}
+_TEXT: Schema = {"type": ["string", "number", "boolean"]}  # taken as it is written
+_TEXT_OR_SECRET: Schema = {"anyOf": [_TEXT, {"$ref": "#/$defs/SecretRef"}]}
+
+
+def builtins() -> list[Component]:
+    """The components that come with launcher, in the order of their modules."""
+    return [
+        component
+        for home in HOMES
+        for component in ModuleComponentsFinder(f"{BUILTIN}.{home}", home).find([])
+    ]
+
+
+def component_name() -> Schema:
+    """Ours by name, or any text."""
+    found = builtins()
+    texts = [_sentence(component.description) for component in found]
+    ours: Schema = {
+        "type": "string",
+        "enum": [component.name for component in found],
+        "enumDescriptions": texts,
+        "markdownEnumDescriptions": list(texts),
+    }
+    return {"anyOf": [ours, {"type": "string", "pattern": NOT_EMPTY}]}
+
+
+def either_roles_or_component() -> Schema:
+    """What goes with the one and with the other, told at the field that does not."""
+    return {
+        "if": {"required": ["component"]},
+        "then": {"properties": {"roles": False, "defaults": False}},
+        "else": {"required": ["roles"], "properties": {"args": False}},
+    }
+
+
+def arguments(or_reference: Callable[[Schema], Schema]) -> Iterator[tuple[str, Schema, Schema]]:
+    """For each of ours: the name of its definition, its arguments, and the rule that asks for them."""
+    for component in builtins():
+        parameters = parameters_of(component.fn).values()
+        required = [parameter.name for parameter in parameters if parameter.is_required]
+        model: Schema = {
+            "type": "object",
+            "title": f"arguments of {component.name}",
+            "description": _sentence(component.description),
+            "properties": {each.name: _property(each, or_reference) for each in parameters},
+            **({"required": required} if required else {}),
+            "additionalProperties": False,
+        }
+        name = f"{component.name}.args"
+        then: Schema = {"properties": {"args": {"$ref": f"#/$defs/{name}"}}}
+        if required:
+            then["required"] = ["args"]
+        named = {"properties": {"component": {"const": component.name}}, "required": ["component"]}
+        yield name, model, {"if": named, "then": then}
+
+
+def _property(parameter: Parameter, or_reference: Callable[[Schema], Schema]) -> Schema:
+    inner, is_optional = without_none(parameter.type)
+    default = parameter.default if not parameter.is_required and not parameter.is_rest else None
+    kind = list if parameter.is_rest else get_origin(inner) or inner
+    value = _shape(list[inner] if parameter.is_rest else inner, or_reference)  # type: ignore[valid-type]
+    words = described(
+        parameter.name, _sentence(parameter.text or parameter.name), default or _EXAMPLES[kind], default
+    )
+    known = {"default": default} if isinstance(default, str | int | float) else {}
+    return {**words, **(nullable(value) if is_optional else value), **known}
+
+
+def _shape(tp: Any, or_reference: Callable[[Schema], Schema]) -> Schema:
+    kind, parts = get_origin(tp) or tp, get_args(tp)
+    if kind is list:
+        return {"type": "array", "items": _shape(parts[0], or_reference) if parts else {}}
+    if kind is str:
+        return dict(_TEXT)
+    if kind is dict:
+        inner = _shape(parts[1], or_reference) if len(parts) == 2 else {}
+        inner = dict(_TEXT_OR_SECRET) if inner == _TEXT else inner
+        return {"type": "object", "additionalProperties": inner or True}
+    return or_reference({"type": _NAMES[kind]}) if kind in _NAMES else {}
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of a text, as one."""
+    first = " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    return f"{first[:1].upper()}{first[1:]}."

@@ -1,0 +1,219 @@
+"""The JSON Schema of job files, as editors want it: generated from the models, then made plainer.
+
+Only keywords that every engine obeys stay (a test walks the schema for others). What a schema cannot say,
+the models and the checks behind them do.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, Model, model_classes, traits_of
+from launcher.jobfile.model.job_file import JobFile
+from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
+from launcher.jobfile.schema.overlay import BY_HAND, filled_in, overlays
+from launcher.jobfile.schema.words import MOUNT_TEXT, NOT_EMPTY, REFERENCE, described, dressed
+
+Schema = dict[str, Any]
+
+ID = "urn:launcher:job-v1"  # absolute: engines refuse a relative one where they cannot tell the base
+_AS_WRITTEN = {"type": ["string", "number", "boolean"]}
+_A_REFERENCE = {
+    "title": "reference",  # editors show the alternatives of a choice by their names
+    "description": "The value of a variable.",
+    "type": "string",
+    "pattern": REFERENCE,
+    "patternErrorMessage": "want one of the names above, or a reference such as $<var.NAME>",
+}
+_KEPT = ("type", "const", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "items", "$ref")
+
+
+def job_schema() -> Schema:
+    """The schema of a job file, draft 2020-12. The same on every run, and with every pydantic."""
+    made = JobFile.model_json_schema()
+    classes = {cls.__name__: cls for cls in model_classes()}
+    models = {name: _model(classes[name], model) for name, model in sorted(made["$defs"].items())}
+    job = _model(JobFile, made)
+    models |= overlays(job, models)
+    models["RoleSpec"] = filled_in(models["RoleSpec"])
+    job["required"].remove("roles")
+    job["allOf"] = [either_roles_or_component()]
+    for name, model, rule in arguments(_or_reference):
+        models[name] = model
+        job["allOf"].append(rule)
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        **job,
+        "title": "launcher job file",
+        "$defs": dict(sorted(models.items())),
+    }
+    return dressed(deepcopy(whole))  # some parts are constants of the modules here
+
+
+def _model(cls: type[Model], made: Schema) -> Schema:
+    properties = {
+        key: _property(key, field, made["properties"][key]) for key, field in cls.model_fields.items()
+    }
+    required = [key for key, field in cls.model_fields.items() if field.is_required()]
+    return {
+        "type": "object",
+        "title": cls.__name__,
+        "description": (cls.__doc__ or "").strip(),
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "patternProperties": {"^x-": {"description": "Free for anchors and notes."}},
+        "additionalProperties": False,
+    }
+
+
+def _property(key: str, field: FieldInfo, made: Schema) -> Schema:
+    """A field: its words from the model, its shape from what pydantic made of it."""
+    traits = traits_of(field)
+    value = _as_written(_without_null(made)) if traits.as_written else _value(key, _without_null(made))
+    if traits.mode != "never" and key != "type":
+        value = _or_reference(value)
+    # Nothing but words beside a reference to another schema.
+    has_default = isinstance(field.default, str | int | float) and "$ref" not in value
+    default = {"default": field.default} if has_default else {}
+    example = (field.examples or [None])[0]
+    words = described(key, field.description or "", example, default.get("default"))
+    return {**words, **value, **default}
+
+
+def _without_null(made: Schema) -> Schema:
+    """`anyOf [X, null]` and `allOf [X]` → X: a null means nothing in a job file."""
+    if len(made.get("allOf", ())) == 1:
+        return {**made["allOf"][0], **{key: value for key, value in made.items() if key != "allOf"}}
+    options = [option for option in made.get("anyOf", ()) if option.get("type") != "null"]
+    if len(options) != 1:
+        return made
+    return {**options[0], **{key: value for key, value in made.items() if key != "anyOf"}}
+
+
+def _value(key: str, made: Schema) -> Schema:
+    if key == "args" and made.get("type") == "object":
+        return {"type": "object", "additionalProperties": True}  # a component's; each has its own
+    if key == "component":
+        return component_name()
+    if key in BY_HAND:
+        return deepcopy(BY_HAND[key])
+    special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
+    special["workspace"] = _workspace
+    if key in special:
+        return special[key](made)
+    if "patternProperties" in made or made.get("type") == "object":
+        return _mapping(made)
+    value = {name: _plain(made[name]) for name in _KEPT if name in made}
+    if "items" in value:
+        value["items"] = _value("", value["items"])
+    if made.get("minLength") and "pattern" not in value:
+        value["pattern"] = NOT_EMPTY
+    if "const" in value:
+        value.pop("enum", None)
+        if isinstance(value["const"], str):
+            value["enum"] = [value.pop("const")]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """5.0 → 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _mapping(made: Schema) -> Schema:
+    """A mapping by name; nested mappings of any shape are left open."""
+    named = made.get("patternProperties")
+    if named:
+        pattern, inner = next(iter(named.items()))
+        inner = _or_reference(_value("", inner))
+        return {"type": "object", "patternProperties": {pattern: inner}, "additionalProperties": False}
+    inner = made.get("additionalProperties", True)
+    if isinstance(inner, dict):
+        inner = _or_reference(_value("", inner))
+    return {"type": "object", "additionalProperties": inner}
+
+
+def _as_written(made: Schema) -> Schema:
+    """Texts, lists and mappings whose numbers and truth values are taken as text."""
+    kind = made.get("type")
+    if kind == "array":
+        return {"type": "array", "items": dict(_AS_WRITTEN)}
+    if kind != "object":
+        return {**_AS_WRITTEN, **({"pattern": NOT_EMPTY} if made.get("minLength") else {})}
+    if "patternProperties" in made:
+        either = {"anyOf": [dict(_AS_WRITTEN), {"$ref": "#/$defs/SecretRef"}]}
+        named = {pattern: dict(either) for pattern in made["patternProperties"]}
+        return {"type": "object", "patternProperties": named, "additionalProperties": False}
+    return {"type": "object", "additionalProperties": dict(_AS_WRITTEN)}
+
+
+def _variables(made: Schema) -> Schema:
+    pattern, inner = next(iter(made["patternProperties"].items()))
+    options = [{"$ref": option["$ref"]} for option in inner["oneOf"]]
+    return {
+        "type": "object",
+        "patternProperties": {pattern: _tagged("variable", "int", options, VAR_TYPES)},
+        "additionalProperties": False,
+    }
+
+
+def _mounts(made: Schema) -> Schema:
+    options = [{"$ref": option["$ref"]} for option in made["items"]["oneOf"] if "$ref" in option]
+    text = {"type": "string", "pattern": MOUNT_TEXT}
+    return {"type": "array", "items": {"anyOf": [_tagged("mount", "bind", options, MOUNT_TYPES), text]}}
+
+
+def _triggers(made: Schema) -> Schema:
+    files = next(option["$ref"] for option in made["items"]["oneOf"] if "$ref" in option)
+    word = {"type": "string", "enum": ["every_apply"]}
+    return {
+        "type": "array",
+        "items": {"anyOf": [{"$ref": files}, word, dict(_A_REFERENCE)]},
+    }
+
+
+def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ...]) -> Schema:
+    """One of several mappings, told apart by `type`. The tags stand beside it so that editors offer them."""
+    return {
+        "title": title,
+        "type": "object",
+        "required": ["type"],
+        "properties": {"type": {**described("type", "Which kind.", example), **_one_of(tags)}},
+        "oneOf": options,
+    }
+
+
+def _one_of(values: tuple[str, ...]) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def _resource(made: Schema) -> Schema:
+    options = made.get("oneOf") or made["anyOf"][0]["oneOf"]
+    parts = next(option for option in options if "$ref" in option)
+    return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string"}]}
+
+
+def _workspace(made: Schema) -> Schema:
+    projects = {
+        "type": "object",
+        "patternProperties": {NOT_EMPTY: {"type": "string"}},
+        "additionalProperties": False,
+    }
+    return {"anyOf": [{"type": "string", "pattern": NOT_EMPTY}, projects]}
+
+
+def _or_reference(value: Schema) -> Schema:
+    """A scalar may also be text with a reference in it."""
+    kinds = value.get("type")
+    if "enum" in value:
+        return {"anyOf": [value, dict(_A_REFERENCE)]}
+    if kinds in ("integer", "number", "boolean"):
+        message = f"want a{'n' if kinds == 'integer' else ''} {kinds}, or a reference such as $<var.NAME>"
+        return {**value, "type": [kinds, "string"], "pattern": REFERENCE, "patternErrorMessage": message}
+    if "pattern" in value and value["pattern"] != NOT_EMPTY:
+        return {**value, "pattern": f"{value['pattern']}|{REFERENCE}"}
+    return value

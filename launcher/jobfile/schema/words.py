@@ -1,0 +1,164 @@
+"""What editors show of the schema: names, texts with examples, what each choice means, snippets.
+
+Nothing here decides what is valid. `markdownDescription`, `enumDescriptions`, `defaultSnippets` and
+`patternErrorMessage` are words of the YAML language server and of VS Code; all others pass over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from json import dumps
+from typing import Any
+
+from launcher.jobfile.model.base import ENV_NAME, LABEL
+from launcher.jobfile.model.job_file import choices
+from launcher.jobfile.model.quantities import MEMORY_PATTERN, SECRET_PATTERN
+from launcher.specs.yamltext import to_yaml
+from launcher.text import DURATION_PATTERN
+
+Schema = dict[str, Any]
+
+REFERENCE = r"\$<[A-Za-z_][A-Za-z0-9_.-]*>"
+NOT_EMPTY = r"^[\s\S]+$"
+MOUNT_TEXT = r"(^|,)\s*type="
+WORDS = ("title", "description", "markdownDescription")
+
+_NAME = "want lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
+_MESSAGES: Mapping[str, str] = {
+    LABEL: _NAME,
+    ENV_NAME: "want a name that is not empty and holds no `=`",
+    NOT_EMPTY: "want text that is not empty",
+    MEMORY_PATTERN: 'want an amount with its unit, such as "4GiB" or "512MiB"',
+    DURATION_PATTERN: 'want a duration such as "2h", "90s" or "1h30m"',
+    SECRET_PATTERN: 'want "env:NAME" or "file:PATH"',
+    MOUNT_TEXT: 'want "type=bind,src=PATH,dst=PATH", or a mapping with a `type`',
+    r"^[rwm]+$": "want some of the letters r, w and m",
+}
+
+# What values mean that are no field's own: triggers, and the types of mounts and variables.
+_CHOICES: Mapping[str, str] = {
+    "every_apply": "Every apply runs finished work again.",
+    "bind": "A file or folder of the host.",
+    "volume": "A named volume of the engine.",
+    "device": "A device of the host.",
+    "int": "A whole number.",
+    "float": "A number.",
+    "str": "Text.",
+    "bool": "True or false.",
+}
+
+_TITLES: Mapping[str, str] = {
+    "BindMount": "bind mount",
+    "BoolVar": "variable: true or false",
+    "DeviceMount": "device mount",
+    "FilesTrigger": "files",
+    "FloatVar": "variable: number",
+    "IntVar": "variable: whole number",
+    "LifecycleSpec": "lifecycle",
+    "Overlay": "target",
+    "Resources": "resource",
+    "RoleSpec": "role",
+    "SecretRef": "secret",
+    "StrVar": "variable: text",
+    "VolumeMount": "volume mount",
+}
+
+_ROLE = {"entrypoint": "${2:python}", "args": ["${3:train.py}"]}
+_JOB_SNIPPET = {
+    "label": "job",
+    "description": "A job with one role.",
+    "body": {"version": 1, "name": "${1:my-job}", "roles": {"main": _ROLE}},
+}
+_COMPONENT_SNIPPET = {
+    "label": "job of a component",
+    "description": "A job whose roles a component makes.",
+    "body": {
+        "version": 1,
+        "name": "${1:my-job}",
+        "component": "${2:utils.echo}",
+        "args": {"${3:msg}": "${4:hello}"},
+    },
+}
+_ROLES_SNIPPET = {
+    "label": "role",
+    "description": "One kind of replica.",
+    "body": {"${1:main}": _ROLE},
+}
+_ROLE_SNIPPET = {"label": "role", "description": "A program and its arguments.", "body": _ROLE}
+# Of type array: so the server begins them with a dash where there is none yet.
+_MOUNT_SNIPPETS = [
+    {
+        "label": "bind mount",
+        "type": "array",
+        "description": "A file or folder of the host.",
+        "body": {"type": "bind", "src": "${1:./data}", "dst": "${2:/data}"},
+    },
+    {
+        "label": "volume mount",
+        "type": "array",
+        "description": "A named volume of the engine.",
+        "body": {"type": "volume", "src": "${1:cache}", "dst": "${2:/cache}"},
+    },
+    {
+        "label": "device mount",
+        "type": "array",
+        "description": "A device of the host.",
+        "body": {"type": "device", "src": "${1:/dev/fuse}"},
+    },
+]
+
+
+def described(key: str, text: str, example: Any, default: Any = None) -> Schema:
+    """The words of a field: its key, what it is for, one example as it stands in a file."""
+    shown = example if isinstance(example, str) else dumps(example)
+    otherwise = f" Default: `{dumps(default).strip(chr(34))}`." if default not in (None, "") else ""
+    return {
+        "title": key,
+        "description": f"{text} Example: `{shown}`",
+        "markdownDescription": f"{text}{otherwise}\n\n```yaml\n{to_yaml({key: example})}```",
+    }
+
+
+def wants(pattern: str) -> str:
+    """What to say of a text that does not match a pattern; "" where the pattern has no words."""
+    plain = pattern.removesuffix(f"|{REFERENCE}")
+    message = _MESSAGES.get(plain, "")
+    return message + ", or a reference such as $<var.NAME>" if message and plain != pattern else message
+
+
+def dressed(job: Schema) -> Schema:
+    """The schema of job files with names, texts of choices and patterns, and snippets. Edits `job`."""
+    for name, model in job["$defs"].items():
+        if name.endswith(".args"):
+            continue  # a component's, which has its title
+        plain = name.removesuffix("Overlay")
+        model["title"] = _TITLES[name] if name in _TITLES else f"{_TITLES[plain]}, laid over"
+    meanings = {**_CHOICES, **choices()}
+    for part in subschemas(job):
+        if "enum" in part and "enumDescriptions" not in part:
+            part["enumDescriptions"] = [meanings[value] for value in part["enum"]]
+            part["markdownEnumDescriptions"] = list(part["enumDescriptions"])
+        message = wants(part.get("pattern", ""))
+        if message:
+            part.setdefault("patternErrorMessage", message)
+    job["defaultSnippets"] = [_JOB_SNIPPET, _COMPONENT_SNIPPET]
+    job["properties"]["roles"]["defaultSnippets"] = [_ROLES_SNIPPET]
+    role = job["$defs"]["RoleSpec"]
+    role["defaultSnippets"] = [_ROLE_SNIPPET]
+    role["properties"]["mounts"]["defaultSnippets"] = _MOUNT_SNIPPETS
+    return job
+
+
+def subschemas(schema: Any) -> Iterator[Schema]:
+    """Every schema in a schema, itself first."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for key in ("properties", "patternProperties", "$defs"):
+        for part in schema.get(key, {}).values():
+            yield from subschemas(part)
+    for key in ("items", "additionalProperties"):
+        yield from subschemas(schema.get(key))
+    for key in ("oneOf", "anyOf"):
+        for part in schema.get(key, ()):
+            yield from subschemas(part)

@@ -1,0 +1,18 @@
+"""Text → document, by its format."""
+
+from __future__ import annotations
+
+from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.source import Source
+
+
+def parse(source: Source) -> Document:
+    """Parse a file. Never raises: what is wrong is among the document's problems."""
+    # Imported by format: a TOML file does not wait for the YAML library.
+    if source.format == "toml":
+        from launcher.jobfile.text.toml import parse_toml
+
+        return parse_toml(source)
+    from launcher.jobfile.text.yaml import parse_yaml
+
+    return parse_yaml(source)

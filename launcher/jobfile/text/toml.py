@@ -1,0 +1,278 @@
+"""TOML text → plain values. Positions come from `toml_positions`, on demand."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import tomli
+
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related
+from launcher.jobfile.text.blanks import BLANKS, blank_name
+from launcher.jobfile.text.conflicts import conflict
+from launcher.jobfile.text.document import MAX_DEPTH, MAX_NODES, Document, Path, Spot, too_deep, too_many
+from launcher.jobfile.text.source import Source
+from launcher.jobfile.text.toml_positions import NotToml, Statement, paths, scan, statements
+
+_DUPLICATE = re.compile(r"Cannot overwrite|Cannot declare|Duplicate inline|Cannot redefine|Cannot mutate")
+_PLACE = re.compile(r"at line (\d+), column (\d+)")
+_WORD = re.compile(r"[^\s,\]}#]+")
+_MAX_DUPLICATES = 50
+
+
+def parse_toml(source: Source) -> Document:
+    """Parse a TOML document. Never raises: what is wrong is among the document's problems."""
+    problems: list[Diagnostic] = []
+    text = source.text
+    for _ in range(_MAX_DUPLICATES):
+        try:
+            value = tomli.loads(text)
+            break
+        except tomli.TOMLDecodeError as error:
+            known = len(problems)
+            rest = _without_duplicate(source, text, error, problems)
+            if rest is None:
+                if len(problems) == known:
+                    problems.append(_syntax(source, error))
+                return Document(source, None, _nowhere, problems)
+            text = rest
+        except (RecursionError, ValueError) as error:
+            problems.append(_limit(source, error))
+            return Document(source, None, _nowhere, problems)
+    else:
+        return Document(source, None, _nowhere, problems)
+    return _checked(source, text, value, problems)
+
+
+def _checked(source: Source, text: str, value: dict[str, Any], problems: list[Diagnostic]) -> Document:
+    @lru_cache(maxsize=1)
+    def root() -> Spot:
+        return scan(text)
+
+    over = _over_limit(value, 1, [0])
+    if over:
+        problems.append(too_deep(source, 0) if over == "deep" else too_many(source, 0))
+        return Document(source, None, _nowhere, problems)
+    if not value and not problems:
+        hint = "begin with `version = 1`, `name = …` and a table `[roles.…]`"
+        problems.append(source.diagnostic(0, 1, "missing-field", "the file is empty", hint=hint))
+        return Document(source, None, _nowhere, problems)
+    return Document(source, value, root, problems)
+
+
+def _nowhere() -> Spot:
+    return Spot(0, 0)
+
+
+def _over_limit(value: Any, depth: int, count: list[int]) -> str:
+    """ "deep" or "many" when the value has too many levels or parts, else ""."""
+    count[0] += 1
+    if count[0] > MAX_NODES:
+        return "many"
+    if not isinstance(value, dict | list):
+        return ""
+    if depth > MAX_DEPTH:
+        return "deep"
+    parts = value.values() if isinstance(value, dict) else value
+    return next((over for part in parts if (over := _over_limit(part, depth + 1, count))), "")
+
+
+def _without_duplicate(
+    source: Source, text: str, error: tomli.TOMLDecodeError, problems: list[Diagnostic]
+) -> str | None:
+    """Note a key that stands twice; the text with its statement blanked, so that the rest is checked too.
+
+    None when nothing can be checked behind it: the error is another one, or a whole table stands twice (its
+    keys would fall to the table before it).
+    """
+    if not _DUPLICATE.search(str(error)):
+        return None
+    at = _offset(source, error)
+    seen: dict[Path, Statement] = {}
+    try:
+        for path, statement in paths(statements(text)):
+            if statement.end >= at:
+                problems.append(_duplicate(source, path, statement, seen, error))
+                start, end = statement.start, statement.end
+                is_simple = statement.value is not None and path in seen
+                return (
+                    text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
+                    if is_simple
+                    else None
+                )
+            seen.setdefault(path, statement)
+    except NotToml:
+        pass
+    return None
+
+
+def _duplicate(
+    source: Source, path: Path, statement: Statement, seen: dict[Path, Statement], error: Exception
+) -> Diagnostic:
+    closed = _inline_above(path, seen)
+    if closed is not None:
+        return _added_later(source, closed, statement, seen[closed])
+    key = statement.keys[-1]
+    name, start, end = key.name, key.start, key.end
+    inline = re.search(r"Duplicate inline table key '(.*)'", str(error))
+    if inline and (at := source.text.rfind(inline[1], key.end, statement.end)) >= 0:
+        name, start, end = inline[1], at, at + len(inline[1])
+    first = None if inline else _first(path, seen)
+    related: tuple[Related, ...] = ()
+    if first is not None:
+        related = (source.related(first.keys[-1].start, first.keys[-1].end, "the first one is here"),)
+    message = f"`{name}` stands twice in this mapping"
+    return source.diagnostic(
+        start, end, "duplicate-key", message, label="delete one of them", related=related
+    )
+
+
+def _inline_above(path: Path, seen: dict[Path, Statement]) -> Path | None:
+    """The inline table that the table or key at `path` belongs into."""
+    return next(
+        (
+            path[:size]
+            for size in range(1, len(path))
+            if path[:size] in seen
+            and (value := seen[path[:size]].value) is not None
+            and value.entries is not None
+        ),
+        None,
+    )
+
+
+def _added_later(source: Source, path: Path, statement: Statement, first: Statement) -> Diagnostic:
+    """A key for an inline table that ended above."""
+    name = ".".join(map(str, path))
+    start, end = statement.keys[0].start, statement.keys[-1].end
+    message = f"`{name}` ends with its braces: nothing can be added to it here"
+    hint = f"or begin `{name}` with [{name}] instead of braces, and write a line for each of its keys"
+    related = (source.related(first.keys[-1].start, first.keys[-1].end, "it stands here"),)
+    label = "write this between its braces"
+    return source.diagnostic(start, end, "toml-syntax", message, label=label, hint=hint, related=related)
+
+
+def _first(path: Path, seen: dict[Path, Statement]) -> Statement | None:
+    """The statement that `path` collides with: the same path, one below it, or a value above it."""
+    plain = path[:-1] if isinstance(path[-1], int) else path
+    for exact in (path, plain):
+        if exact in seen:
+            return seen[exact]
+    for other, statement in seen.items():
+        if other[: len(plain)] == plain or (statement.value is not None and plain[: len(other)] == other):
+            return statement
+    return None
+
+
+def _offset(source: Source, error: tomli.TOMLDecodeError) -> int:
+    """Where tomli stopped. Its attributes are younger than our oldest tomli; its text is not."""
+    place = _PLACE.search(str(error))
+    if not place:
+        return len(source.text)
+    line, column = int(place[1]), int(place[2])
+    at = 0
+    for _ in range(line - 1):
+        at = source.text.find("\n", at) + 1
+    return at + column - 1
+
+
+def _limit(source: Source, error: Exception) -> Diagnostic:
+    if isinstance(error, RecursionError):
+        return too_deep(source, 0)
+    digits = re.search(r"[0-9_]{4000,}", source.text)
+    start = digits.start() if digits else 0
+    return source.diagnostic(start, start + 1, "out-of-range", "this number has too many digits")
+
+
+def _syntax(source: Source, error: tomli.TOMLDecodeError) -> Diagnostic:
+    unmerged = conflict(source)
+    if unmerged is not None:
+        return unmerged
+    at, text = _offset(source, error), source.text
+    if at < len(text) and text[at] in BLANKS:
+        message = f"a {blank_name(text[at])} stands where TOML takes plain spaces only"
+        return source.diagnostic(at, at + 1, "toml-syntax", message, label="write a plain space")
+    said = re.sub(r" \(at .*\)$", "", str(error))
+    message, label = next(
+        ((ours, label) for pattern, ours, label in _WORDS if re.search(pattern, said)),
+        ("the text is no TOML from here on", ""),
+    )
+    if said.startswith("Invalid value") and (word := re.match(r"[^\s,\]}#]+", text[at:])):
+        message, label = f"`{word[0]}` is no value", _value_label(word[0])
+        return source.diagnostic(at, at + len(word[0]), "toml-syntax", message, label=label)
+    if said.startswith("Expected newline") and (unquoted := _unquoted(text, at)):
+        message, label = f"`{unquoted[0]}` is no value", _value_label(unquoted[0])
+        return source.diagnostic(*unquoted.span(), "toml-syntax", message, label=label)
+    if said.startswith("Illegal character") and text[at : at + 1] in ("\r", "\n"):
+        message, label = "this quote is never closed", "close it"
+        at = max(text.rfind('"', 0, at), text.rfind("'", text.rfind("\n", 0, at) + 1, at))
+    opened = _opened(text, at) if re.search("Unterminated string|Expected \"'''", said) else None
+    if opened is not None:
+        message, at = "this quote is never closed", opened
+    if said.startswith("Unescaped"):
+        at = max(0, text.rfind("\\", 0, at))
+    if message.startswith("this begins neither") and text[at : at + 1].isalpha():
+        label = "put keys with other letters than A to Z in quotes"
+    if at >= len(text) and text:
+        at = len(text.rstrip()) - 1 if text.strip() else 0
+    hint = "" if label else f"the parser says: {said}"
+    return source.diagnostic(at, at + 1, "toml-syntax", message, label=label, hint=hint)
+
+
+def _unquoted(text: str, at: int) -> re.Match[str] | None:
+    """The text without quotes of which tomli took the first characters for a number: `2h`, `1.2.3`."""
+    before = re.search(r"(?<=[\s=])[0-9A-Za-z.:+-]+\Z", text[text.rfind("\n", 0, at) + 1 : at])
+    word = _WORD.match(text, at - len(before[0])) if before else None
+    return word if word and not word[0].isdigit() else None
+
+
+def _opened(text: str, at: int) -> int | None:
+    """Where the text in three quotes begins that goes on at `at`; None where there is none."""
+    for quotes in ('"' * 3, "'" * 3):
+        if text.count(quotes, 0, at) % 2:
+            return text.rfind(quotes, 0, at)
+    return None
+
+
+def _value_label(word: str) -> str:
+    if word.lower() in ("true", "false"):
+        return f"write `{word.lower()}`"
+    if word.lower() in ("null", "none", "~"):
+        return "TOML has no null: delete the line"
+    return "write plain quotes: \" or '" if word[0] in "“”„‘’‚" else "text needs quotes"
+
+
+# What tomli says → what is wrong, and the remedy.
+_WORDS: tuple[tuple[str, str, str], ...] = (
+    ("Expected '=' after a key", "a `=` is missing after the key", "write `key = value`"),
+    ("Invalid statement", "this begins neither a key nor a table", "write `key = value` or `[table]`"),
+    ("Expected newline or end of document", "text after the end of the value", "one `key = value` a line"),
+    ("Unclosed array", "a list is not closed, or a comma is missing", "close it with `]`"),
+    ("Unclosed inline table", "`{` is not closed, or a comma is missing", "close it with `}`"),
+    ("Unterminated string|Expected \"\\\\'", "a quote is never closed before this", "close it"),
+    ("Expected '\"|Expected \"'", "a quote is never closed before this", "close it"),
+    ("Illegal character", "this character cannot stand here", "inside quotes, write it as an escape"),
+    (
+        "Found invalid character",
+        "this character cannot stand here",
+        "line ends and control characters need escapes",
+    ),
+    (
+        "Unescaped '\\\\'",
+        "`\\` begins an escape that TOML does not have",
+        "write `\\\\`, or use single quotes",
+    ),
+    ("Invalid hex value", "`\\` begins an escape with too few digits", "write `\\\\`, or use single quotes"),
+    ("not a Unicode scalar", "half of a UTF-16 pair is no character", "write the character itself"),
+    (
+        "Invalid initial character for a key",
+        "a key cannot begin with this character",
+        "put the key in quotes",
+    ),
+    ("end of a table declaration", "`]` is missing after the table's name", "write `[table]`"),
+    ("end of an array declaration", "`]]` is missing after the table's name", "write `[[table]]`"),
+    ("Invalid date", "there is no such date or time", "put text in quotes"),
+    ("Invalid value", "a value is missing", "write one, or delete the line"),
+    ("Cannot|Duplicate", "this key stands twice", "delete one of them"),
+)

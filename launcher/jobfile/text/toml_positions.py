@@ -1,0 +1,232 @@
+"""Where the keys and values of a TOML text stand. No library tells.
+
+A scanner over text that tomli has accepted: it reads just enough to find the ends of keys and values, and is
+run only when a problem has to be placed or a number is wanted as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from launcher.jobfile.text.document import Path, Spot
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+STRING = (
+    r'"""(?:\\[\s\S]|[^\\])*?"""(?:"{0,2})'
+    r"|'''[\s\S]*?'''(?:'{0,2})"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+)
+"""A text of any of the four kinds, as a regular expression."""
+
+_STRING = re.compile(STRING)
+_BARE_KEY = re.compile(r"[^\s.=\[\]{},#\"']+")
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:[^\s,\]}#]*|[^\s,\]}#]+")
+
+
+class NotToml(ValueError):
+    """The scanner met something that valid TOML does not have. `at` is the offset."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(f"no TOML at offset {at}")
+        self.at = at
+
+
+class Key(NamedTuple):
+    """One part of a dotted key."""
+
+    name: str
+    start: int
+    end: int
+
+
+class Statement(NamedTuple):
+    """A table header (value is None) or `key = value`, with its offsets."""
+
+    keys: tuple[Key, ...]
+    is_array: bool
+    value: Spot | None
+    start: int
+    end: int
+
+
+def scan(text: str) -> Spot:
+    """The spots of a whole document. Raises NotToml."""
+    root = _table(0)
+    table = root
+    for statement in statements(text):
+        if statement.value is not None:
+            _put(table, statement.keys, statement.value)
+        else:
+            table = _open(root, statement)
+    return root
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """The statements of a text, in order. Raises NotToml at the first that is none."""
+    at = _skip(_BLANK, text, 0)
+    while at < len(text):
+        start = at
+        if text[at] == "[":
+            is_array = text.startswith("[[", at)
+            keys, at = _keys(text, at + 1 + is_array)
+            at = _expect(text, at, "]]" if is_array else "]")
+            yield Statement(keys, is_array, None, start, at)
+        else:
+            keys, value, at = _pair(text, at)
+            yield Statement(keys, False, value, start, at)
+        at = _skip(_BLANK, text, at)
+
+
+def paths(found: Iterator[Statement]) -> Iterator[tuple[Path, Statement]]:
+    """Each statement with the path it declares; items of arrays of tables are counted."""
+    header: Path = ()
+    counts: dict[Path, int] = {}
+    for statement in found:
+        path: Path = ()
+        for key in statement.keys:
+            path = (*path, key.name)
+            if statement.value is None and path in counts and key is not statement.keys[-1]:
+                path = (*path, counts[path])
+        if statement.value is not None:
+            yield (*header, *path), statement
+            continue
+        if statement.is_array:
+            counts[path] = counts.get(path, -1) + 1
+            path = (*path, counts[path])
+        header = path
+        yield path, statement
+
+
+def _pair(text: str, at: int) -> tuple[tuple[Key, ...], Spot, int]:
+    keys, at = _keys(text, at)
+    at = _skip(_SPACE, text, _expect(text, at, "="))
+    value = _value(text, at)
+    return keys, value, value.end
+
+
+def _keys(text: str, at: int) -> tuple[tuple[Key, ...], int]:
+    """A dotted key and the offset behind it and its white space."""
+    keys: list[Key] = []
+    while True:
+        at = _skip(_SPACE, text, at)
+        quoted = text[at : at + 1] in ('"', "'")
+        match = (_STRING if quoted else _BARE_KEY).match(text, at)
+        if not match:
+            raise NotToml(at)
+        keys.append(Key(_name(match[0]) if quoted else match[0], at, match.end()))
+        at = _skip(_SPACE, text, match.end())
+        if not text.startswith(".", at):
+            return tuple(keys), at
+        at += 1
+
+
+def _name(quoted: str) -> str:
+    if quoted[0] == "'" or "\\" not in quoted:
+        return quoted[1:-1]
+    import tomli
+
+    name: str = tomli.loads(f"name = {quoted}")["name"]
+    return name
+
+
+def _value(text: str, at: int) -> Spot:
+    first = text[at : at + 1]
+    if first == "[":
+        return _array(text, at)
+    if first == "{":
+        return _inline_table(text, at)
+    match = (_STRING if first in ('"', "'") else _PLAIN).match(text, at)
+    if not match:
+        raise NotToml(at)
+    return Spot(at, match.end())
+
+
+def _array(text: str, start: int) -> Spot:
+    spot = Spot(start, start)
+    spot.items = []
+    at = _skip(_BLANK, text, start + 1)
+    while not text.startswith("]", at):
+        spot.items.append(_value(text, at))
+        at = _after_entry(text, spot.items[-1].end, "]")
+    spot.end = at + 1
+    return spot
+
+
+def _inline_table(text: str, start: int) -> Spot:
+    spot = _table(start)
+    at = _skip(_BLANK, text, start + 1)
+    while not text.startswith("}", at):
+        keys, value, at = _pair(text, at)
+        _put(spot, keys, value)
+        at = _after_entry(text, at, "}")
+    spot.end = at + 1
+    return spot
+
+
+def _after_entry(text: str, at: int, closing: str) -> int:
+    at = _skip(_BLANK, text, at)
+    if text.startswith(",", at):
+        return _skip(_BLANK, text, at + 1)
+    if not text.startswith(closing, at):
+        raise NotToml(at)
+    return at
+
+
+def _open(root: Spot, header: Statement) -> Spot:
+    """The table that a header opens."""
+    *parents, last = header.keys
+    table = _descend(root, parents)
+    entries = table.entries if table.entries is not None else {}
+    if not header.is_array:
+        return _descend(table, [last])
+    if last.name not in entries:
+        array = Spot(last.start, last.start)
+        array.items = []
+        entries[last.name] = (last.start, last.end, array)
+    array = entries[last.name][2]
+    item = _table(header.start)
+    array.items = [*(array.items or []), item]
+    return item
+
+
+def _descend(table: Spot, keys: list[Key]) -> Spot:
+    """The table below `table`; tables that are not there yet are made, of an array it is the last item."""
+    for key in keys:
+        entries = table.entries
+        if entries is None:
+            raise NotToml(key.start)
+        if key.name not in entries:
+            entries[key.name] = (key.start, key.end, _table(key.start))
+        table = entries[key.name][2]
+        if table.items:
+            table = table.items[-1]
+    return table
+
+
+def _put(table: Spot, keys: tuple[Key, ...], value: Spot) -> None:
+    *parents, last = keys
+    entries = _descend(table, parents).entries
+    if entries is None:
+        raise NotToml(last.start)
+    entries.setdefault(last.name, (last.start, last.end, value))
+
+
+def _table(start: int) -> Spot:
+    spot = Spot(start, start)
+    spot.entries = {}
+    return spot
+
+
+def _expect(text: str, at: int, mark: str) -> int:
+    if not text.startswith(mark, at):
+        raise NotToml(at)
+    return at + len(mark)
+
+
+def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at

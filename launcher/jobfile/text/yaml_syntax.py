@@ -1,0 +1,279 @@
+"""YAML syntax errors in our words: the parser knows where it stopped, we say what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from launcher.jobfile.diagnostics.diagnostic import Diagnostic
+from launcher.jobfile.text.blanks import blank_after_colon, blank_name
+from launcher.jobfile.text.conflicts import conflict
+from launcher.jobfile.text.source import Source
+
+if TYPE_CHECKING:
+    from ruamel.yaml.error import MarkedYAMLError
+
+
+_HEADER = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}(?:\s+#.*)?\s*$")
+"""A line that a text of several lines begins behind."""
+
+
+class _Trouble(NamedTuple):
+    """Where the parser stopped (`at`), where the construct began (`began`), and what it said."""
+
+    source: Source
+    at: int
+    began: int | None
+    said: str
+
+    @property
+    def char(self) -> str:
+        return self.source.text[self.at : self.at + 1]
+
+    @property
+    def line_before(self) -> str:
+        """The text of the line up to the place."""
+        return self.source.text[self.source.text.rfind("\n", 0, self.at) + 1 : self.at]
+
+    def says(self, start: int, end: int, message: str, label: str = "", hint: str = "") -> Diagnostic:
+        last = len(self.source.text)
+        start = min(start, max(0, last - 1))
+        return self.source.diagnostic(
+            start, max(min(end, last), start + 1), "yaml-syntax", message, label=label, hint=hint
+        )
+
+    def here(self, message: str, label: str = "", hint: str = "") -> Diagnostic:
+        return self.says(self.at, self.at + 1, message, label, hint)
+
+
+def describe_syntax(source: Source, error: MarkedYAMLError) -> Diagnostic:
+    """The diagnostic for what the parser refused."""
+    unmerged = conflict(source)
+    if unmerged is not None:
+        return unmerged
+    mark = error.problem_mark or error.context_mark
+    began = error.context_mark.index if error.context_mark else None
+    trouble = _Trouble(source, mark.index if mark else 0, began, str(error.problem or error.context or ""))
+    for pattern, describe in _KNOWN:
+        if re.search(pattern, trouble.said):
+            found = describe(trouble)
+            if found:
+                return found
+    said = re.sub(r"\s+", " ", trouble.said).strip()
+    hint = f"the parser says: {said}" if said else ""
+    return trouble.here("the text is no YAML from here on", hint=hint)
+
+
+def _stray_character(trouble: _Trouble) -> Diagnostic | None:
+    at, text = trouble.at, trouble.source.text
+    while at < len(text) and text[at] == " ":
+        at += 1
+    char = text[at : at + 1]
+    if char == "\t":
+        return trouble.says(at, at + 1, "YAML does not take a tab here", "use spaces")
+    if char in "@`%|>":
+        word = _word(text, at)
+        shown = "a backtick" if char == "`" else f"`{char}`"
+        message = f"a value without quotes cannot begin with {shown}"
+        return trouble.says(at, at + len(word), message, f'put it in quotes: "{word}"')
+    return None
+
+
+def _unclosed_quote(trouble: _Trouble) -> Diagnostic | None:
+    if trouble.began is None:
+        return None
+    quote = trouble.source.text[trouble.began : trouble.began + 1]
+    label = "close it, or double it to mean the character itself" if quote == "'" else "close it"
+    return trouble.says(trouble.began, trouble.began + 1, "this quote is never closed", label)
+
+
+def _flow(trouble: _Trouble) -> Diagnostic | None:
+    """A list or mapping in brackets: unclosed, or with text in it that needs quotes."""
+    text, at = trouble.source.text, trouble.at
+    if text[at : at + 1] == "{" and text[at - 1 : at] == "$":
+        return trouble.says(at - 1, at + 1, "`${` needs quotes inside brackets", 'write "${…}"')
+    if text.startswith("{{", at):
+        hint = "references are written `$<var.NAME>`; text with braces needs quotes"
+        return trouble.says(at, at + 2, "`{{` begins a mapping in YAML, no template", hint=hint)
+    if trouble.began is None:
+        return None
+    bracket = text[trouble.began : trouble.began + 1]
+    later_line = "\n" in text[trouble.began : at]
+    if "stream end" in trouble.said or (later_line and "':'" in trouble.said):
+        closing = "]" if bracket == "[" else "}"
+        return trouble.says(
+            trouble.began, trouble.began + 1, f"`{bracket}` is never closed", f"close it with `{closing}`"
+        )
+    if "':'" in trouble.said:
+        return trouble.here("a second `:` in one entry", "put text with a colon in quotes")
+    return trouble.here(
+        "a comma is missing before this", "separate entries with `,`, or put the text in quotes"
+    )
+
+
+def _mapping_in_value(trouble: _Trouble) -> Diagnostic | None:
+    """`: ` where a value is going on: text that needs quotes, or a line with the wrong indentation."""
+    before = trouble.line_before
+    inner = re.search(r"[^\s:]:\s+(?=\S)", before)
+    if inner:
+        return trouble.here("a second `: ` on one line", "put text with `: ` in quotes")
+    indent = len(before) - len(before.lstrip(" "))
+    line_start = trouble.at - len(before)
+    start = line_start + indent
+    label = "is it indented deeper than its neighbours?"
+    return trouble.says(start, trouble.at, "the indentation of this line fits no line above", label)
+
+
+def _no_colon(trouble: _Trouble) -> Diagnostic | None:
+    if trouble.began is None:
+        return None
+    source = trouble.source
+    line = source.line(source.position(trouble.began)[0])
+    end = trouble.began + len(source.text[trouble.began : trouble.at].split("\n", 1)[0].rstrip())
+    blank = blank_after_colon(line)
+    if blank:
+        at = trouble.source.text.index(f":{blank}", trouble.began) + 1
+        message = f"a {blank_name(blank)} after the colon makes this no `key: value`"
+        return trouble.says(at, at + 1, message, "write a plain space")
+    dedented = _dedented(trouble, trouble.began)
+    if dedented is not None:
+        return dedented
+    tight = re.match(r"\s*(?:- )?([\w.-]+):\S", line)
+    if tight:
+        return trouble.says(
+            trouble.began, end, "this line is no `key: value`", f"write a space after `{tight[1]}:`"
+        )
+    return trouble.says(trouble.began, end, "this line is no `key: value`", "a colon is missing")
+
+
+def _dedented(trouble: _Trouble, start: int) -> Diagnostic | None:
+    """A line that a text (`|`, `>`) above it would go on with, were it indented as deep."""
+    source = trouble.source
+    number, column = source.position(start)
+    written = source.line(number).strip()
+    indent = _text_above(source, number, column)
+    if indent is None or " " not in written:  # one word is rather a key without its colon
+        return None
+    message = "this line is indented less than the text that it belongs to"
+    label = f"indent it by {indent} spaces, like the text above"
+    return trouble.says(start, start + len(written), message, label)
+
+
+def _text_above(source: Source, number: int, column: int) -> int | None:
+    """The indentation of the text that ends above a line; None where no text does."""
+    inside: int | None = None
+    for line in (source.line(above) for above in range(number - 1, 0, -1)):
+        indent = len(line) - len(line.lstrip(" "))
+        if _HEADER.search(line):
+            return inside
+        if line.strip():
+            if indent < column - 1:
+                return None
+            inside = indent
+    return None
+
+
+def _block(trouble: _Trouble) -> Diagnostic | None:
+    """A block mapping or list goes on with something that does not belong to it."""
+    if "mapping start" in trouble.said or "sequence start" in trouble.said:
+        message = "the indentation of this line fits no line above"
+        return trouble.here(message, "indent it like the keys that it belongs to")
+    if "'-'" in trouble.said:
+        return trouble.here("a list item among the keys of a mapping", "indent it below the key of its list")
+    if "'?'" in trouble.said or "<key>" in trouble.said:
+        return trouble.here("a key among the items of a list", "is its indentation off, or a `-` missing?")
+    dedented = _dedented(trouble, trouble.at) if not trouble.line_before.strip() else None
+    if dedented is not None:
+        return dedented
+    if trouble.source.text[: trouble.at].rstrip().endswith(('"', "'")):
+        return trouble.here("text after a closing quote", "put the whole value in quotes")
+    return trouble.here(f"`{trouble.char.strip() or '…'}` cannot stand here", "put the whole value in quotes")
+
+
+def _escape(trouble: _Trouble) -> Diagnostic | None:
+    start = trouble.source.text.rfind("\\", 0, trouble.at + 1)
+    if start < 0:
+        return None
+    shown = trouble.source.text[start : start + 2]
+    label = f"write `\\{shown}`, or use single quotes"
+    return trouble.says(start, start + 2, f"`{shown}` is no escape in double quotes", label)
+
+
+def _anchor(trouble: _Trouble) -> Diagnostic | None:
+    if trouble.began is None:
+        return None
+    char = trouble.source.text[trouble.began : trouble.began + 1]
+    what = "an alias" if char == "*" else "an anchor"
+    return trouble.says(
+        trouble.began,
+        trouble.began + 1,
+        f"`{char}` begins {what}, and its name is missing",
+        "put text in quotes",
+    )
+
+
+def _tag(trouble: _Trouble) -> Diagnostic | None:
+    start = trouble.at if trouble.began is None else trouble.began
+    word = _word(trouble.source.text, start)
+    return trouble.says(
+        start, start + len(word), f"`{word}` is read as a tag", "put text with a leading `!` in quotes"
+    )
+
+
+def _block_scalar(trouble: _Trouble) -> Diagnostic | None:
+    start = trouble.at if trouble.began is None else trouble.began
+    char = trouble.source.text[start : start + 1]
+    message = f"after `{char}` the text begins on the next line"
+    return trouble.says(start, trouble.at + 1, message, "or put it in quotes")
+
+
+def _stray_mark(trouble: _Trouble) -> Diagnostic | None:
+    char = trouble.char
+    if char and char in "]},":
+        return trouble.here(f"`{char}` closes or separates nothing here", "put text with it in quotes")
+    if "stream end" in trouble.said or "document end" in trouble.said:
+        return trouble.here("the text ends before its brackets are closed", "close every `[` and `{`")
+    if char and char in "-:?":
+        message = f"`{char}` stands where a value should be"
+        return trouble.here(message, "write the value, or put it in quotes")
+    return None
+
+
+def _list_in_line(trouble: _Trouble) -> Diagnostic | None:
+    label = "begin it on a line of its own, or write it in brackets: [a, b]"
+    return trouble.here("a list cannot begin here", label)
+
+
+def _key_in_line(trouble: _Trouble) -> Diagnostic | None:
+    return trouble.here("`?` begins a key, and none can stand here", "put text with a leading `?` in quotes")
+
+
+def _after_the_end(trouble: _Trouble) -> Diagnostic | None:
+    start = trouble.source.text.rfind("\n%", 0, trouble.at) + 1
+    if start > 0:
+        return trouble.says(start, start + 1, "a line cannot begin with `%`", "put the key in quotes")
+    return trouble.here("the document has ended above", "delete `---` and `...` lines")
+
+
+def _word(text: str, at: int) -> str:
+    found = re.match(r"[^\s,\]}]+", text[at : at + 60])
+    return found[0] if found else text[at : at + 1]
+
+
+_KNOWN: tuple[tuple[str, Callable[[_Trouble], Diagnostic | None]], ...] = (
+    ("cannot start any token", _stray_character),
+    ("unexpected end of stream|unexpected document separator", _unclosed_quote),
+    ("expected ',' or", _flow),
+    ("mapping values are not allowed", _mapping_in_value),
+    ("could not find expected ':'", _no_colon),
+    ("expected <block end>", _block),
+    ("unknown escape character|escape sequence of", _escape),
+    ("expected alphabetic or numeric character", _anchor),
+    ("tag handle|expected '>'|expected '!'|expected URI|URI escape|expected ' '", _tag),
+    ("chomping or indentation|indentation indicator|expected a comment or a line break", _block_scalar),
+    ("expected the node content", _stray_mark),
+    ("sequence entries are not allowed", _list_in_line),
+    ("mapping keys are not allowed", _key_in_line),
+    ("<document start>|document end marker", _after_the_end),
+)
