@@ -40,7 +40,7 @@ def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         there.setattr(staging, "this_process", lambda: far)
         reservation: Any = case.another().reserve(attempt)  # type: ignore[attr-defined]
     yield attempt
-    reservation.place.lock.release()
+    reservation.reserved.lock.release()
 
 
 def taken_over(case: DockerCase) -> Any:
