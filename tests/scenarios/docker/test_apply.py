@@ -25,7 +25,7 @@ def test_a_job_runs_to_its_end_in_its_containers(scenario):
     file = scenario.job("echo it ran as $(hostname)", replicas=2)
     assert scenario.actions(file) == {"job": "create"}
     done = scenario.launcher("apply", file, "--yes", "--wait", "--logs")
-    assert done.out.count("it ran as") == 2
+    assert done.out.count("it ran as job-") == 2  # the plan shows the command, too
     [app] = scenario.apps()
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
     assert scenario.actions(file) == {"job": "keep"}
