@@ -11,6 +11,7 @@ from launcher.cli.render.apps import apps_table, in_short, ran_for
 from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import state_cell
+from launcher.errors import LauncherError
 from launcher.inventory.status import inspect
 from launcher.schedulers.answers import description_of
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
@@ -33,17 +34,26 @@ def watch(first: Sequence[AppRecord], more: More, console: Console) -> int:
     Args:
         more: the apps that have come meanwhile; asked at every look.
 
-    Returns 0 when all have succeeded, else 5.
+    Returns 0 when all have succeeded, else 5; 1 when schedulers of some could not be asked how they ended.
+    Raises LauncherError where there is only one app, and its scheduler cannot be asked.
     """
     terminate_with_exception()
     apps = {app.handle: app for app in first}
     if console.err_is_terminal:
         with Progress() as progress:
-            _look(apps, more, lambda app, is_new: _show(app, is_new, progress, console))
+            warning = paint("warning:", "bold yellow", console.err_color)
+            unasked = _look(
+                apps,
+                more,
+                lambda app, is_new: _show(app, is_new, progress, console),
+                lambda text: progress.say(f"{warning} {text}"),
+            )
     else:
-        _look(apps, more, lambda app, is_new: _line(app, is_new, console))
+        unasked = _look(apps, more, lambda app, is_new: _line(app, is_new, console), console.warn)
     if console.is_terminal or console.err_is_terminal:
         _print_ends(list(apps.values()), console)
+    if unasked:
+        return 1
     return 0 if all(app.state == "succeeded" for app in apps.values()) else NOT_SUCCEEDED
 
 
@@ -51,23 +61,41 @@ def _look(
     apps: dict[str, AppRecord],
     more: Callable[[], Sequence[AppRecord]],
     tell: Callable[[AppRecord, bool], None],
-) -> None:
+    warn: Callable[[str], None],
+) -> bool:
     """Look at the apps until none of them is live; `apps` then holds them as they ended.
 
     Args:
         tell: called with each app that was looked at, and whether its state is another one than before.
+        warn: called with a sentence about an app that cannot be looked at, once.
+
+    Returns whether some were left whose schedulers could not be asked, when all others had ended.
     """
     states: dict[str, str] = {}
+    warned: set[str] = set()
     while left := [app for app in apps.values() if app.is_live or app.handle not in states]:
         began = time.monotonic()
+        unasked = set()
         for app in left:
-            apps[app.handle] = seen = inspect(app)
+            try:
+                apps[app.handle] = seen = inspect(app)
+            except LauncherError as error:
+                if len(apps) == 1:
+                    raise
+                unasked.add(app.handle)
+                if app.handle not in warned:
+                    warn(f"{app.handle} is shown as last seen: {error}")
+                warned.add(app.handle)
+                continue
             tell(seen, states.get(app.handle) != seen.state)
             states[app.handle] = seen.state
         for app in more():
             apps.setdefault(app.handle, app)
-        if any(app.is_live for app in apps.values()):
+        if any(app.is_live and app.handle not in unasked for app in apps.values()):
             time.sleep(max(_INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began)))
+        elif unasked:
+            return True
+    return False
 
 
 def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
+    from launcher.inventory.listing import Warn
     from launcher.state.records import AppRecord
 
 USAGE = "status [APP] [OPTIONS]"
@@ -23,7 +24,8 @@ it matches: these are shown in a table.
 
 With --watch, a live table until they have ended (without APP, until nothing
 runs); the exit code is then that of `launcher wait`: 0 when all have succeeded,
-5 when one has not. Ctrl-C stops watching, and nothing else."""
+5 when one has not, 1 when the scheduler of one cannot be asked. Ctrl-C stops
+watching, and nothing else."""
 EXAMPLES = """\
   launcher status train
   launcher status train@3
@@ -99,7 +101,7 @@ def _inspected(app: AppRecord, console: Console) -> AppRecord:
 
 
 def _live(args: Any, console: Console) -> int:
-    apps = _that_run(args, console)
+    apps = _that_run(args, console.warn)
     if args.json:
         from json import dumps
 
@@ -113,10 +115,10 @@ def _live(args: Any, console: Console) -> int:
     return 0
 
 
-def _that_run(args: Any, console: Console) -> list[AppRecord]:
+def _that_run(args: Any, warn: Warn | None) -> list[AppRecord]:
     from launcher.inventory.listing import live
 
-    return [app for app in live(warn=console.warn) if args.target in ("", app.target)]
+    return [app for app in live(warn=warn) if args.target in ("", app.target)]
 
 
 def _watch(args: Any, console: Console) -> int:
@@ -129,11 +131,11 @@ def _watch(args: Any, console: Console) -> int:
 
     if args.app is not None:
         return watch(wholes(args.app, args.target).apps, list, console)
-    apps = _that_run(args, console)
+    apps = _that_run(args, None)  # the watch says which it cannot look at, once
     if not apps:
         console.note(_NOTHING)
         return 0
-    return watch(apps, lambda: _that_run(args, console), console)
+    return watch(apps, lambda: _that_run(args, None), console)
 
 
 def _table(console: Console, apps: Sequence[AppRecord]) -> None:

@@ -156,3 +156,21 @@ def test_an_app_that_cannot_be_stopped_or_waited_for_does_not_keep_the_others(sc
     assert "sweep-1-1-ypfhh is shown as last seen" in shown.err
     waited = scenario.launcher("wait", "sweep-*", code=1)
     assert waited.out.split()[1] == "CANCELLED"
+
+
+def test_an_app_that_cannot_be_asked_does_not_end_the_watch_over_the_others(scenario):
+    gate = scenario.gate()
+    with Store.open() as store:
+        store.record(attempt(replace(launch("sweep-1"), scheduler="gone"), "running"))
+    scenario.apply(scenario.job(gate.script, name="sweep-2"))
+    for words in (["sweep-*"], []):
+        if not words:
+            scenario.apply(scenario.job(f"{gate.script}; true", name="sweep-2"))
+        watching = scenario.start("status", *words, "--watch")
+        assert watching.stdout.readline().endswith("RUNNING\n")
+        gate.entered()
+        gate.open()
+        out, err = watching.communicate(timeout=30)
+        assert (out.split()[-1], watching.returncode) == ("SUCCEEDED", 1)
+        assert err.count("sweep-1-1-ypfhh is shown as last seen") == err.count("warning:") == 1
+    assert "gone" in scenario.launcher("status", "sweep-1", "--watch", code=64).err
