@@ -16,8 +16,8 @@ from launcher.components import (
     get_component,
 )
 from launcher.components.build import build
+from launcher.components.command_line import ArgumentProblem, assign
 from launcher.components.finder import is_registered
-from launcher.components.words import ArgumentProblem, assign
 from launcher.errors import UsageError
 from launcher.runner import Runner, config
 from launcher.runner.config import component_defaults

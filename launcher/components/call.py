@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from launcher.components.command_line import ArgumentProblem, assign
 from launcher.components.help import component_help
 from launcher.components.signature import EMPTY, Parameter, Parameters, parameters_of
 from launcher.components.types import (
@@ -20,7 +21,6 @@ from launcher.components.types import (
     from_value,
     type_name,
 )
-from launcher.components.words import ArgumentProblem, assign
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
 from launcher.text import name_hint
@@ -55,7 +55,7 @@ class ComponentArgs(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class Arguments(NamedTuple):
+class DocumentArguments(NamedTuple):
     """A value for every parameter, or the problems."""
 
     values: dict[str, Any]
@@ -102,7 +102,7 @@ def parse_args(
     return Namespace(**_parsed(cmpnt_fn, parameters_of(cmpnt_fn), cmpnt_args, cmpnt_defaults, config))
 
 
-def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spelt) -> Arguments:
+def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spelt) -> DocumentArguments:
     """Arguments from a document, whose values are typed: text is never a number there.
 
     Where text is expected, a number becomes its text in the document. A mapping of texts may hold references
@@ -113,7 +113,7 @@ def from_document(parameters: Parameters, values: Mapping[str, Any], spelt: Spel
     """
     problems: list[ArgumentProblem] = []
     taken = _from_values(parameters, values, problems, spelt)
-    return Arguments(_completed(parameters, taken, problems), problems)
+    return DocumentArguments(_completed(parameters, taken, problems), problems)
 
 
 def call(cmpnt_fn: Component, arguments: ComponentArgs, name: str | None = None) -> AppDef:

@@ -16,8 +16,8 @@ from launcher.text import DURATION_EXAMPLES, is_number, seconds_in
 
 # Imported with the first component: job files without components do not need it.
 if TYPE_CHECKING:
-    from launcher.components.evaluate import Answer, Call
-    from launcher.components.process import Process
+    from launcher.components.evaluate import Call, Evaluation
+    from launcher.components.process import ComponentProcess
 
 ALLOWED = "LAUNCHER_COMPONENTS"
 TIMEOUT = "LAUNCHER_COMPONENT_TIMEOUT"
@@ -44,7 +44,7 @@ class Calls:
 
     def __init__(self, is_allowed: bool = True) -> None:
         self.is_allowed = is_allowed
-        self._process: Process | None = None
+        self._process: ComponentProcess | None = None
         self._late = ""
 
     def __enter__(self) -> Calls:
@@ -55,7 +55,7 @@ class Calls:
     ) -> None:
         self._stop()
 
-    def answer(self, call: Call, root: str) -> Answer | None:
+    def answer(self, call: Call, root: str) -> Evaluation | None:
         """The result of a call, with all problems; None for a component that is not allowed.
 
         Args:
@@ -78,18 +78,18 @@ class Calls:
             return failed(name, "invalid-value", f"`{name}` was not called: {self._late}")
         return self._sent(call)
 
-    def _sent(self, call: Call) -> Answer:
+    def _sent(self, call: Call) -> Evaluation:
         from json import dumps, loads
 
-        from launcher.components.evaluate import Answer, failed
-        from launcher.components.process import DiedError, Process
+        from launcher.components.evaluate import Evaluation, failed
+        from launcher.components.process import ComponentProcess, DiedError
 
         name = call.component
         limit = timeout_s(os.environ)
         try:
             if self._process is None:
-                self._process = Process(limit)
-            return Answer.from_json(loads(self._process.ask(dumps(call.to_json()).encode())))
+                self._process = ComponentProcess(limit)
+            return Evaluation.from_json(loads(self._process.ask(dumps(call.to_json()).encode())))
         except DiedError as death:
             self._stop()
             return failed(name, "invalid-value", f"component `{name}` {death}")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from launcher.components.build import build
 from launcher.components.call import ComponentArgs, arranged, from_document
+from launcher.components.command_line import ArgumentProblem
 from launcher.components.component import (
     Component,
     ComponentNotFoundException,
@@ -14,7 +15,6 @@ from launcher.components.component import (
 )
 from launcher.components.signature import ComponentSignatureException
 from launcher.components.types import type_name
-from launcher.components.words import ArgumentProblem
 from launcher.errors import LauncherError
 from launcher.specs import AppDef, check_app, parse_mounts
 from launcher.specs.appjson import from_json, to_json
@@ -46,7 +46,7 @@ class Call(NamedTuple):
         return cls(**{**value, "spelt": {tuple(path): text for path, text in value["spelt"]}})
 
 
-class Fault(NamedTuple):
+class ComponentFault(NamedTuple):
     """A problem of the component itself; `code` is that of a diagnostic."""
 
     code: str
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-class Answer(NamedTuple):
+class Evaluation(NamedTuple):
     """Attributes:
     types: the component's parameters, in their order, with the names of their types.
     app: None when there is a fault or a problem, or the component was not to be called.
@@ -64,16 +64,16 @@ class Answer(NamedTuple):
     name: str
     types: Mapping[str, str] = {}
     problems: tuple[ArgumentProblem, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ComponentFault, ...] = ()
     app: AppDef | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {**self._asdict(), "app": to_json(self.app) if self.app is not None else None}
 
     @classmethod
-    def from_json(cls, value: Any) -> Answer:
+    def from_json(cls, value: Any) -> Evaluation:
         """Raises ValueError, TypeError or KeyError for anything that `to_json` does not make."""
-        faults = tuple(Fault(*map(_text, fault)) for fault in value["faults"])
+        faults = tuple(ComponentFault(*map(_text, fault)) for fault in value["faults"])
         app = from_json(value["app"]) if value["app"] is not None else None
         if app is not None:
             faults += tuple(_unsound(_text(value["name"]), app))
@@ -85,12 +85,12 @@ class Answer(NamedTuple):
         return cls(_text(value["name"]), types, problems, faults, None if faults else app)
 
 
-def failed(name: str, code: str, message: str, *, label: str = "", hint: str = "") -> Answer:
+def failed(name: str, code: str, message: str, *, label: str = "", hint: str = "") -> Evaluation:
     """A result with one fault."""
-    return Answer(name, faults=(Fault(code, message, label, hint),))
+    return Evaluation(name, faults=(ComponentFault(code, message, label, hint),))
 
 
-def evaluate(find: Callable[[], Component], call: Call) -> Answer:
+def evaluate(find: Callable[[], Component], call: Call) -> Evaluation:
     """Find a component, check its arguments and call it twice; its output goes to stderr."""
     name = call.component
     try:
@@ -105,7 +105,7 @@ def evaluate(find: Callable[[], Component], call: Call) -> Answer:
         return failed(name, "invalid-value", str(error), hint=error.hint or "")
     arguments = from_document(parameters, call.args, lambda path, value: call.spelt[path])
     types = {name: type_name(parameter.type) for name, parameter in parameters.items()}
-    answer = Answer(component.name, types, tuple(arguments.problems))
+    answer = Evaluation(component.name, types, tuple(arguments.problems))
     if arguments.problems or not call.is_called:
         return answer
     try:
@@ -114,7 +114,7 @@ def evaluate(find: Callable[[], Component], call: Call) -> Answer:
         refused = _refused_mounts(call.args, error)
         if refused is not None:
             return answer._replace(problems=(refused,))
-        return answer._replace(faults=(Fault("invalid-value", str(error), hint=error.hint or ""),))
+        return answer._replace(faults=(ComponentFault("invalid-value", str(error), hint=error.hint or ""),))
 
 
 def _refused_mounts(args: Mapping[str, Any], error: LauncherError) -> ArgumentProblem | None:
@@ -136,7 +136,7 @@ def _is_refused(text: str) -> bool:
     return False
 
 
-def _called(answer: Answer, component: Component, arguments: ComponentArgs) -> Answer:
+def _called(answer: Evaluation, component: Component, arguments: ComponentArgs) -> Evaluation:
     """Raises LauncherError where the component does."""
     app = build(component, arguments)
     first = plain(app)
@@ -144,15 +144,15 @@ def _called(answer: Answer, component: Component, arguments: ComponentArgs) -> A
     if changes:
         message = f"component `{component.name}` makes another app each time it is called: {changes} changes"
         hint = "take the time, or a random number, as an argument: a plan would never come to an end"
-        return answer._replace(faults=(Fault("invalid-value", message, hint=hint),))
+        return answer._replace(faults=(ComponentFault("invalid-value", message, hint=hint),))
     faults = tuple(_unsound(component.name, app))
     return answer._replace(faults=faults) if faults else answer._replace(app=app)
 
 
-def _unsound(name: str, app: AppDef) -> list[Fault]:
+def _unsound(name: str, app: AppDef) -> list[ComponentFault]:
     said = f"component `{name}` makes an app that cannot run"
     return [
-        Fault("invalid-value", f"{said}: {'.'.join(map(str, found.path))}: {found.message}")
+        ComponentFault("invalid-value", f"{said}: {'.'.join(map(str, found.path))}: {found.message}")
         for found in check_app(app)
     ]
 

@@ -21,7 +21,7 @@ class DiedError(Exception):
     """The process ended, or its answer was too long; the message says which."""
 
 
-class Process:
+class ComponentProcess:
     """The process, in its own group, and the launcher's end of its socket. Raises OSError."""
 
     def __init__(self, timeout_s: float) -> None:

@@ -15,8 +15,8 @@ from launcher.specs import AppDef
 # Imported with the first component: a job file without one does not pay for what calls them.
 if TYPE_CHECKING:
     from launcher.components.calls import Calls
-    from launcher.components.evaluate import Answer
-    from launcher.components.words import ArgumentProblem
+    from launcher.components.command_line import ArgumentProblem
+    from launcher.components.evaluate import Evaluation
 
 _COMPONENT: Path = ("component",)
 _ARGS: Path = ("args",)
@@ -82,7 +82,7 @@ def build_component(
     return replace(answer.app, name=name, metadata={**answer.app.metadata, **job.metadata})
 
 
-def _say(problem: ArgumentProblem, answer: Answer, problems: Collector) -> None:
+def _say(problem: ArgumentProblem, answer: Evaluation, problems: Collector) -> None:
     names = list(answer.types)
     path: Path = (*_ARGS, problem.name)
     if problem.code == "unknown-field":

@@ -164,7 +164,7 @@ def _settle(state_dir: str, app: AppRecord) -> Attempt | None:
             store.remove_void(app.app_id, app_dir)
         return None
     if view.state in ENDED:
-        first = bury(state_dir, app.app_id, view, durable=app.job is not None)
+        first = record_end(state_dir, app.app_id, view, durable=app.job is not None)
         return _attempt(state_dir, app) if first and app.job is not None else None
     if view.state in ("reserved", "created") and not view.lock_held and app.job is None:
         # The next apply resumes or removes an attempt of a job; an app without a job is removed here.
@@ -174,7 +174,7 @@ def _settle(state_dir: str, app: AppRecord) -> Attempt | None:
     return None
 
 
-def bury(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
+def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = False) -> bool:
     """Record the end of an app, after killing the processes that a dead supervisor left.
 
     True the first time. Without effect where the state folder cannot be written.

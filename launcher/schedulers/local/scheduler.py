@@ -307,9 +307,9 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         app_dir = self._app_dir(app_id)
         view = rundir.read_state(app_dir)
         if view is not None and view.abandoned:
-            from launcher.schedulers.local.observe import bury
+            from launcher.schedulers.local.observe import record_end
 
-            bury(self._state_dir, app_id, view)
+            record_end(self._state_dir, app_id, view)
         return view
 
     def warnings(self, app_id: str) -> Sequence[str]:

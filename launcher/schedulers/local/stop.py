@@ -54,9 +54,9 @@ def cancel(
     if not view.abandoned:
         view = _stop(app_dir, view, grace_s, interrupt, on_wait)
     if view is not None and view.abandoned:
-        from launcher.schedulers.local.observe import bury
+        from launcher.schedulers.local.observe import record_end
 
-        bury(state_dir, app_id, view)
+        record_end(state_dir, app_id, view)
     elif view is not None and view.state in ("reserved", "created") and not view.lock_held:
         discard_ownerless(state_dir, app_dir)
 

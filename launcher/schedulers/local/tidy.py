@@ -10,7 +10,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.claim import claimant, discard_ended
-from launcher.schedulers.local.observe import ENDED, bury, present
+from launcher.schedulers.local.observe import ENDED, present, record_end
 from launcher.state.records import AppRecord
 
 _READ_WITHIN_S = 60.0
@@ -47,7 +47,7 @@ def remove(state_dir: str, app_id: str) -> None:
         with open_store(durable=False) as store:
             store.remove_void(app_id, app_dir)
         return
-    bury(state_dir, app_id, view)  # kills the processes of a lost app
+    record_end(state_dir, app_id, view)  # kills the processes of a lost app
     if view.supervisor and view.lock_held:
         pid, start, _ = view.supervisor
         pids.wait_for_exit(pid, start, _PATIENCE_S)

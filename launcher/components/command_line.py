@@ -33,7 +33,7 @@ class ArgumentProblem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Words:
+class CommandLine:
     """Attributes:
     texts: parameter → text, the last one if it is given twice.
     rest: the words for `*args`; None when there are none.
@@ -47,9 +47,9 @@ class Words:
     problems: list[ArgumentProblem] = field(default_factory=list)
 
 
-def assign(words: Sequence[str], parameters: Parameters) -> Words:
+def assign(words: Sequence[str], parameters: Parameters) -> CommandLine:
     """Assign each word to its parameter. Problems are collected, not raised."""
-    found = Words()
+    found = CommandLine()
     rest = next((parameter.name for parameter in parameters.values() if parameter.is_rest), None)
     options = [name for name in parameters if name != rest]
     queue = list(words)
@@ -65,7 +65,7 @@ def assign(words: Sequence[str], parameters: Parameters) -> Words:
     return found
 
 
-def _take_rest(words: list[str], rest: str | None, options: list[str], found: Words) -> None:
+def _take_rest(words: list[str], rest: str | None, options: list[str], found: CommandLine) -> None:
     if rest is not None:
         found.rest = words
     elif words:
@@ -73,7 +73,7 @@ def _take_rest(words: list[str], rest: str | None, options: list[str], found: Wo
         found.problems.append(ArgumentProblem(words[0], "unknown-field", message, _all(options)))
 
 
-def _take_option(word: str, queue: list[str], options: list[str], found: Words) -> None:
+def _take_option(word: str, queue: list[str], options: list[str], found: CommandLine) -> None:
     name, value = _split(word, options)
     meant = _meant(name, options)
     if len(meant) != 1:
