@@ -20,7 +20,7 @@ _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "lustre", "gpfs", "ceph"}
 )
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What `sqlite3` raises; the second for a message that quotes wrong bytes of a damaged file."""
+"""The exceptions of `sqlite3`; the second for a message with undecodable bytes of a damaged file."""
 
 RESTORE = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
 _DAMAGE = (
@@ -31,7 +31,7 @@ _DAMAGE = (
     "no such table",
     "decode",
 )
-"""What SQLite and `sqlite3` say of wrong bytes in the header of a file, its schema, pages or texts."""
+"""Messages of SQLite and `sqlite3` for wrong bytes in the header of a file, its schema, pages or texts."""
 
 
 def connect(
@@ -145,7 +145,7 @@ def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | Non
 def from_backup(
     path: str, schema: str, version: int, upgrades: Mapping[int, Sequence[str]], fill: Fill
 ) -> sqlite3.Connection:
-    """What the newest sound backup holds, in memory, read-only and filled; an empty database without one."""
+    """The newest sound backup, in memory, read-only and filled; an empty database without one."""
     backup = newest_backup(path)
     if not backup:
         return in_memory(schema, fill)

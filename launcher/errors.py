@@ -34,7 +34,7 @@ class LauncherError(Exception):
     """An error with a message for the user.
 
     Args:
-        message: what is wrong, in one or more lines, without a trailing full stop.
+        message: the problem, in one or more lines, without a trailing full stop.
         hint: the correct form, or what to do next. Tracebacks show it as well, on Python 3.11 and above.
     """
 

@@ -153,7 +153,7 @@ def commit_of(path: str) -> str:
 
 
 def _stamp(folder: str) -> _Stamp | None:
-    """What changes when the repository at `folder` is made or configured anew; None when there is none.
+    """A value that changes when the repository at `folder` is made or configured anew; None without one.
 
     `.git` is a folder with a configuration, or a file that points to one (work trees, submodules).
     """

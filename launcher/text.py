@@ -27,7 +27,7 @@ DURATION_EXAMPLES = "90 (seconds), 10s, 5m, 1.5h or 1h30m"
 DURATION_UNITS = "w d h m s ms, largest first, as in 1h30m or 1.5h"
 _UNITS_S = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 DURATION_PATTERN = "^(?=.)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
-"""What `seconds_in` reads, as a regular expression for JSON schemas."""
+"""The grammar of `seconds_in` as a regular expression for JSON schemas."""
 
 _LONGEST_DURATION = 100
 """Characters: a longer text is no duration, and costs no time to refuse."""

@@ -57,7 +57,7 @@ def _sections(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _items(body: list[str]) -> dict[str, str]:
-    """`name: text` or `name (type): text`; what is indented deeper goes on with the text before."""
+    """`name: text` or `name (type): text`; lines with deeper indent continue the text."""
     indent = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
     texts: dict[str, str] = {}
     name = ""

@@ -21,7 +21,7 @@ class ComponentFile:
     Attributes:
         functions: the functions at its top level, below `if`, `try` and `with` too, the last of a name, in
             the order of the file.
-        error: what is wrong with its syntax; then there are no functions.
+        error: the syntax error of the file; then there are no functions.
     """
 
     path: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 Edit = tuple[Literal["+", "-", "~"], int, int]
-"""What to do, the index in the old list, the index in the new list."""
+"""The operation, the index in the old list, the index in the new list."""
 
 # A replacement costs slightly more than an insertion or a removal alone, so that among equally short
 # ways the one that keeps most items wins: b in [a, b] → [b, c] stays b.

@@ -156,7 +156,7 @@ def _leaves_root(path: str) -> bool:
     return not path or "\0" in path or first in ("", ".", "..")
 
 
-# What has been checked, as values
+# Checked JSON to values
 
 
 def _plan(data: Mapping[str, Any]) -> Plan:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from launcher.text import nearest
 
 Fault = tuple[str, str]
-"""A path (`jobs[0].guard.state`) and what is wrong there."""
+"""A path (`jobs[0].guard.state`) and the fault there."""
 
 
 class Shape(Protocol):

@@ -72,7 +72,7 @@ def guard_state(attempt: Attempt) -> GuardState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happens to one job.
+    """The step of a plan for one job.
 
     Attributes:
         reasons: the deciding one first; never empty.

@@ -102,7 +102,7 @@ def get_config(prefix: str, name: str, key: str, dirs: Iterable[str] | None = No
 def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
     """The defaults of all components as texts, the way `get_runner(component_defaults=…)` takes them.
 
-    Raises ConfigError for a component that there is not, and for an argument that a component does not have.
+    Raises ConfigError for an unknown component, and for an unknown argument of a component.
     """
     for path in find_configs(dirs):
         _read(path).check_components()
@@ -113,7 +113,7 @@ def component_defaults(dirs: Iterable[str] | None = None) -> dict[str, dict[str,
 def dump(
     f: TextIO, schedulers: Sequence[str] | None = None, required_only: bool = False, *, session: str = ""
 ) -> None:
-    """Write a table of run options per scheduler: defaults as comments, what is required to be filled in.
+    """Write a table of run options per scheduler: defaults as comments, required options with placeholders.
 
     The file has no effect until a user edits it. Of all schedulers, one whose package is broken becomes a
     comment.

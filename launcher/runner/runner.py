@@ -107,7 +107,7 @@ class Runner:
     ) -> str:
         """Submit `app` and return its handle, `SCHEDULER://SESSION/APP_ID`.
 
-        See `dryrun` for the arguments and for what is refused. Raises SchedulerError when the app cannot be
+        See `dryrun` for the arguments and the refusals. Raises SchedulerError when the app cannot be
         started; the app is then removed.
         """
         if not workspace:
@@ -140,7 +140,7 @@ class Runner:
         workspace: object | None = None,
         parent_run_id: str | None = None,
     ) -> AppDryRunInfo[Any]:
-        """What `run_component` would send to the scheduler.
+        """The request that `run_component` would send to the scheduler.
 
         Args:
             component: `utils.echo`, the name of one that a package registered, or `file.py:function`.
@@ -165,7 +165,7 @@ class Runner:
         workspace: object | None = None,
         parent_run_id: str | None = None,
     ) -> AppDryRunInfo[Any]:
-        """What `run` would send to the scheduler, for `schedule` or for reading: `print(info)`.
+        """The request that `run` would send to the scheduler, for `schedule` or for reading: `print(info)`.
 
         Args:
             cfg: run options of the scheduler (`scheduler_run_opts`).
@@ -313,7 +313,7 @@ class Runner:
             streams: stdout or stderr alone, as a Stream or its name; both in the order of writing without it.
 
         Raises UnknownAppException at the call, not at the first line, SchedulerError for a role or replica
-        that the app does not have, UsageError for a stream that there is not, and what `status` does.
+        that the app does not have, UsageError for an unknown stream, and what `status` does.
         """
         if regex is not None:
             _checked(regex)
@@ -347,7 +347,7 @@ class Runner:
     def cfg_from_str(self, scheduler: str, *cfg_literals: str) -> dict[str, CfgVal]:
         """Run options out of texts like `"log_dir=/tmp/logs,prepend_cwd=true"`; later ones win.
 
-        Raises UnknownSchedulerException; InvalidRunConfigException for an option that there is not, with the
+        Raises UnknownSchedulerException; InvalidRunConfigException for an unknown option, with the
         nearest name, and for a value of another type.
         """
         opts = self.scheduler_run_opts(scheduler)

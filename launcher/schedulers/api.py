@@ -73,7 +73,7 @@ class Scheduler(ABC, Generic[T]):
         self.backend = backend
         self.session_name = session_name
 
-    # What a scheduler must offer
+    # Required methods
 
     @abstractmethod
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
@@ -95,7 +95,7 @@ class Scheduler(ABC, Generic[T]):
     def _cancel_existing(self, app_id: str) -> None:
         """Stop an app that exists. An ended app keeps its outcome."""
 
-    # What it may offer
+    # Optional methods
 
     def _run_opts(self) -> runopts:
         """The run options that this scheduler understands."""

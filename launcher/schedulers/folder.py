@@ -75,7 +75,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
         self._detach = detach
         self._attached: list[str] = []
 
-    # What a subclass must implement
+    # To be implemented by a subclass
 
     @abstractmethod
     def start_replica(self, stem: str, role: Role, env: Mapping[str, str], cfg: Mapping[str, CfgVal]) -> None:

@@ -48,13 +48,13 @@ def boot_id() -> str:
 
 
 def process(pid: int) -> Process | None:
-    """What /proc says of a pid, zombies included; None where there is none."""
+    """The entry of a pid in /proc, zombies included; None for no process."""
     stat = read(f"/proc/{pid}/stat", 4096)
     return Process(pid, stat) if stat else None
 
 
 def start_time(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; None when it is gone.
+    """When the process began, in clock ticks since boot; None when it has exited.
 
     Pid, start time and boot id name a process for good. Without /proc every living process answers 0.
     """
@@ -82,7 +82,7 @@ def processes() -> Iterator[Process]:
 
 
 def environment(pid: int) -> bytes:
-    """The environment a process was started with, as NAME=VALUE\\0…; b"" when it is not ours to read."""
+    """The environment a process was started with, as NAME=VALUE\\0…; b"" when it is not readable."""
     return read(f"/proc/{pid}/environ")
 
 
@@ -142,7 +142,7 @@ def read(path: str, size: int = 0) -> bytes:
 
 
 def open_pid(pid: int, start: int) -> int | None:
-    """A file descriptor that turns readable when exactly this process ends; None when it is gone."""
+    """A file descriptor that turns readable when exactly this process ends; None when it has exited."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -30,7 +30,7 @@ def has_mixin(scheduler: Any) -> bool:
 def dryrun_with(
     scheduler: Any, app: AppDef, cfg: Mapping[str, CfgVal], workspace: object
 ) -> AppDryRunInfo[Any]:
-    """`scheduler.submit_dryrun` for an app with a workspace; its `built` gives what is to be scheduled.
+    """`scheduler.submit_dryrun` for an app with a workspace; its `built` returns the info to schedule.
 
     Raises SchedulerError for a scheduler without workspaces, WorkspaceError for an unreadable workspace.
     """

@@ -1,4 +1,4 @@
-"""What a user wants and what schedulers report: plain data and pure functions on it, no I/O.
+"""The specs of apps and jobs, and their statuses: plain data and pure functions on it, no I/O.
 
 Every public name is imported from here, and loaded on first use, so that `import launcher.specs` costs
 nothing: `from launcher.specs import AppDef, Role, macros, runopts`.

@@ -54,7 +54,7 @@ NULL_RESOURCE = Resource(cpu=-1, gpu=-1, memMB=-1)
 
 
 class RetryPolicy(str, Enum):
-    """What restarts when a replica fails: that replica, its role, or the whole app."""
+    """The restart after a failure of a replica: of that replica, of its role, or of the whole app."""
 
     REPLICA = "REPLICA"
     APPLICATION = "APPLICATION"

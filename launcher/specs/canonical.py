@@ -1,6 +1,6 @@
 """The normal form "lr1" of a launch, independent of engine, file, host and formatting, and its digest.
 
-A document is a JSON object. It has no nulls, no empty containers and no defaults of ours; amounts are
+A document is a JSON object. It has no nulls, no empty containers and no defaults; amounts are
 integers (bytes, millicores); lists keep their order where order means something, mounts are sorted by
 destination; a secret is its reference, a workspace the hash of what it holds. What is inside metadata and
 options is the user's and stays as given.

@@ -83,7 +83,7 @@ def substitute_partial(text: str, values: Mapping[str, str]) -> str:
 
 
 def _respelt(text: str, values: Mapping[str, str]) -> Iterator[str]:
-    """`text` in pieces: runs of what is text for the later phase, and the macros that stay."""
+    """`text` in pieces: runs of text for the later phase, and the macros that stay."""
     run = raw = ""  # the run as it will read, and as it was written
     filled = False
     at = 0

@@ -40,7 +40,7 @@ class runopt:
         choices: the texts that are allowed; all where there are none.
         minimum: of a number.
         pattern: what a text must match as a whole, a regular expression.
-        wants: the pattern in words: "a size such as 100m".
+        wants: a description of the pattern: "a size such as 100m".
     """
 
     default: CfgVal
@@ -53,7 +53,7 @@ class runopt:
     wants: str = ""
 
     def fault(self, value: CfgVal) -> OptionFault | None:
-        """What is wrong with a value of the right type; None when nothing is."""
+        """The problem of a value of the right type; None for a valid one."""
         if self.choices and value not in self.choices:
             return OptionFault("unknown-variant", f"one of {', '.join(self.choices)}")
         if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:

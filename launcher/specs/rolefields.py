@@ -58,7 +58,7 @@ ROLE_FIELDS = _read_off()
 """By name, in the order of the arguments of `Role`."""
 
 ALWAYS = ("name", "entrypoint")
-"""What every role of a document has."""
+"""The fields that every role of a document has."""
 
 _ORDER = "args env image base_image resource mounts port_map num_replicas min_replicas max_retries"
 _ORDER += " retry_policy metadata"

@@ -228,7 +228,7 @@ def _format_replica(replica: ReplicaStatus) -> str:
 
 
 def _format_error(replica: ReplicaStatus) -> str:
-    """What follows the state of a replica that left an error behind, however broken that is."""
+    """The text after the state of a replica with an error, even a malformed one."""
     error = read_error(replica.structured_error_msg) or ReplicaError("")
     lines = [f" (exitcode: {error.exit_code or replica.exit_code or '<N/A>'})"]
     when = _local_time(error.time)

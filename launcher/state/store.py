@@ -535,7 +535,7 @@ class Store:
         return self._do(lambda db: db.execute(sql, values).rowcount)
 
     def _transact(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """What `act` returns, done in one transaction."""
+        """Run `act` in one transaction; returns its result."""
 
         def whole(db: sqlite3.Connection) -> T:
             db.execute("BEGIN IMMEDIATE")
@@ -551,7 +551,7 @@ class Store:
         return self._do(whole)
 
     def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """What `act` returns; done once more where the file turns out to be damaged, and was replaced."""
+        """Run `act`, and once more if the file was damaged and has been replaced; returns its result."""
         with self._lock:
             try:
                 return self._try(act)

@@ -232,7 +232,7 @@ def _translated(text: str) -> Iterator[str]:
 
 
 def _members(text: str, members: str) -> Iterator[str]:
-    """What stands in a class of characters: single ones and ranges, with what `re` would read escaped."""
+    """The contents of a class of characters: single ones and ranges, escaped for `re`."""
     for first, last in _MEMBER.findall(members):
         if last and last[-1] < first[-1]:
             raise BadPatternError(f"`{text}` has a range that runs backwards: `{first}-{last}`")

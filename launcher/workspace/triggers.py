@@ -113,7 +113,7 @@ class _Walk:
                     waiting.append(found)
 
     def _next(self, path: str, at: int) -> Iterator[tuple[str, int]]:
-        """What the next part of the glob leads to from a folder: (path, number of parts used)."""
+        """The paths that the next part of the glob matches in a folder: (path, number of parts used)."""
         part, last = self._parts[at], at + 1 == len(self._parts)
         if part == "**":
             if not last:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 _GRACE_S = 10.0
-_EVERY_S = 1.0  # files may lie on a network, where nobody tells of changes
+_EVERY_S = 1.0  # network file systems do not report changes
 
 
 def main(argv: Sequence[str] | None = None) -> int:

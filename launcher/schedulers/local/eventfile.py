@@ -67,7 +67,7 @@ class EventFile:
         os.close(self._fd)
 
     def _give_back(self) -> bool:
-        """Free the spare blocks; False when they are gone already."""
+        """Free the spare blocks; False when they are already free."""
         try:
             os.unlink(self._spare)
         except OSError:

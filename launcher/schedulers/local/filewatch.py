@@ -44,7 +44,7 @@ class FileWatch:
         self._signatures[path] = _signature(path)
 
     def add_folder(self, folder: str) -> None:
-        """Watch all files of a folder, under the name of the folder. Raises FileNotFoundError without one."""
+        """Watch all files of a folder; changes are reported as the folder's. Raises FileNotFoundError."""
         self._watch(folder)
         self._whole.add(folder)
         self._signatures[folder] = _signature(folder)

@@ -5,7 +5,7 @@
     <state folder>/apps/<app id>/
         lock            held by the client that submits the app, then by its supervisor; else free
         attempt.json    what was reserved
-        request.json    what is to run
+        request.json    the request to the supervisor
         events.jsonl    what happened; only the supervisor writes it
         cancel          a request to stop the app: the user, `interrupt USER` if attached to it, and
                         `grace SECONDS` if given
@@ -39,7 +39,7 @@ STDERR = "stderr.log"
 COMBINED = "combined.log"
 INDEX = "index"
 """16 bytes a record, little endian: how many bytes the replica had printed, then time in ns << 2 | kind (0
-stdout, 1 stderr, 2 restart). What it printed from there up to the next record is of that time and kind.
+stdout, 1 stderr, 2 restart). The output from there up to the next record has that time and kind.
 A record is written before its data, so data without a record cannot be seen."""
 
 ERROR_FILE = "error.json"
@@ -103,7 +103,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
 
     Args:
-        ours: the caller holds the lock, so no supervisor does.
+        ours: whether the caller holds the lock, so that no supervisor does.
 
     Raises StateError for a record that a newer version wrote.
     """

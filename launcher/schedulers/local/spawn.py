@@ -112,7 +112,10 @@ class Spawner:
                 argv,
                 env,
                 file_actions=[
-                    (os.POSIX_SPAWN_CLOSE, LOCK_FD),  # at once: we may be killed before it becomes a program
+                    (
+                        os.POSIX_SPAWN_CLOSE,
+                        LOCK_FD,
+                    ),  # immediately, as the supervisor may be killed before the exec
                     (os.POSIX_SPAWN_DUP2, out, 1),
                     (os.POSIX_SPAWN_DUP2, err, 2),
                 ],

@@ -85,7 +85,7 @@ def _stop(
 
 
 def _end_supervisor(app_dir: str, view: AppView, on_wait: OnWait) -> None:
-    """Returns when the supervisor of a locked app has gone, by itself or killed. Raises SchedulerError."""
+    """Wait until the supervisor of a locked app has exited, and kill it if need be. Raises SchedulerError."""
     assert view.supervisor is not None
     start = view.supervisor[1]
     app_id = os.path.basename(app_dir)

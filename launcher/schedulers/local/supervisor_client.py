@@ -39,7 +39,7 @@ _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "
 class SupervisorClient:
     """A spawned supervisor: its pid and the client's end of the control socket.
 
-    As long as the socket is open an attached app runs; it closes with this object, and with our process.
+    An attached app runs while the socket is open; it closes with this object and with the client's process.
     """
 
     def __init__(self, app_dir: str, pid: int, control: socket) -> None:
