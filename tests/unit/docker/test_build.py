@@ -286,7 +286,7 @@ def test_a_workspace_that_changes_meanwhile_is_not_built(place: Place) -> None:
 def test_a_base_that_is_not_there_is_named(place: Place) -> None:
     with pytest.raises(LauncherError, match="nowhere:1"):
         place.build("nowhere:1", image_pull="never")
-    with pytest.raises(LauncherError, match="names no image"):
+    with pytest.raises(LauncherError, match="has no image"):
         place.build("")
 
 

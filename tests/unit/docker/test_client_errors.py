@@ -69,7 +69,7 @@ def test_a_socket_of_others_names_the_docker_group(tmp_path: Path):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     kind, message, hint = done.stdout.split(" | ")
     assert kind == EngineDenied.__name__, done.stdout
-    assert f"unix://{tmp_path}/e.sock does not let this user in" in message
+    assert f"access to the Docker engine at unix://{tmp_path}/e.sock is denied" in message
     assert "docker group" in hint
 
 

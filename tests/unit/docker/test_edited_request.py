@@ -182,7 +182,7 @@ def test_a_value_of_another_form_is_refused_without_showing_it():
     with pytest.raises(SchedulerError, match="this `tmpfs`") as caught:
         body(tmpfs=7)
     assert "7" not in str(caught.value)
-    with pytest.raises(SchedulerError, match="`propagation` is not known"):
+    with pytest.raises(SchedulerError, match="unknown key `propagation`"):
         body(mounts=[{"type": "bind", "source": "/a", "target": "/b", "propagation": "shared"}])
 
 

@@ -203,7 +203,7 @@ def test_the_log_of_a_removed_container_went_with_it(own: Bench) -> None:
     made = own.sh("true")
     own.ended(made)
     own.engine.remove(made)
-    with pytest.raises(LogsGone, match="went with its container"):
+    with pytest.raises(LogsGone, match="was removed with its container"):
         data(own, made)
     with pytest.raises(LogsGone, match="main/1 of app"):
         find({("main", 0): made, ("main", 1): ""}, "app", "main", 1)

@@ -43,7 +43,7 @@ def _checked(host: str, source: str) -> str:
     option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never pass an option to ssh
     if not colons or scheme not in _SCHEMES or not rest.strip("/") or option:
         raise EngineUnreachable(
-            f"{source} is `{host}`, which names no Docker engine",
+            f"{source} is `{host}`, which is not the address of a Docker engine",
             hint=SHAPES,
         )
     return host
@@ -77,7 +77,7 @@ def _context(config: str, name: str, source: str) -> Endpoint:
     if not docker.get("Host"):
         known = ", ".join(_names(config)) or "only `default`"
         raise EngineUnreachable(
-            f"{source} is `{name}`, and there is no such Docker context",
+            f"{source} is `{name}`: there is no such Docker context",
             hint=f"known: {known}; `docker context ls` lists them",
         )
     folder = os.path.join(config, "contexts", "tls", digest, "docker")

@@ -180,7 +180,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
     cause = next((e for e in _chain(error) if isinstance(e, OSError) and e.errno is not None), error)
     where = f"the Docker engine at {host}"
     if isinstance(cause, PermissionError):
-        return EngineDenied(f"{where} does not let this user in: {cause.strerror or cause}", hint=_DENIED)
+        return EngineDenied(f"access to {where} is denied: {cause.strerror or cause}", hint=_DENIED)
     if isinstance(cause, FileNotFoundError):
         return EngineUnreachable(f"there is no Docker engine at {host}: no such socket", hint=_START)
     if isinstance(cause, ConnectionRefusedError):
@@ -190,7 +190,7 @@ def broken(host: str, error: BaseException, doing: str) -> EngineError:
     if any(type(e).__name__ in ("ReadTimeout", "TimeoutError", "timeout") for e in _chain(error)):
         return EngineUnreachable(f"{where} did not answer in time (cannot {doing})", hint=_SLOW)
     if any("SSL" in type(e).__name__ for e in _chain(error)):
-        return EngineUnreachable(f"{where} and we cannot agree on TLS: {_innermost(error)}", hint=_TLS)
+        return EngineUnreachable(f"the TLS handshake with {where} failed: {_innermost(error)}", hint=_TLS)
     is_cut_off = any(type(e).__name__ in _CUT_OFF for e in _chain(error))
     how = "it ended in the middle of an answer" if is_cut_off else _innermost(error)
     return ConnectionBroke(f"the connection to {where} broke: {how} (cannot {doing})", hint=_RESTARTED)

@@ -53,7 +53,7 @@ class EngineView:
                 folder = sha256(str(about.get("DockerRootDir", "")).encode()).hexdigest()[:8]
                 return f"{about.get('ID') or self.host}/{folder}"
 
-            self._id = self._wire.json("/info", "ask the engine who it is", identity)
+            self._id = self._wire.json("/info", "ask the engine for its id", identity)
         return self._id
 
     def close(self) -> None:

@@ -222,7 +222,7 @@ def _newest(session: Any, host: str, doing: str) -> str:
             raise refusal(answer.status_code, _explanation(answer), "ask for its version")
         if not _VERSION.match(theirs):
             raise EngineUnreachable(
-                f"what answers at {host} is not a Docker engine: it names no API version", hint=SHAPES
+                f"the server at {host} is not a Docker engine: it names no API version", hint=SHAPES
             )
         # Docker's engine names itself in each response. Other engines, and proxies, need another request.
         if not answer.headers.get("Server", "").startswith("Docker/"):
@@ -289,8 +289,8 @@ def decoding(host: str, doing: str) -> Iterator[None]:
         yield
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise NonsenseAnswer(
-            f"what answers at {host} is not a Docker engine, or of a version that launcher does not know:"
-            f" it cannot be understood (cannot {doing})",
+            f"the server at {host} is not a Docker engine, or of a version that launcher does not know:"
+            f" its response cannot be decoded (cannot {doing})",
             hint="see what `docker version` says of it",
         ) from error
 

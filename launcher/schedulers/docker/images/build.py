@@ -136,13 +136,13 @@ def _work(app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> 
     workdir = str(cfg.get("workdir") or "") if dockerfile.below else ""
     if workdir and not _folder(workdir):
         raise SchedulerError(
-            "the files of the workspace would go into `/`, over the image's own",
+            "the files of the workspace would overwrite the image's own in `/`",
             hint=f"give `workdir` another folder; without it they go where the image runs, else to {FOLDER}",
         )
     for role in app.roles:
         if not role.image and dockerfile.takes_image:
             raise SchedulerError(
-                f"role `{role.name}` names no image for the workspace to go on",
+                f"role `{role.name}` has no image to build the workspace on",
                 hint="give it an image, or the workspace a Dockerfile with a FROM of its own",
             )
     return {
@@ -192,7 +192,7 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
         if named:
             _remove_duplicates(engine, made, {**labels, NAME: work.name})
     raise SchedulerError(
-        f"cannot build {work.name}: other clients of the engine remove it as soon as it is made",
+        f"cannot build {work.name}: other clients of the engine remove it as soon as it is built",
         hint="see who else builds or prunes images at this engine, and try again",
     )
 

@@ -37,7 +37,7 @@ class LogsGone(SchedulerError):
 
 
 def gone(what: str) -> LogsGone:
-    return LogsGone(f"the log of {what} went with its container", hint="the container was removed")
+    return LogsGone(f"the log of {what} was removed with its container", hint="the container was removed")
 
 
 class LogQuery:

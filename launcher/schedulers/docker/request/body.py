@@ -138,7 +138,7 @@ def engine_config(container: DockerContainer) -> dict[str, Any]:
 
 
 def check_parameters(kwargs: Mapping[str, Any]) -> None:
-    """Raises SchedulerError for a name among `kwargs` that no container can be created with."""
+    """Raises SchedulerError for a parameter in `kwargs` that is unknown or refused."""
     for name in sorted(kwargs.keys() - PARAMETERS):
         if name in REFUSED:
             raise SchedulerError(f"local_docker cannot take `{name}`: {REFUSED[name]}")
@@ -146,7 +146,7 @@ def check_parameters(kwargs: Mapping[str, Any]) -> None:
             did_you_mean(name, sorted(PARAMETERS))
             or "want a parameter of the Docker SDK's `containers.create`"
         )
-        raise SchedulerError(f"no container can be created with `{name}`", hint=hint)
+        raise SchedulerError(f"`containers.create` has no parameter `{name}`", hint=hint)
 
 
 def _fields(
@@ -162,7 +162,7 @@ def _converted(name: str, value: Any, convert: Callable[[Any], Any]) -> Any:
         return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # Without the value: it may contain a token, as the options of a log driver do.
-        raise SchedulerError(f"no container can be created with this `{name}`: {_reason(error)}") from error
+        raise SchedulerError(f"cannot create a container with this `{name}`: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -39,7 +39,7 @@ def unpinned(app: AppDef) -> Iterator[Problem]:
     for role in app.roles:
         name = role.image.rpartition("/")[2]
         if name.strip() and not set(" :@") & set(name):
-            message = f"the image of role `{role.name}` has no tag, which is `latest`: another one tomorrow"
+            message = f"the image of role `{role.name}` has no tag: `latest` is not pinned and may change"
             yield Problem(("roles", role.name, "image"), "unpinned-image", message)
 
 
@@ -53,7 +53,7 @@ def _of_env(env: CfgVal) -> Iterator[Problem]:
 def _of_role(role: Role) -> Iterator[Problem]:
     at = ("roles", role.name)
     if not role.image.strip():
-        yield Problem((*at, "image"), "missing-field", "it names no image, and local_docker runs images")
+        yield Problem((*at, "image"), "missing-field", "it has no image, and local_docker runs images")
     elif any(c.isspace() for c in role.image):
         yield Problem((*at, "image"), "unusable-text", f"`{role.image}` cannot name an image")
     yield from _resource_problems(role)
@@ -71,7 +71,7 @@ def _resource_problems(role: Role) -> Iterator[Problem]:
         message = f"Docker wants {LEAST_CPU} of a CPU or more, got {role.resource.cpu}"
         yield Problem((*at, "cpu"), "out-of-range", message)
     if role.resource.gpu != int(role.resource.gpu):
-        yield Problem((*at, "gpu"), "out-of-range", f"GPUs are whole, got {role.resource.gpu}")
+        yield Problem((*at, "gpu"), "out-of-range", f"want a whole number of GPUs, got {role.resource.gpu}")
 
 
 def _mount_problems(mount: BindMount | VolumeMount | DeviceMount) -> Iterator[str]:

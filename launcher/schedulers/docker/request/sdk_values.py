@@ -53,7 +53,7 @@ def size(value: str | int) -> int:
         return int(value)
     match = _SIZE.fullmatch(value.strip())
     if match is None:
-        raise ValueError(f"`{value}` is no size")
+        raise ValueError(f"`{value}` is not a size")
     return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
 
 
@@ -165,5 +165,5 @@ def _renamed(value: Mapping[str, Any], to: Mapping[str, str], more: str = "") ->
     unknown = sorted(value.keys() - to.keys())
     if unknown:
         known = f"known are {', '.join(to)}" + (f"; {more}" if more else "")
-        raise ValueError(f"`{unknown[0]}` is not known here: {known}")
+        raise ValueError(f"unknown key `{unknown[0]}`: {known}")
     return {to[name]: each for name, each in value.items()}

@@ -179,7 +179,7 @@ def _image(engine: Engine, attempt: Attempt, report: Report | None, fresh: set[s
     policy = str(cfg.get("image_pull", pull.MISSING))
     if not name or policy == pull.NEVER:
         if not (name := pull.any_of(engine) or name):
-            raise SchedulerError("the engine has no image at all to reserve an app id with")
+            raise SchedulerError("the engine has no image to reserve an app id with")
         return str(name)
     pull.ensure_image(engine, name, pull.MISSING, report, fresh)
     return str(name)
