@@ -63,7 +63,7 @@ def wrong_pattern(patterns: list[str]) -> str:
 
 
 def _rules_of(folder: str) -> Iterator[_Rule]:
-    """One at most. What is wrong with the file is told with the job files that it is for."""
+    """One at most. Problems of the file are reported with the job files that it applies to."""
     try:
         data = read_regular(os.path.join(folder, PROJECT_FILE), MAX_BYTES)
     except (OSError, ValueError):

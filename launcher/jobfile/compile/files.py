@@ -30,8 +30,8 @@ class Environment:
     """What compiling needs from outside the files.
 
     Attributes:
-        schedulers: name → its run options. None: nobody knows them here, `cfg` is checked when planning.
-        rules: what else a scheduler refuses. None: nobody knows it here, the plan will tell.
+        schedulers: name → its run options. None: unknown here; `cfg` is checked when planning.
+        rules: what else a scheduler refuses. None: unknown here; the plan reports it.
         cwd: where relative paths begin; "" is the current directory.
         environ: for variables with `from_env`; None is the process environment.
         components: whether job files may call components that are not built in; None is what
@@ -172,7 +172,7 @@ def load_jobs(
 
 
 def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> Compiled:
-    """Compile a job file that nobody has written yet, as if it stood at `path`, which is absolute.
+    """Compile a job file that is not on disk yet, as if it stood at `path`, which is absolute.
 
     What it declares as inputs has to be there, and is not read. Raises CommandError when git refuses.
     """

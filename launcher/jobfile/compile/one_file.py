@@ -41,7 +41,7 @@ MAX_TEXT = 32 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
-"""Codes beside which a variable without a use is no news: what refers to it may be what is wrong."""
+"""Codes beside which an unused variable is not reported: what refers to it may be what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class _Outcome:
 
     def take(self, more: Iterable[Diagnostic]) -> None:
         """Add what was not found at the same place before."""
-        self.problems += news(more, self.problems)
+        self.problems += unreported(more, self.problems)
 
 
 def compile_document(document: Document, work: Work) -> FileResult:
@@ -107,7 +107,7 @@ def compile_document(document: Document, work: Work) -> FileResult:
             # A value that only the chosen target needs is nothing that this one lacks.
             inputs = replace(work.inputs, placeholders=True)
             outcome = _compile_variant(variants.of(other), replace(work, inputs=inputs), problems)
-            found += news(_said_of(outcome, document), found)
+            found += unreported(_said_of(outcome, document), found)
     found = [each for each in found if each.code == "yaml-syntax" or not _begins_at(each, unread)]
     has_errors = any(diagnostic.severity == "error" for diagnostic in found)
     advise_text(document, problems := Collector(document))
@@ -136,7 +136,7 @@ def _is_too_much(jobs: int, field: str, document: Document, problems: Collector)
     return True
 
 
-def news(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
+def unreported(more: Iterable[Diagnostic], known: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Those whose place has no problem of this kind yet: one mistake may show under many targets."""
     seen = {(found.span, found.code) for found in known}
     return [diagnostic for diagnostic in more if (diagnostic.span, diagnostic.code) not in seen]
@@ -157,7 +157,7 @@ def _once_each(outcome: _Outcome, document: Document) -> list[Diagnostic]:
     rest: list[Diagnostic] = []
     for found in outcome.problems:
         if _stands_in(found, within, document):
-            inside += news([found], inside)
+            inside += unreported([found], inside)
         else:
             rest.append(found)
     return [*inside, *rest]

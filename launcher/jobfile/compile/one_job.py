@@ -36,10 +36,10 @@ class Work:
     Attributes:
         path: of the file, absolute.
         inputs: what variables get their values from.
-        target: the one asked for; None where nobody asked.
+        target: the requested one; None for none.
         home: what it has in common with the files around it.
         folders: hashes what the file declares as inputs.
-        rules: what a scheduler refuses; None where nobody knows it.
+        rules: what a scheduler refuses; None where that is unknown.
         calls: calls the components of the files.
     """
 

@@ -33,7 +33,7 @@ def check_options(
 ) -> dict[str, Any]:
     """The options that differ from the scheduler's defaults: those of the file over the project's `defaults`.
 
-    With `schedulers` None nobody knows the options here: they are checked when the job is planned.
+    With `schedulers` None the options are unknown here, and are checked when the job is planned.
     """
     if schedulers is None or problems.is_assumed(("scheduler",)):
         return {key: value for key, value in {**defaults, **cfg}.items() if value is not None}

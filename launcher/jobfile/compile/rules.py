@@ -1,4 +1,4 @@
-"""What the scheduler of a job refuses of its roles: told with the line, before anything is planned."""
+"""What the scheduler of a job refuses of its roles, reported with its line before planning."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_rules(
     try:
         bound = bind(app, directory=folder, home=os.path.expanduser("~"))
     except MacroError:
-        return  # a text that has no spelling in this folder; whoever submits it says so
+        return  # a text that has no spelling in this folder; submitting it reports that
     has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
     refused = [*rules(job.scheduler, bound, cfg, has_workspace)]
     known = {found.path for found in check_app(app)} if refused else set()
@@ -51,7 +51,7 @@ def check_rules(
             continue
         if job.component is not None and found.path[0] == "roles":
             if found.code in WARNINGS:
-                continue  # whoever wrote the component chose it
+                continue  # the author of the component chose it
             where = ".".join(map(str, found.path))
             message = f"component `{job.component}` makes an app that {job.scheduler} refuses: {where}: "
             problems.add(("component",), "invalid-value", message + found.message)

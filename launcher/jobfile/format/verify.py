@@ -28,7 +28,7 @@ def same_meaning(before: Document, text: str) -> bool:
 
 
 def _ordered(value: Any, path: Path, known: Sequence[str] | None = None) -> Any:
-    """The value with types told apart (`1`, `1.0` and `true` are equal in Python), and with the order of keys
+    """The value with its types (`1`, `1.0` and `true` are equal in Python), and with the order of keys
     where it is the user's."""
     if isinstance(value, list):
         return [_ordered(item, (*path, ITEM)) for item in value]

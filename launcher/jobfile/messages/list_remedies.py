@@ -18,7 +18,7 @@ _LONGEST = 200
 
 
 def list_remedy(path: Path, value: Any, problems: Collector) -> str:
-    """A label: the list that was meant, as the file's format writes it; "" where nobody can tell."""
+    """A label: the list that was meant, as the file's format writes it; "" where that is unknown."""
     field = str(path[-1]) if path else ""
     if field == "args" and isinstance(value, str) and _is_list_without_blanks(value):
         return "write a space after each `-`"

@@ -54,7 +54,7 @@ class Resources(Model):
     capabilities: dict[str, Any] = Field(
         {}, description="What the machine must be.", examples=[{"zone": "a"}]
     )
-    tags: dict[str, Any] = Field({}, description="For whoever reads them.", examples=[{"team": "vision"}])
+    tags: dict[str, Any] = Field({}, description="For other tools.", examples=[{"team": "vision"}])
 
 
 MOUNT_SOURCE = Traits("run", foreign=("source",))
@@ -118,7 +118,7 @@ MountItem = Annotated[
 
 
 class SecretRef(Model):
-    """Where the value of a variable is to be found that nobody may see."""
+    """A reference to the value of a secret variable."""
 
     secret: Annotated[Annotated[str, AfterValidator(secret_of)], Traits("bound")] = Field(
         description="Where it is, `env:NAME` or `file:PATH`; read while submitting, written nowhere.",
@@ -217,7 +217,7 @@ class RoleSpec(Model):
 
 
 OnEnd = Literal["hold", "rerun"]
-_HOLD = {"hold": "Do nothing until somebody decides."}
+_HOLD = {"hold": "Do nothing until a user decides."}
 ON_CHANGE = {"replace": "Stop what runs, then start what the file now says.", **_HOLD}
 ON_END = {**_HOLD, "rerun": "Run it again, at most `max_attempts` times."}
 

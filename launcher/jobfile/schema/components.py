@@ -46,7 +46,7 @@ def component_name() -> Schema:
 
 
 def either_roles_or_component() -> Schema:
-    """What goes with the one and with the other, told at the field that does not."""
+    """Errors for `roles` beside `component`, and for `args` without one, at the field that is too many."""
     return {
         "if": {"required": ["component"]},
         "then": {"properties": {"roles": False, "defaults": False}},

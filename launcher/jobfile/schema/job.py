@@ -177,7 +177,7 @@ def _triggers(made: Schema) -> Schema:
 
 
 def _tagged(title: str, example: str, options: list[Schema], tags: tuple[str, ...]) -> Schema:
-    """One of several mappings, told apart by `type`. The tags stand beside it so that editors offer them."""
+    """One of several mappings, chosen by `type`. The tags stand beside it so that editors offer them."""
     return {
         "title": title,
         "type": "object",

@@ -10,7 +10,7 @@ EXPLANATIONS = (
     in_yaml(
         "unknown-field",
         "The mapping has no such key. Unknown keys are errors, because a misspelt one would otherwise change "
-        "nothing and nobody would notice. The message names the nearest field, or the mapping that has it: "
+        "nothing, without an error. The message names the nearest field, or the mapping that has it: "
         "then the indentation is off. Keys that begin with `x-` are free, for anchors and notes.",
         _ROLE + "    num_replica: 2\n",
         _ROLE + "    num_replicas: 2\n    x-note: one for each half of the data\n",

@@ -1,4 +1,4 @@
-"""Codes about whole files: found, read, told apart."""
+"""Codes about whole files: finding them, reading them, two that declare one job."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ EXPLANATIONS = (
     ),
     in_yaml(
         "reference-phase",
-        "The reference stands where its value is not known yet, or where nobody looks for one. What is known "
+        "The reference stands where its value is not known yet, or where none is resolved. What is known "
         "only when the job runs may stand in `entrypoint`, `args`, `env`, a role's `metadata` and the `src` "
         "of a mount; `version`, `name` and `vars` take no reference at all, and keys neither.",
         "version: 1\nname: train-$<replica_id>\nroles: {main: {entrypoint: env}}\n",
