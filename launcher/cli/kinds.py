@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_LAST = 253_402_214_400.0  # the end of the year 9999: calendars go no further
+
 
 def one_of(*allowed: str) -> Callable[[str], str]:
     """One of these words; a wrong one is answered with the nearest."""
@@ -77,10 +79,10 @@ def moment(text: str) -> float:
     """
     number = text[1:]
     if text.startswith("@") and is_number(number):
-        return float(number)
+        return min(float(number), _LAST)
     ago = float(text) if is_number(text) else seconds_in(text)
     if ago is not None:
-        return time.time() - ago
+        return max(0.0, time.time() - ago)
     stamp = _with_colon(text[:-1] + "+0000" if text.endswith("Z") else text)
     if ":" in text and "-" not in text:
         stamp = f"{time.strftime('%Y-%m-%d')}T{stamp}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ALLOWED = "LAUNCHER_COMPONENTS"
 TIMEOUT = "LAUNCHER_COMPONENT_TIMEOUT"
 TIMEOUT_S = 30.0
+_LONGEST_S = 86400.0
 
 
 def are_allowed(environ: Mapping[str, str]) -> bool:
@@ -119,8 +120,10 @@ def timeout_s(environ: Mapping[str, str]) -> float:
     """The seconds in LAUNCHER_COMPONENT_TIMEOUT. Raises UsageError for anything but a duration."""
     said = environ.get(TIMEOUT) or str(TIMEOUT_S)
     limit = float(said) if is_number(said) else seconds_in(said)
-    if not limit or limit == float("inf"):
-        raise UsageError(f"{TIMEOUT} is `{said}`", hint=f"want a duration such as {DURATION_EXAMPLES}")
+    if not limit or limit > _LONGEST_S:
+        raise UsageError(
+            f"{TIMEOUT} is `{said}`", hint=f"want a duration such as {DURATION_EXAMPLES}, at most 24h"
+        )
     return limit
 
 

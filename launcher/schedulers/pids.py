@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LINUX = sys.platform == "linux"
+LONGEST_S = 2_000_000.0
+"""Of one wait, 23 days: the kernel counts milliseconds in 31 bits."""
+
 POLL_S = 0.02  # where the kernel has no event for it
 
 
@@ -184,11 +187,16 @@ def wait_for_exit(pid: int, start: int, timeout_s: float | None = None) -> bool:
 
 
 def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[int]:
-    """Those of `fds` that can be read, or whose other end is closed; [] when `timeout_s` is over."""
+    """Those of `fds` that can be read, or whose other end is closed; [] when `timeout_s` is over.
+
+    Also [] after LONGEST_S: who waits for longer waits again.
+    """
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
-    return [fd for fd, _ in poll.poll(None if timeout_s is None else max(0.0, timeout_s * 1000))]
+    return [
+        fd for fd, _ in poll.poll(None if timeout_s is None else max(0.0, min(timeout_s, LONGEST_S) * 1000))
+    ]
 
 
 def send(pid: int, start: int, signum: int) -> bool:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import select
 
-from launcher.schedulers.pids import LINUX, descendants, read, send
+from launcher.schedulers.pids import LINUX, LONGEST_S, descendants, read, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,10 +127,12 @@ class Poller:
         self._poll.unregister(fd)
 
     def wait(self, timeout_s: float | None) -> list[int]:
-        """Descriptors with something to read or at their end; [] when `timeout_s` (None: never) is over."""
-        return [
-            fd for fd, _ in self._poll.poll(-1 if timeout_s is None else max(0.0, timeout_s) * self._unit)
-        ]
+        """Descriptors with something to read or at their end; [] when `timeout_s` (None: never) is over.
+
+        Also [] after `LONGEST_S`: who waits for longer waits again.
+        """
+        limit = -1 if timeout_s is None else max(0.0, min(timeout_s, LONGEST_S)) * self._unit
+        return [fd for fd, _ in self._poll.poll(limit)]
 
 
 def libc(name: str, *args: int | bytes) -> int:

@@ -41,6 +41,11 @@ def test_a_duration_as_a_moment_is_so_long_ago():
     assert moment("10m") == pytest.approx(time.time() - 600, abs=5)
 
 
+@pytest.mark.parametrize("text", ["9999w", "9" * 20 + "w", "@0", "@" + "9" * 20, "@" + "9" * 400])
+def test_a_moment_that_no_calendar_has_is_the_nearest_one(text):
+    assert datetime.fromtimestamp(moment(text), timezone.utc).year in (1970, 9999)
+
+
 def test_moments_are_local_unless_they_say_otherwise():
     assert (
         moment("2025-03-01T12:30:05+02:00")

@@ -15,7 +15,7 @@ def test_the_limit_is_a_duration_as_everywhere(said, seconds):
     assert timeout_s({TIMEOUT: said}) == seconds
 
 
-@pytest.mark.parametrize("said", ["0", "0s", "-1", "soon", "inf", "nan", "9" * 400])
+@pytest.mark.parametrize("said", ["0", "0s", "-1", "soon", "inf", "nan", "2d", "9" * 20 + "w", "9" * 400])
 def test_what_is_no_duration_is_refused_with_some_that_are(said):
     with pytest.raises(UsageError) as caught:
         timeout_s({TIMEOUT: said})

@@ -127,3 +127,21 @@ def test_a_watch_can_wait_for_descriptors_as_well(system: str, tmp_path: Path) -
 def test_a_watch_needs_the_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileWatch([str(tmp_path / "no" / "file")])
+
+
+@pytest.mark.parametrize("timeout_s", [30 * 86400, 10 * 365 * 86400, float("inf")])
+def test_a_wait_may_last_for_longer_than_the_kernel_counts(
+    system: str, timeout_s: float, tmp_path: Path
+) -> None:
+    child = subprocess.Popen(["sleep", "0.1"])
+    assert pids.wait_for_exit(child.pid, pids.start_time(child.pid) or 0, timeout_s)
+    child.wait()
+    read, write = os.pipe()
+    poller = kernel.Poller()
+    poller.add(read)
+    os.close(write)
+    assert poller.wait(timeout_s) == [read]
+    watch = FileWatch([str(tmp_path / "file")])
+    assert watch.wait(timeout_s, read) == set()
+    watch.close()
+    os.close(read)
