@@ -29,13 +29,13 @@ def on_every_event(react: Callable[[str], None]) -> None:
     """Call `react` with the name of every event of an apply, before anybody else hears of it."""
     from launcher.apply.events import Events
 
-    real = Events.tell
+    real = Events.emit
 
-    def tell(self: Events, event: Any, *args: Any, **facts: Any) -> None:
+    def emit(self: Events, event: Any, *args: Any, **facts: Any) -> None:
         react(event)
         real(self, event, *args, **facts)
 
-    Events.tell = tell  # type: ignore[method-assign, assignment]
+    Events.emit = emit  # type: ignore[method-assign, assignment]
 
 
 def on_every_call(react: Callable[[int], None]) -> None:
