@@ -23,6 +23,7 @@ _OPTIONS = re.compile(rf"{_OPTION}[ \t]+{_VALUE}(?:[ \t]+{_OPTION}(?:[ \t]+{_VAL
 
 _SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:\\|\\\\")
 _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 """`discovery.type`, `ConnectionStrings:Main`: names that some programs look for, and shells drop."""
 
@@ -129,7 +130,8 @@ def _advise_env(env: Mapping[str, Any], path: tuple[str, ...], whose: str, probl
 
 def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -> None:
     words = (shell_words(text) or text.split()) if any(char.isspace() for char in text) else []
-    if len(words) < 2 or "$<" in text or "${" in text or os.path.exists(os.path.join(folder, text)):
+    is_path = _WINDOWS_PATH.match(text) or os.path.exists(os.path.join(folder, text))
+    if len(words) < 2 or "$<" in text or "${" in text or is_path:
         return
     message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
     path = ("roles", role, "entrypoint")

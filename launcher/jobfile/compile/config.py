@@ -94,6 +94,7 @@ def _check_exclude(value: Any, problems: Collector) -> None:
         label = f"write [{dumps(value)}]" if isinstance(value, str) else 'such as ["tests/bad"]'
         problems.add(("exclude",), "wrong-type", f"`exclude` must be a list, not {got(value)}", label=label)
         return
+    before = len(problems.found)
     for place, pattern in enumerate(value):
         if not isinstance(pattern, str):
             message = f"a pattern of `exclude` must be text, not {got(pattern)}"
@@ -101,6 +102,8 @@ def _check_exclude(value: Any, problems: Collector) -> None:
         elif wrong := wrong_pattern([pattern]):
             hint = "patterns are those of .dockerignore, relative to this file"
             problems.add(("exclude", place), "invalid-value", f"`{pattern[:80]}`: {wrong}", hint=hint)
+    if len(problems.found) == before and (wrong := wrong_pattern(value)):
+        problems.add(("exclude",), "invalid-value", f"`exclude`: {wrong}", hint="name folders in it")
 
 
 def _label(name: str, value: Mapping[str, Any], problems: Collector) -> str | None:

@@ -80,6 +80,10 @@ def test_a_directory_with_nothing_else_says_what_has_left_it_out(folder):
         ("3", "1:11 wrong-type `exclude` must be a list, not the number 3"),
         ("[3]", "1:12 wrong-type a pattern of `exclude` must be text, not the number 3"),
         ('["["]', "1:12 invalid-value `[`: "),
+        (
+            str(["*x*y*z*"] * 65),
+            "1:11 invalid-value `exclude`: more than 64 patterns have more than 2 wildcards",
+        ),
     ],
 )
 def test_wrong_patterns_are_told_with_their_place_and_leave_nothing_out(folder, exclude, told):

@@ -238,3 +238,10 @@ def test_toml_1_0_that_looks_like_it(tmp_path: Path) -> None:
         'description = """\n{ a,\n}"""\nmetadata = {at = 07:30:00, "12:30" = "x"}\n'
     )
     assert lines(compile_text(tmp_path, TOML + body, name="job.launcher.toml")) == []
+
+
+@pytest.mark.parametrize(
+    "entrypoint", [r"C:\Program Files\Python312\python.exe", r"\\host\my share\train.exe"]
+)
+def test_a_path_of_windows_may_have_blanks(tmp_path: Path, entrypoint: str) -> None:
+    assert lines(compile_text(tmp_path, role("args: []", f"'{entrypoint}'"))) == []
