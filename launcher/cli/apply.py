@@ -1,4 +1,4 @@
-"""`launcher apply`: make the job files (or a saved plan) true."""
+"""`launcher apply`: carry out the plan of job files, or a saved plan."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from launcher.apply import apply_launches, apply_plan, make_plan
 from launcher.apply.approval import check_approved
 from launcher.apply.inputs import check_secrets
-from launcher.cli import decisions, jobs
+from launcher.cli import jobs, plan_options
+from launcher.cli.argument_types import duration, one_of
 from launcher.cli.console import Console
-from launcher.cli.decisions import matched
-from launcher.cli.fresh_state import unknown_work
+from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.interrupts import terminate_with_exception
-from launcher.cli.kinds import duration, one_of
+from launcher.cli.plan_file import read_plan
+from launcher.cli.plan_options import matched
 from launcher.cli.render.plan_text import plan_text
-from launcher.cli.saved import read_plan
 from launcher.cli.watch import Watch
 from launcher.errors import BlockedError, StaleError, UsageError
 from launcher.plan.effects import is_superseded
@@ -24,52 +24,55 @@ from launcher.specs import Launch
 
 USAGE = "apply FILE… [OPTIONS]"
 HELP = """\
-Make it true that the latest attempt of every job is a successful run of its
-file, or on its way. Shows the plan and asks; what has succeeded or runs
-already is left alone, what has failed is held until you ask for it.
+Start the jobs that have not run yet or whose files have changed. Shows the
+plan and asks for approval. Jobs that are running or have succeeded are left
+alone; failed jobs are held until you re-run them (--rerun, --retry-failed).
 
-FILE is a job file, a directory of them, or one saved plan (PLAN.json), which
-is applied as it is and needs no further approval."""
+FILE is a job file, a directory of job files, or one saved plan (PLAN.json). A
+saved plan is applied as it is, without asking for approval."""
 EXAMPLES = """\
-  launcher apply jobs/train.launcher.yaml             shows the plan, asks
-  launcher apply jobs/ --yes --wait --logs            in a script; follow it
-  launcher apply jobs/ --yes --rerun train            run finished work again
+  launcher apply jobs/train.launcher.yaml             show the plan, ask, apply
+  launcher apply jobs/ --yes --wait --logs            in a script, with output
+  launcher apply jobs/ --yes --rerun train            run a finished job again
   launcher plan jobs/ --out plan.json && launcher apply plan.json
 
 Exit codes: 0 done, 1 a job could not be applied, 3 approval needed,
-4 a stale or edited plan, 5 with --wait: a job did not succeed, 6 an invalid job file,
-7 another apply held the lock."""
+4 the plan is stale or was edited, 5 with --wait: a job did not succeed,
+6 an invalid job file, 7 another apply held the lock."""
 
 FORMATS = ("text", "json", "jsonl")
 
 
 def add_arguments(parser: Any) -> None:
-    jobs.add_arguments(parser, nargs="+", what="job files, directories of them, or one saved plan")
+    jobs.add_arguments(parser, nargs="+", what="job files, directories, or one saved plan")
     group = parser.add_argument_group("Approval")
     group.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask; stops where something live would be stopped"
+        "-y",
+        "--yes",
+        action="store_true",
+        help="apply without asking; fails if a running attempt would be stopped",
     )
-    group.add_argument("--allow-destructive", action="store_true", help="live attempts may be stopped")
+    group.add_argument("--allow-destructive", action="store_true", help="allow stopping running attempts")
     group.add_argument(
         "--expect-digest",
         metavar="DIGEST",
-        help="go on only with the effects that this plan digest stands for",
+        help="apply only if the plan's digest is DIGEST",
     )
-    decisions.add_arguments(parser)
+    plan_options.add_arguments(parser)
     group.add_argument(
         "--root",
         metavar="DIR",
-        help="the checkout that a saved plan is applied to (default: the one around here)",
+        help="checkout to apply a saved plan to (default: the current one)",
     )
-    group = parser.add_argument_group("While it works")
-    group.add_argument("-w", "--wait", action="store_true", help="follow the jobs until they have ended")
-    group.add_argument("--logs", action="store_true", help="show what the jobs print while waiting")
+    group = parser.add_argument_group("Progress")
+    group.add_argument("-w", "--wait", action="store_true", help="wait until the jobs have ended")
+    group.add_argument("--logs", action="store_true", help="show the output of the jobs while waiting")
     group.add_argument(
         "--lock-timeout",
         metavar="TIME",
         type=duration,
         default=60.0,
-        help="how long to wait for another apply (default: 60s)",
+        help="how long to wait for another apply to finish (default: 60s)",
     )
     group.add_argument(
         "--format",
@@ -77,7 +80,7 @@ def add_arguments(parser: Any) -> None:
         type=one_of(*FORMATS),
         choices=FORMATS,
         default="text",
-        help="text, json (the result) or jsonl (an event a line, as they come)",
+        help="text, json (the result) or jsonl (one event per line, as it happens)",
     )
 
 
@@ -110,21 +113,21 @@ def _check_arguments(args: Any) -> None:
         ):
             if getattr(args, name):
                 raise UsageError(
-                    f"--{name.replace('_', '-')} says nothing to a saved plan",
-                    hint="give it to `launcher plan` instead",
+                    f"--{name.replace('_', '-')} has no effect on a saved plan",
+                    hint="pass it to `launcher plan`",
                 )
     elif args.root is not None:
-        raise UsageError("--root is for saved plans; job files know where they are")
+        raise UsageError("--root is only for saved plans")
     if args.logs and not args.wait:
         raise UsageError(
-            "--logs needs --wait", hint="add --wait, or see `launcher logs JOB --follow` afterwards"
+            "--logs needs --wait", hint="add --wait, or run `launcher logs JOB --follow` afterwards"
         )
 
 
 def _apply_files(args: Any, console: Console) -> int:
     launches = jobs.launches(args.files, args, console)
-    choices = decisions.choices(launches, args)
-    if unknown := unknown_work(launches):
+    choices = plan_options.choices(launches, args)
+    if unknown := empty_state_warning(launches):
         console.warn(unknown)
     approved_before = args.yes or args.expect_digest is not None
     agreed = None if approved_before else _agreed(launches, choices, args, console)
@@ -147,7 +150,7 @@ def _apply_files(args: Any, console: Console) -> int:
 
 
 def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Console) -> Plan:
-    """Show the plan and ask; the plan that was agreed to. Raises BlockedError."""
+    """Show the plan, ask for approval, and return the approved plan. Raises BlockedError."""
     plan = make_plan(launches, choices=choices)
     if args.format == "text":
         console.print(plan_text(plan, color=console.color, columns=console.columns), flush=True)
@@ -157,29 +160,30 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     check_secrets(plan)
     if plan.is_empty:
         return plan
-    if not console.can_ask:
-        raise BlockedError(
-            "nobody is there to approve the plan", hint="pass --yes to apply without a question"
-        )
+    if console.cannot_ask:
+        raise BlockedError(f"cannot ask for approval: {console.cannot_ask} (use --yes)")
     if not console.ask("\nApply this plan?"):
-        raise BlockedError("not approved, nothing was changed")
+        raise BlockedError("not approved; nothing was changed")
     return plan
 
 
 def _check(plan: Plan, agreed: Plan | None, args: Any) -> None:
-    """Raises StaleError when this plan, made under the lock, is not the approved one; BlockedError."""
+    """Raises StaleError if `plan`, made under the lock, is not the approved one; BlockedError."""
     if agreed is not None and not approves(agreed.plan_digest, plan):
-        raise StaleError("the world has moved since you were asked, nothing was changed", hint="apply again")
+        raise StaleError(
+            "the plan changed after you approved it; nothing was applied",
+            hint="apply again and review the new plan",
+        )
     if args.expect_digest is not None and is_superseded(args.expect_digest):
         raise StaleError(
-            f"{args.expect_digest.strip()} is a plan digest of an older version, which leaves out where the "
-            f"job files are; today the digest of this plan is {plan.plan_digest}",
+            f"{args.expect_digest.strip()} was made by an older version of launcher, whose digests do not "
+            f"cover the paths of job files; the digest of this plan is now {plan.plan_digest}",
             hint=f"review the plan, then pass --expect-digest {plan.plan_digest}",
         )
     if args.expect_digest is not None and not approves(args.expect_digest, plan):
         raise StaleError(
-            f"the effects are not the approved ones: expected {args.expect_digest}, found {plan.plan_digest}",
-            hint="look at the new plan, and approve that",
+            f"the plan is not the approved one: expected digest {args.expect_digest}, got {plan.plan_digest}",
+            hint="review the new plan, and pass its digest",
         )
     found = matched(plan, args.fail_on)
     if found:

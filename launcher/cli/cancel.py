@@ -1,8 +1,8 @@
-"""`launcher cancel`: stop apps, and leave nothing of them running."""
+"""`launcher cancel`: stop apps and every process that they started."""
 
 from __future__ import annotations
 
-from launcher.cli.kinds import add_target, duration
+from launcher.cli.argument_types import add_target, duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,46 +14,47 @@ if TYPE_CHECKING:
 
 USAGE = "cancel APP… [-t TARGET] [--grace TIME] [--yes]"
 HELP = """\
-Stop apps: every replica gets SIGTERM, after its grace period SIGKILL, and so
-does whatever it has started. Returns when nothing of them is left. A local
-supervisor that does not answer is killed with its replicas.
+Stop apps. Every replica and its child processes get SIGTERM, and SIGKILL after
+the grace period. Returns when all of them have exited. A local supervisor that
+does not respond is killed together with its replicas.
 
-A matrix's name means all of its jobs, a quoted pattern the jobs and app ids
-that it matches. Where that is more than one live app, they are shown, and you
-are asked; without a terminal it stops with exit code 3 unless --yes is given.
+The name of a matrix selects all of its jobs; a quoted pattern selects the jobs
+and app ids that it matches. If that is more than one running app, cancel lists
+them and asks for confirmation; without a terminal, it fails with exit code 3
+unless --yes is given.
 
-An app that has ended stays as it ended. A cancelled job is held by the next
-apply until you ask for it (--rerun). Of several apps, one that cannot be
-stopped does not keep the others running; the exit code is then 1."""
+Apps that have already ended are not changed. The next apply holds a cancelled
+job until you re-run it (--rerun). If one of several apps cannot be stopped,
+the others are stopped all the same, and the exit code is 1."""
 EXAMPLES = """\
   launcher cancel train
-  launcher cancel train --grace 1m     it may take a minute to clean up
+  launcher cancel train --grace 1m     give it a minute to clean up
   launcher cancel 'sweep-*' --yes
   launcher cancel train@3 local_cwd://default/eval-1-k3fwx"""
 
-_AT_ONCE = 16  # apps that are stopped at the same time: each may take its grace period
+_AT_ONCE = 16  # apps stopped in parallel: each may take its whole grace period
 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id, a handle or a pattern"
+        "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
     )
     add_target(parser)
     parser.add_argument(
         "--grace",
         metavar="TIME",
         type=duration,
-        help="from SIGTERM to SIGKILL: 0, 30s, 2m (default: what the app says, else 10s)",
+        help="time between SIGTERM and SIGKILL: 0, 30s, 2m (default: the app's own, or 10s)",
     )
-    parser.add_argument("-y", "--yes", action="store_true", help="stop the apps of a group without asking")
+    parser.add_argument("-y", "--yes", action="store_true", help="stop several apps without asking")
 
 
 def run(args: Any, console: Console) -> int:
     from launcher.cli.interrupts import terminate_with_exception
-    from launcher.inventory.find import wholes
+    from launcher.inventory.find import find_apps
 
     terminate_with_exception()
-    found = [wholes(text, args.target) for text in args.apps]
+    found = [find_apps(text, args.target) for text in args.apps]
     of_groups = {app.handle for each in found if each.is_group for app in each.apps}
     apps = {app.handle: app for each in found for app in each.apps}
     seen = _inspected(list(apps.values()), console)
@@ -61,12 +62,12 @@ def run(args: Any, console: Console) -> int:
     ended = [app for app in seen if not app.is_live]
     for app in ended:
         if app.handle not in of_groups:
-            console.note(f"{app.handle} has ended before: {app.state.upper()}")
+            console.note(f"{app.handle} had already ended: {app.state.upper()}")
     left = [app for app in ended if app.handle in of_groups]
     if left:
         from launcher.cli.render.apps import in_short
 
-        console.note(in_short(left, "has ended before" if len(left) == 1 else "have ended before"))
+        console.note(in_short(left, "had already ended"))
     if len(live) > 1 and not args.yes and not of_groups.isdisjoint(app.handle for app in live):
         _ask(live, console)
     stopped = _cancel_all(live, args.grace, console)
@@ -74,7 +75,7 @@ def run(args: Any, console: Console) -> int:
 
 
 def _inspected(apps: Sequence[AppRecord], console: Console) -> list[AppRecord]:
-    """The apps as they are now. Of several, those that cannot be asked for are reported and left out."""
+    """The current records of apps. Of several, apps that cannot be read are reported and left out."""
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
 
@@ -96,13 +97,11 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
 
     for app in apps:
         console.note(f"{app.handle} {app.state.upper()}")
-    if not console.can_ask:
-        raise BlockedError(
-            f"this would stop {plural(len(apps), 'app')}, and there is no terminal to ask at",
-            hint="pass --yes to stop them without a question",
-        )
+    if console.cannot_ask:
+        what = plural(len(apps), "app")
+        raise BlockedError(f"cannot ask before stopping {what}: {console.cannot_ask} (use --yes)")
     if not console.ask(f"\nStop these {len(apps)} apps?"):
-        raise BlockedError("not approved, nothing was stopped")
+        raise BlockedError("not approved; nothing was stopped")
 
 
 def _cancel_all(apps: Sequence[AppRecord], grace_s: float | None, console: Console) -> int:

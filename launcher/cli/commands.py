@@ -1,50 +1,52 @@
-"""The commands: their groups, what each does in a few words, and the module that has it."""
+"""The commands by group, with a summary of each, and the text of `launcher --help`."""
 
 from __future__ import annotations
+
+from launcher.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# (title, {command: what it does}). A command lives in the module of its name, which is imported when it is
-# wanted: it has HELP, USAGE and EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
+# (title, {command: summary}). A command is implemented by the module of its name, imported when it runs:
+# HELP, USAGE, EXAMPLES, `add_arguments(parser)` and `run(args, console) -> exit code`.
 COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "Job files",
         {
-            "init": "begin: a first job file, and what goes with it",
-            "fmt": "put job files into their canonical form",
-            "validate": "check job files and show every problem in them",
-            "compile": "show what job files come to, and where each value is from",
+            "init": "write a first job file; editor, hook and CI settings",
+            "fmt": "format job files",
+            "validate": "check job files and report every problem",
+            "compile": "show the resolved jobs, and where each value comes from",
             "plan": "show what apply would do, and why",
-            "apply": "make it so: start, replace, re-run what the plan says",
+            "apply": "start, replace and re-run jobs as planned",
             "run": "run one job file or component attached to this terminal",
-            "convert": "write the job file that does what a component does",
-            "configure": "write a launcher.toml with the run options of schedulers",
+            "convert": "write the job file that is equal to a component call",
+            "configure": "write a launcher.toml with run options of schedulers",
         },
     ),
     (
         "Apps",
         {
-            "list": "the newest apps and their states",
-            "status": "one app: its replicas, exit codes, restarts",
-            "describe": "one app: everything that is known of it",
-            "logs": "what the replicas of an app have printed",
+            "list": "list the newest apps and their states",
+            "status": "show the running apps, or one app with its replicas",
+            "describe": "show all details of an app",
+            "logs": "show the output of an app's replicas",
             "wait": "wait until apps have ended",
             "cancel": "stop apps",
-            "gc": "remove what is left of apps that have ended",
+            "gc": "remove logs, records and containers of ended apps",
         },
     ),
     (
         "Reference",
         {
-            "explain": "what a code in a message means, with examples",
-            "components": "functions that make apps, and their arguments",
-            "schedulers": "what apps can run on",
-            "runopts": "the run options of a scheduler",
-            "schema": "the JSON Schema of job files and of saved plans",
-            "completion": "a completion script for your shell",
-            "version": "the version of launcher and of what it runs on",
+            "explain": "explain a code in a message, with examples",
+            "components": "list the components, or the arguments of one",
+            "schedulers": "list the schedulers",
+            "runopts": "list the run options of schedulers",
+            "schema": "print the JSON Schema of job files, plans, events",
+            "completion": "print a completion script for your shell",
+            "version": "print the versions of launcher and Python",
         },
     ),
 )
@@ -56,7 +58,28 @@ def names() -> list[str]:
 
 
 def command(name: str) -> Any:
-    """The module of a command."""
+    """Import and return the module of a command."""
     from importlib import import_module
 
     return import_module(f"launcher.cli.{name}")
+
+
+_EXAMPLES = """\
+  launcher apply examples/hello --yes --wait    run the first example, show output
+  launcher plan jobs/ --out plan.json           save a plan, to apply it later
+  launcher logs train --follow                  follow the output of a job
+"""
+
+
+def overview(color: bool) -> str:
+    """The text of `launcher --help`, composed without argparse to start fast."""
+    lines = ["Declare jobs in files, see what a change would do, apply it.", ""]
+    lines += [paint("Usage:", "bold", color) + " launcher COMMAND [OPTIONS]", ""]
+    for title, group in COMMANDS:
+        lines.append(paint(f"{title}:", "bold", color))
+        for name, summary in group.items():
+            lines.append(f"  {paint(name.ljust(12), 'cyan', color)}  {summary}")
+        lines.append("")
+    lines += [paint("Examples:", "bold", color), _EXAMPLES]
+    lines.append("`launcher COMMAND --help` explains a command; `launcher --version` prints the version.")
+    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""`launcher compile`: what job files come to, value by value, and where each value comes from."""
+"""`launcher compile`: show the resolved jobs of job files, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from launcher.specs import Launch, digest, document
 
 USAGE = "compile [FILE…] [OPTIONS]"
 HELP = """\
-Show the jobs that job files come to once targets, defaults, the matrix and
-variables are filled in, and behind each value where it is from: the line of
-the file, the target's overlay, the variable and who gave it a value,
-launcher.toml, or a default.
+Show the jobs that job files resolve to once targets, defaults, the matrix and
+variables are applied, with the origin of each value: a line of the file, the
+target's overlay, a variable and where it was set, launcher.toml, or a default.
 
-What only the run knows, such as $<app_id>, stays as written."""
+Macros that are known only at run time, such as $<app_id>, stay as written."""
 EXAMPLES = """\
   launcher compile jobs/train.launcher.yaml --target dev
   launcher compile jobs/train.launcher.yaml --var epochs=5
@@ -28,7 +27,7 @@ EXAMPLES = """\
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
     parser.add_argument(
-        "--json", action="store_true", help="the jobs and the origins of their values as JSON"
+        "--json", action="store_true", help="print the jobs and the origins of their values as JSON"
     )
 
 

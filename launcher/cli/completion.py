@@ -1,27 +1,27 @@
-"""`launcher completion`: a script that teaches a shell our commands, our options, and the names they take."""
+"""`launcher completion`: print a completion script for bash or zsh."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from launcher.cli.argument_types import one_of
 from launcher.cli.completion_names import KINDS, SHELLS, function_of, names
 from launcher.cli.console import Console
 from launcher.cli.help import whole_parser
-from launcher.cli.kinds import one_of
 from launcher.errors import UsageError
 
 USAGE = "completion SHELL"
 HELP = """\
-Print a completion script for bash or zsh. Beside commands and options it offers
-names: of jobs and targets here, of schedulers, components and codes."""
+Print a completion script for bash or zsh. It completes commands and options,
+and the names of jobs, targets, schedulers, components and codes."""
 EXAMPLES = """\
   eval "$(launcher completion bash)"             for this shell
   launcher completion bash >/etc/bash_completion.d/launcher
-  launcher completion zsh >~/.zfunc/_launcher    a folder of your $fpath"""
+  launcher completion zsh >~/.zfunc/_launcher    a folder on your $fpath"""
 
 SUPPRESS = "==SUPPRESS=="  # argparse.SUPPRESS, without importing it
 
-# The launcher that was typed, which may not be the one on PATH; silent whatever happens.
+# Runs the launcher that the user typed, which may not be the one on PATH, and prints none of its errors.
 _ASK = {
     "bash": """\
 _launcher_names() {
@@ -45,7 +45,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "shell", metavar="SHELL", nargs="?", type=one_of(*SHELLS), choices=SHELLS, help="bash or zsh"
     )
-    parser.add_argument("--names", metavar="OF", help=SUPPRESS)  # what the script asks for
+    parser.add_argument("--names", metavar="OF", help=SUPPRESS)  # used by the script
 
 
 def run(args: Any, console: Console) -> int:
@@ -53,7 +53,7 @@ def run(args: Any, console: Console) -> int:
         console.print("\n".join(names(args.names)))
         return 0
     if args.shell is None:
-        raise UsageError("completion wants a SHELL: bash or zsh", hint="see `launcher completion --help`")
+        raise UsageError("completion needs a SHELL: bash or zsh", hint="see `launcher completion --help`")
     import shtab
 
     preamble = _functions(args.shell)

@@ -1,4 +1,4 @@
-"""The names that a shell offers where a command takes one. Somebody waits for them with a finger on Tab."""
+"""Names that the shell completes: jobs, targets, schedulers, components, codes. Must be fast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh")
 
-_MOST = 1000  # attempts looked through
+_MOST = 1000  # newest apps whose names are completed
 _MOST_BYTES = 1 << 20  # of a job file
 
 
@@ -20,7 +20,7 @@ def function_of(kind: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """The names of a kind of `KINDS`; none where they cannot be found out, for nobody asked for an error."""
+    """The names of a kind of `KINDS`; empty on any error, since completion has no place to show one."""
     try:
         return sorted(set(KINDS[kind]()))
     except Exception:
@@ -28,7 +28,7 @@ def names(kind: str) -> list[str]:
 
 
 def _apps() -> list[str]:
-    """The jobs of this directory's project that have an attempt on record."""
+    """Jobs of the current directory's project that have a recorded attempt."""
     from launcher.inventory import recorded
     from launcher.inventory.project import project_here
 
@@ -37,7 +37,7 @@ def _apps() -> list[str]:
 
 
 def _live() -> list[str]:
-    """What can be cancelled: live jobs of this directory's project."""
+    """Running jobs of the current directory's project, for `cancel`."""
     from launcher.inventory import recorded
     from launcher.inventory.project import project_here
 
@@ -65,7 +65,7 @@ def _codes() -> Iterable[str]:
 
 
 def _targets() -> list[str]:
-    """The targets of the job files here and one folder below, by their looks: parsing takes its time."""
+    """Targets of the job files here and one folder below, found by a scan of lines: parsing is too slow."""
     found: list[str] = []
     for path in _job_files():
         try:
@@ -85,7 +85,7 @@ def _job_files() -> Iterator[str]:
 
 
 def _targets_of_yaml(lines: list[str]) -> Iterator[str]:
-    """The keys right below `targets:`."""
+    """The keys directly below `targets:`."""
     inside, column = False, 0
     for line in lines:
         text = line.strip()
@@ -115,4 +115,4 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "codes": _codes,
     "targets": _targets,
 }
-"""What is offered where: `runnable` stands beside file names."""
+"""Kind → function that returns its names. `runnable` is completed together with file names."""

@@ -1,4 +1,4 @@
-"""`launcher components`: functions that make apps."""
+"""`launcher components`: list the components, or show one."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from launcher.runner.config import component_defaults
 
 USAGE = "components [NAME] [--source] [--json]"
 HELP = """\
-List the components: those that installed packages add under the entry-point
-group `launcher.components`, and those that come with launcher. With a NAME, or
-file.py:function, show one: what it does and its arguments."""
+List the components: those of installed packages (entry-point group
+`launcher.components`) and the built-in ones. With NAME or file.py:function,
+show the description and the arguments of one."""
 EXAMPLES = """\
   launcher components
   launcher components dist.ddp
-  launcher components utils.echo --source > mine.py      begin with a copy"""
+  launcher components utils.echo --source > mine.py      copy it"""
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="one component; all without it")
-    parser.add_argument("--source", action="store_true", help="print its source, with what it imports")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a component (default: list all)")
+    parser.add_argument("--source", action="store_true", help="print its source code, with its imports")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: Any, console: Console) -> int:
     if args.name is None:
         if args.source:
-            raise UsageError("--source wants a NAME", hint="see `launcher components`")
+            raise UsageError("--source needs a NAME", hint="see `launcher components`")
         found, mistaken, broken = survey()
         for line in broken:
             console.warn(line)
         for line in mistaken:
-            console.warn(f"no component: {line}")
+            console.warn(f"not a component: {line}")
         if args.json:
             console.print(dumps([_listed(component) for component in found.values()], indent=2))
             return 0
@@ -50,7 +50,7 @@ def run(args: Any, console: Console) -> int:
             for name in found
             for number, line in enumerate(_lines(found[name].description, max(map(len, found)), console))
         ]
-        console.print(table(["NAME", "WHAT"], rows, color=console.color))
+        console.print(table(["NAME", "DESCRIPTION"], rows, color=console.color))
         return 0
     component = get_component(args.name)
     if args.source:
@@ -82,11 +82,11 @@ def _arguments(function: Any) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON; of a class that JSON does not have, its text."""
+    """A default as a JSON value; values of other types as text."""
     return value if isinstance(value, str | int | float | list | dict) or value is None else str(value)
 
 
 def _lines(text: str, name: int, console: Console) -> list[str]:
-    """The first sentence or so, in the columns of the terminal beside names of that length."""
+    """The first line of a description, wrapped to the columns left beside names of length `name`."""
     first = text.split("\n", 1)[0]
     return [first] if console.columns is None else wrap(first, max(20, console.columns - name - 2)) or [""]

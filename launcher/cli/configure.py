@@ -1,4 +1,4 @@
-"""`launcher configure`: a launcher.toml with the run options of schedulers."""
+"""`launcher configure`: write a launcher.toml with run options of schedulers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from launcher.runner.config import CONFIG_FILE, dump
 
 USAGE = "configure [-s NAME,…] [-a] [--print]"
 HELP = """\
-Write ./launcher.toml with a table for each scheduler: what must be filled in,
-and with --all every option with its default. A file that is there stays."""
+Write ./launcher.toml with a table for each scheduler: its required options, or
+with --all every option and its default. An existing file is not changed."""
 EXAMPLES = "  launcher configure\n  launcher configure -s local_cwd --all --print"
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("-s", "--schedulers", metavar="NAME,…", help="of these schedulers; of all without it")
-    parser.add_argument("-a", "--all", action="store_true", help="every option, not only what is required")
-    parser.add_argument("--print", action="store_true", help="print it, and write nothing")
+    parser.add_argument("-s", "--schedulers", metavar="NAME,…", help="only these schedulers (default: all)")
+    parser.add_argument(
+        "-a", "--all", action="store_true", help="write every option, not only the required ones"
+    )
+    parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
 
 
 def run(args: Any, console: Console) -> int:
@@ -33,8 +35,8 @@ def run(args: Any, console: Console) -> int:
         with open(CONFIG_FILE, "x", encoding="utf-8") as file:
             file.write(text.getvalue())
     except FileExistsError:
-        hint = "see what it would hold with --print"
-        raise LauncherError(f"{CONFIG_FILE} is there already, and stays as it is", hint=hint) from None
+        hint = "print the new content with --print"
+        raise LauncherError(f"{CONFIG_FILE} already exists", hint=hint) from None
     except OSError as error:
         raise LauncherError(f"cannot write {CONFIG_FILE}: {error.strerror}") from error
     console.note(f"wrote {CONFIG_FILE}")

@@ -1,8 +1,8 @@
 """Where output goes: data to stdout, messages to stderr, colours only on a terminal.
 
 The one place that writes text to a terminal. Job files, file names, engines and containers supply parts of
-that text, so control characters are shown escaped here (`visible`); of escape sequences, only our colours
-pass. What a replica printed is bytes, goes through `copy`, and stays as it is.
+that text, so control characters are escaped here (`visible`); of escape sequences, only colours that `paint`
+writes pass. The output of replicas is bytes: `copy` writes it unchanged.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _OURS = frozenset({"0", *STYLES.values()})
 
 
 def _escapes() -> dict[int, str]:
-    """Control characters, and those that reorder or break the line they stand in, as they are shown.
+    """Map control characters, and characters that reorder or break a line, to escaped text.
 
-    Above ASCII as JSON has them, so that a JSON document stays one.
+    Characters above ASCII are escaped as in JSON, so that a JSON document stays valid.
     """
     ascii_ones = {code: f"\\x{code:02x}" for code in range(0x20) if chr(code) not in "\n\t"}
     bidirectional = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -36,10 +36,10 @@ _ESCAPES = _escapes()
 
 
 def visible(text: str, *, color: bool = False) -> str:
-    """`text` as it can be sent to a terminal: newlines and tabs stay, other control characters are escaped.
+    """Return `text` safe for a terminal: newlines and tabs stay, other control characters are escaped.
 
     Args:
-        color: whether sequences that `paint` writes stay as well.
+        color: whether to keep the escape sequences that `paint` writes.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -62,11 +62,11 @@ class OutputError(LauncherError):
 
 
 class OutputClosed(Exception):
-    """Whoever read our standard output has gone (`launcher list | head -1`). No error, only an end."""
+    """The reader of standard output has exited (`launcher list | head -1`). Not an error."""
 
 
 def defused(text: str) -> str:
-    """`text` without workflow commands: what a file or an engine says must not drive a runner of GitHub.
+    """Return `text` without workflow commands: text of a file or an engine must not control a GitHub runner.
 
     Source: actions/runner, ActionCommand.cs: `::name` at the start of a line, `##[name]` anywhere in it.
     """
@@ -80,7 +80,7 @@ class Console:
     """The two output streams and the terminal behind them.
 
     Attributes:
-        color: whether stdout takes colours; `err_color` says so of stderr.
+        color: whether to colour text on stdout; `err_color` likewise for stderr.
     """
 
     __slots__ = ("_err", "_in_workflow", "_out", "_silent", "color", "err_color")
@@ -97,13 +97,13 @@ class Console:
         self.color = not plain and _is_terminal(self._out)
         self.err_color = not plain and _is_terminal(self._err)
         for stream in (self._out, self._err):
-            # A name that is no valid UTF-8, or a locale that lacks "→", must not end in a traceback.
+            # Invalid UTF-8 in a name, or a locale without "→", must not raise.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody looks at stdout."""
+        """Whether stdout is a terminal."""
         return _is_terminal(self._out)
 
     @property
@@ -111,9 +111,9 @@ class Console:
         return _is_terminal(self._err)
 
     def print(self, text: str = "", *, end: str = "\n", flush: bool = False) -> None:
-        """Data, to stdout; control characters are shown escaped.
+        """Write data to stdout, control characters escaped.
 
-        Raises OutputClosed when the reader has gone, OutputError when it cannot be written.
+        Raises OutputClosed when the reader has exited, OutputError when stdout cannot be written.
         """
         if self._silent:
             return
@@ -127,14 +127,14 @@ class Console:
             raise self.broken(error) from error
 
     def data(self, text: str) -> None:
-        """The text of a file, such as source code: as it is, unless a terminal shows it."""
+        """Write the text of a file, such as source code: unchanged, but escaped on a terminal."""
         if self.is_terminal:
             self.print(text, end="")
         else:
             self.copy(text.encode(errors="surrogateescape"))
 
     def copy(self, data: bytes, *, flush: bool = False) -> None:
-        """Data that is none of our text: goes to stdout as it is. Raises as `print` does."""
+        """Write bytes to stdout unchanged. Raises as `print` does."""
         if self._silent:
             return
         try:
@@ -154,23 +154,23 @@ class Console:
             raise self.broken(error) from error
 
     def broken(self, error: OSError) -> Exception:
-        """The exception for a failed write to stdout; silences the stream, or the exit would fail again."""
+        """Return the exception for a failed write to stdout, and discard further output."""
         self.silence()
         if isinstance(error, BrokenPipeError):
             return OutputClosed()
         return OutputError(f"cannot write the output: {error.strerror or error}")
 
     def silence(self) -> None:
-        """Send what is still buffered for stdout, and all that follows, to nowhere."""
+        """Discard what is still buffered for stdout, and all further output."""
         stream, self._out, self._silent = self._out, None, True
         if stream is None or stream is not sys.stdout:
             return
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
     def note(self, text: str = "") -> None:
-        """A message, to stderr. One that cannot be written is dropped: there is nobody left to tell."""
+        """Write a message to stderr; drop it if stderr cannot be written."""
         if self._err is None:
             return
         try:
@@ -184,18 +184,20 @@ class Console:
         self.note(f"{paint('warning:', 'bold yellow', self.err_color)} {text}")
 
     def error(self, error: LauncherError) -> None:
-        """`error: …` and, where there is one, `hint: …`."""
+        """Write `error: …`, and `hint: …` if the error has one."""
         self.note(f"{paint('error:', 'bold red', self.err_color)} {error}")
         if error.hint:
             self.note(f"{paint('hint:', 'bold cyan', self.err_color)} {error.hint}")
 
     @property
-    def can_ask(self) -> bool:
-        """Whether a question would be seen and could be answered."""
-        return _is_terminal(sys.stdin) and _is_terminal(self._err)
+    def cannot_ask(self) -> str:
+        """Why the user cannot be asked a question: which stream is not a terminal; "" if both are."""
+        if not _is_terminal(sys.stdin):
+            return "stdin is not a terminal"
+        return "" if _is_terminal(self._err) else "stderr is not a terminal"
 
     def ask(self, question: str) -> bool:
-        """A yes-or-no question on stderr; only `y` and `yes` mean yes, the end of the input means no."""
+        """Ask a yes-or-no question on stderr; only `y` and `yes` mean yes, the end of the input means no."""
         self.flush()
         self._err.write(f"{paint(question, 'bold', self.err_color)} [y/N] ")
         self._err.flush()
@@ -206,11 +208,11 @@ class Console:
 
     @property
     def columns(self) -> int | None:
-        """Columns of the terminal behind stdout; None where there is none and lines may be of any length."""
+        """Columns of the terminal on stdout; None without a terminal, when lines may have any length."""
         return terminal_width(self._out) if _is_terminal(self._out) else None
 
     def width(self) -> int:
-        """Columns of the terminal behind stdout or stderr; 80 where there is none."""
+        """Columns of the terminal on stdout or stderr; 80 without a terminal."""
         return terminal_width(self._out, self._err)
 
 

@@ -1,4 +1,4 @@
-"""`launcher convert`: from a component on a command line to a job file that can be committed."""
+"""`launcher convert`: write the job file that is equal to a component call."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from launcher.cli.component_words import called, words_of
+from launcher.cli.component_arguments import called, words_of
 from launcher.cli.console import Console
+from launcher.cli.init_files import label
 from launcher.cli.render.job_text import role_fields
-from launcher.cli.starter import label
 from launcher.components import Component, ComponentArgs
 from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError
@@ -28,32 +28,32 @@ from launcher.specs.yamltext import to_yaml
 
 USAGE = "convert [OPTIONS] COMPONENT [ARGUMENTS]"
 HELP = """\
-Print the job file that gives the same app as a component does with these
-arguments: what was launched by hand can be committed, planned and applied.
-It has the roles written out; where a job file cannot say them it calls the
-component. Paths are those of a job file in the current directory."""
+Print the job file that defines the same app as a component call, so that it
+can be committed, planned and applied. The file lists the roles; if a job file
+cannot express them, it calls the component instead. Save it in the current
+directory: its paths are relative to that."""
 EXAMPLES = """\
   launcher convert utils.sh --num_replicas 2 -- echo hello > hello.launcher.yaml
   launcher convert --name train ./train.py:train --lr 0.1 > train.launcher.yaml"""
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("component", metavar="COMPONENT", help="its name, or file.py:function")
-    parser.add_argument("--name", metavar="NAME", help="of the job (default: the app's name)")
-    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="where the job is to run")
+    parser.add_argument("component", metavar="COMPONENT", help="component name, or file.py:function")
+    parser.add_argument("--name", metavar="NAME", help="name of the job (default: the app's name)")
+    parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="scheduler of the job")
     parser.add_argument(
         "-c",
         "--cfg",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a run option of the scheduler (see `launcher runopts`); may be repeated",
+        help="run option of the scheduler (see `launcher runopts`); may be repeated",
     )
-    parser.add_argument("--workspace", metavar="FOLDER", help="files that come along with the job")
+    parser.add_argument("--workspace", metavar="FOLDER", help="workspace folder of the job")
 
 
 def divide(words: Sequence[str], declared: Any) -> tuple[Sequence[str], Sequence[str] | None]:
-    """The words of this command, and those of the component."""
+    """Split the command line into the words of this command and those of the component."""
     return words_of(words, declared, always=True)
 
 
@@ -70,15 +70,17 @@ def run(args: Any, console: Console) -> int:
             console.data(text)
             return 0
         whys.append(why)
-    message = f"no job file gives what {args.component} makes: {whys[1]}"
-    raise LauncherError(message, hint=None if whys[0] == whys[1] else f"nor does one of roles: {whys[0]}")
+    message = f"{args.component} cannot be written as a job file: {whys[1]}"
+    raise LauncherError(
+        message, hint=None if whys[0] == whys[1] else f"nor with its roles written out: {whys[0]}"
+    )
 
 
 def _common(args: Any) -> dict[str, Any]:
-    """What the job says beside its app. Raises LauncherError for a scheduler or option that there is not."""
+    """The fields of the job other than its app. Raises LauncherError for an unknown scheduler or option."""
     if (args.workspace or "").startswith("{"):
         hint = "give one folder: --workspace FOLDER"
-        raise UsageError("the `workspace:` of a job file is a single folder", hint=hint)
+        raise UsageError("convert takes a single folder as workspace", hint=hint)
     with get_runner() as runner:
         cfg = runner.cfg_from_str(args.scheduler or get_default_scheduler_name(), *args.cfg)
     fields = {"scheduler": args.scheduler, "cfg": cfg, "workspace": args.workspace}
@@ -90,13 +92,13 @@ def _label(app: AppDef) -> str:
 
 
 def _roles(app: AppDef) -> dict[str, Any]:
-    """The app written out."""
+    """The fields of the job with the app's roles written out."""
     roles = {role.name: _said(role_fields(role)) for role in app.roles}
     return {"roles": roles, **({"metadata": dict(app.metadata)} if app.metadata else {})}
 
 
 def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str, Any]:
-    """The app as the component makes it: for what a role of a job file cannot say."""
+    """The fields of the job with a component call: for apps that roles of a job file cannot express."""
     given: dict[str, Any] = {**arguments.positional_args, **arguments.kwargs}
     args = {}
     for key, parameter in component.parameters.items():
@@ -107,17 +109,17 @@ def _call(name: str, component: Component, arguments: ComponentArgs) -> dict[str
 
 
 def _text(fields: dict[str, Any]) -> str:
-    # The order of roles says whose host rank 0 is on.
+    # The order of roles determines the host of rank 0.
     return _canonical(to_yaml({"version": 1, **fields}, sort=False))
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
-    """Without what is so unless somebody says otherwise."""
+    """A role without fields that have their default value."""
     return {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
 
 
 def _canonical(text: str) -> str:
-    """As `launcher fmt` writes it; a text that is no job file stays, for the proof to say what is wrong."""
+    """The text as `launcher fmt` writes it; an invalid text unchanged, for `_disproof` to report."""
     source = source_of("job.launcher.yaml", text.encode())
     if not isinstance(source, Source):
         return text
@@ -128,7 +130,7 @@ def _canonical(text: str) -> str:
 
 
 def _disproof(text: str, app: AppDef) -> str | None:
-    """Why a text, as a job file in this folder, does not give that app, but for its name. None: it does."""
+    """Why `text`, as a job file in this folder, does not define `app` (names aside); None if it does."""
     compiled = compile_text(text, os.path.abspath("job.launcher.yaml"), SchedulerRules())
     if compiled.errors:
         return "; ".join(found.message for found in compiled.errors)

@@ -1,8 +1,8 @@
-"""`launcher describe`: everything that is known of one app, its document included."""
+"""`launcher describe`: show all details of an app, including its document."""
 
 from __future__ import annotations
 
-from launcher.cli.kinds import add_target
+from launcher.cli.argument_types import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 USAGE = "describe APP [-t TARGET] [--json]"
 HELP = """\
-Show everything that is known of an app: its state, where it came from, and the
-document that it runs, in the normal form that its digest is made of."""
+Show all details of an app: its state, where it came from, and its document in
+the canonical form from which the digest is computed."""
 EXAMPLES = """\
   launcher describe train
   launcher describe train@2 --json | jq .document"""
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", help="a job's name, JOB@ATTEMPT, an app id or a handle")
+    parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
     add_target(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.inventory.find import whole
+    from launcher.inventory.find import find_app
     from launcher.inventory.status import about, inspect
 
-    app = whole(args.app, args.target)
+    app = find_app(args.app, args.target)
     found = inspect(app)
     more = dict(about(app))
     if args.json:

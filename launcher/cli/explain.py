@@ -1,4 +1,4 @@
-"""`launcher explain`: what a code in a message or in a plan means, with examples and the remedy."""
+"""`launcher explain`: explain a code of a diagnostic or a plan, with examples and the remedy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from launcher.text import did_you_mean, paint
 
 USAGE = "explain [CODE] [OPTIONS]"
 HELP = """\
-Explain a code: why it is a problem, a job file that has it and one that has
-not; for a reason in a plan its cause, an example and what to do. Codes stand
-in brackets in front of messages, `error[unknown-field]`, and in the JSON of
-plans, `spec_changed`. Without CODE, all of them."""
+Explain a code. For a diagnostic such as `error[unknown-field]`: why it is a
+problem, with a wrong and a corrected job file. For a reason in a plan's JSON
+such as `spec_changed`: its cause, an example and what to do. Without CODE,
+list all codes."""
 EXAMPLES = """\
   launcher explain unknown-field
-  launcher explain                 every code in one line"""
+  launcher explain                 list all codes"""
 
 
 def add_arguments(parser: Any) -> None:
@@ -39,7 +39,7 @@ def run(args: Any, console: Console) -> int:
     code = _plain(args.code)
     if code not in codes:
         hint = did_you_mean(code, codes) or "`launcher explain` lists the codes"
-        raise UsageError(f"there is no code `{args.code}`", hint=hint)
+        raise UsageError(f"unknown code `{args.code}`", hint=hint)
     if args.json:
         _dump(_document(code, codes[code]), console)
     else:
@@ -48,12 +48,12 @@ def run(args: Any, console: Console) -> int:
 
 
 def _plain(word: str) -> str:
-    """The code in `error[unknown-field]:`, as it is pasted from a message."""
+    """Extract the code from text pasted from a message, such as `error[unknown-field]:`."""
     return word.partition("[")[2].partition("]")[0] if "[" in word else word
 
 
 def _codes() -> dict[str, str]:
-    """Every code with its sentence: those of diagnostics, then the reasons of plans."""
+    """Code → summary: codes of diagnostics, then reasons of plans."""
     codes = dict(sorted(CODES.items()))
     return codes | {str(code): text for code, text in REASONS.items()}
 
@@ -84,7 +84,7 @@ def _print(codes: Mapping[str, str], console: Console) -> None:
 
 
 def _text(code: str, summary: str, console: Console) -> str:
-    """The page of one code."""
+    """The explanation of one code."""
     styles = {"error": "bold red", "warning": "bold yellow", "reason": "bold cyan"}
     head = paint(f"{_kind(code)}[{code}]", styles[_kind(code)], console.color)
     text = f"{head}: {summary}\n"

@@ -1,4 +1,4 @@
-"""`launcher fmt`: job files in their canonical form, comments kept."""
+"""`launcher fmt`: format job files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from launcher.text import paint, plural
 
 USAGE = "fmt [FILE…] [--check]"
 HELP = """\
-Put job files into their canonical form: keys in one order, one kind of
-quotes, two spaces, and every comment kept. The order of roles, arguments and
-everything else that is yours stays.
+Format job files: keys in a fixed order, one kind of quotes, two spaces of
+indentation. Comments stay, and so does the order of roles, arguments and other
+names of your own.
 
-A directory means every *.launcher.yaml, .launcher.yml and .launcher.toml
-below it; without FILE, the current directory. What a file means, and with it
-the digest of its job, never changes: that is verified before a file is
-written, and a file that would not come through is left alone."""
+A directory stands for every *.launcher.yaml, .launcher.yml and .launcher.toml
+file below it; the default is the current directory. Formatting never changes
+the digest of a job: fmt verifies that before it writes a file."""
 EXAMPLES = """\
   launcher fmt
   launcher fmt jobs/train.launcher.yaml
@@ -30,9 +29,11 @@ WOULD_CHANGE = 1
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="*", help="job files, or directories of them")
+    parser.add_argument("files", metavar="FILE", nargs="*", help="job files or directories")
     parser.add_argument(
-        "--check", action="store_true", help="write nothing: show the changes, exit 1 if there are any"
+        "--check",
+        action="store_true",
+        help="write nothing; show the changes and exit with 1 if there are any",
     )
 
 
@@ -51,15 +52,15 @@ def run(args: Any, console: Console) -> int:
             continue
         written.append(rewrite)
         console.print(f"formatted {rewrite.file}")
-    kept = len(found) - len(changed)
-    _report(len(changed) if args.check else len(written), kept, refused, console, is_check=args.check)
+    unchanged = len(found) - len(changed)
+    _report(len(changed) if args.check else len(written), unchanged, refused, console, is_check=args.check)
     if refused:
         return max(error.exit_code for error in refused)
     return WOULD_CHANGE if args.check and changed else 0
 
 
 def _report(
-    changed: int, kept: int, refused: Sequence[LauncherError], console: Console, *, is_check: bool
+    changed: int, unchanged: int, refused: Sequence[LauncherError], console: Console, *, is_check: bool
 ) -> None:
     console.flush()
     for error in refused:
@@ -69,7 +70,7 @@ def _report(
             console.error(error)
     verb = "would change" if is_check else "formatted"
     parts = [f"{plural(changed, 'file')} {verb}"] if changed else []
-    parts += [f"{plural(kept, 'file')} left as {'it is' if kept == 1 else 'they are'}"] if kept else []
+    parts += [f"{plural(unchanged, 'file')} unchanged"] if unchanged else []
     if parts:
         console.note(", ".join(parts))
 

@@ -1,4 +1,4 @@
-"""`launcher gc`: remove what is left of apps that have ended."""
+"""`launcher gc`: remove logs, records and containers of apps that have ended."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.gc import Collected, Rule, collect, ended
+from launcher.cli.argument_types import count, duration
 from launcher.cli.console import Console
-from launcher.cli.kinds import count, duration
 from launcher.cli.render.tables import Cell, table
 from launcher.cli.render.values import ago, iso
 from launcher.inventory.installed import with_apps_here
@@ -20,18 +20,19 @@ from launcher.text import plural
 
 USAGE = "gc [OPTIONS]"
 HELP = """\
-Remove what is left of apps that ended long ago: their logs, records, scratch
-folders and containers, and what no app uses any more: the Docker network and
-images that were built from workspaces, made more than an hour ago. Live apps
-stay as they are. What is kept is named, with the reason.
+Remove logs, records, scratch folders and containers of apps that ended long
+ago, and Docker networks and workspace images that no app uses and that are
+older than an hour. Live apps are not touched. What stays is listed with the
+reason.
 
-How a job ended stays on record, here and on a Docker engine (an empty volume per
-job): nothing runs again because of this. --tombstones removes those volumes of
-all users too. Without options, apps go that ended more than a week ago."""
+The outcome of every job stays recorded, here and on the Docker engine (an
+empty volume per job), so gc never makes a job run again. Only --tombstones
+removes these volumes, for all users. By default, gc removes apps that ended
+more than a week ago."""
 EXAMPLES = """\
-  launcher gc --dry-run             what would go?
-  launcher gc --older-than 1d       what ended more than a day ago
-  launcher gc --keep 3              of every job all but the newest three
+  launcher gc --dry-run             show what would be removed
+  launcher gc --older-than 1d       apps that ended more than a day ago
+  launcher gc --keep 3              all but the newest three apps of every job
   launcher gc -s local_docker --older-than 0"""
 
 WEEK_S = 7 * 86400.0
@@ -42,18 +43,18 @@ def add_arguments(parser: Any) -> None:
         "--older-than",
         metavar="TIME",
         type=duration,
-        help="only what ended so long ago: 12h, 30d (default: 7d, and 0 with --keep)",
+        help="only apps that ended at least this long ago: 12h, 30d (default: 7d, or 0 with --keep)",
     )
     parser.add_argument(
-        "--keep", metavar="N", type=count, help="keep the newest N of every job, whatever their age"
+        "--keep", metavar="N", type=count, help="keep the newest N apps of every job, whatever their age"
     )
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
     parser.add_argument(
         "--tombstones",
         action="store_true",
-        help="also remove what the engine keeps of how jobs ended, and name the jobs that run again",
+        help="also remove the outcomes stored on the engine, and list the jobs that will run again",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only show which apps would go")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be removed")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -74,7 +75,7 @@ def run(args: Any, console: Console) -> int:
 
 def _show(done: Collected, args: Any, console: Console, now: float) -> None:
     for what, error in done.problems:
-        console.warn(f"{what}: {'left as it is' if '://' in what else 'left out'}: {error}")
+        console.warn(f"{what}: {'not removed' if '://' in what else 'skipped'}: {error}")
     if args.json:
         console.print(_json(done))
         return
@@ -83,7 +84,7 @@ def _show(done: Collected, args: Any, console: Console, now: float) -> None:
     for line in done.shared:
         console.print(f"{'would remove' if args.dry_run else 'removed'} {line}")
     word = "would be removed" if args.dry_run else "removed"
-    console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no app to remove")
+    console.note(f"{plural(len(done.removed), 'app')} {word}" if done.removed else "no apps to remove")
     for what, why in done.kept:
         console.note(f"kept {what}: {why}")
 

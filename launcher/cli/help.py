@@ -1,4 +1,4 @@
-"""What argparse is for here: `--help` of a command, command lines out of the ordinary, shell completion."""
+"""Everything that needs argparse: `--help` of a command, usage errors, shell completion."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NAMES = {
     "CODE": "codes",
     "TARGET": "targets",
 }
-"""Metavar, or command and metavar → which names shells offer there (`completion_names.KINDS`)."""
+"""Metavar, or command and metavar → the kind of names that shells complete (`completion_names.KINDS`)."""
 
 
 class HelpRequested(Exception):
-    """`--help` was among the words. Carries the text."""
+    """`--help` was given. Carries the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class HelpRequested(Exception):
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """The terminal's width, and one metavar for the spellings of an option."""
+    """Uses the terminal's width, and shows the metavar of an option once."""
 
     def __init__(self, prog: str, **_options: Any) -> None:
         import sys
@@ -100,7 +100,7 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             if word.startswith("-"):
                 raise UsageError(f"{name} is not an option of {self.prog}", hint=self._hint(name, known))
-            raise UsageError(f"{self.prog} has no use for `{word}`", hint=self._hint("", ()))
+            raise UsageError(f"unexpected argument `{word}`", hint=self._hint("", ()))
         return args
 
     def _hint(self, name: str, known: Any) -> str:
@@ -113,11 +113,11 @@ class Parser(argparse.ArgumentParser):
         raise HelpRequested(self.format_help())
 
     def print_usage(self, file: Any = None) -> None:
-        """argparse's own error path prints the usage first; ours is one sentence and a hint."""
+        """Print nothing: argparse would print the usage before an error."""
 
 
 def _translate(options: dict[str, Any]) -> None:
-    """argparse shows the text of its own exception class only, and hides what its own SUPPRESS marks."""
+    """Convert options for argparse, which shows only the text of its own exception class and SUPPRESS."""
     if options.get("help") == argparse.SUPPRESS:
         options["help"] = argparse.SUPPRESS  # compared by identity
     kind = options.get("type")
@@ -153,7 +153,7 @@ def _texts(name: str, module: Any) -> dict[str, Any]:
 
 
 def _offered(command: str, action: argparse.Action) -> Any:
-    """What shtab is told that a shell offers for an argument; None for nothing."""
+    """The completion function for an argument, as shtab expects it; None without completion."""
     import shtab
 
     from launcher.cli.completion_names import SHELLS, function_of
@@ -166,7 +166,7 @@ def _offered(command: str, action: argparse.Action) -> Any:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """The parser of all commands at once, which shell completion is made from."""
+    """The parser of all commands, from which shtab generates the completion script."""
     top = Parser(prog="launcher")
     top.add_argument("--version", action="store_true", help="show the version")
     commands = top.add_subparsers(metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""`launcher init`: a first job file that works, and what goes with it, also for a repository in use."""
+"""`launcher init`: write a first job file, and settings for editors, pre-commit and CI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Any, Literal, NamedTuple
 
 from launcher.cli.console import Console
-from launcher.cli.starter import (
+from launcher.cli.init_files import (
     IGNORE_FILE,
     WORKFLOW,
     Starter,
@@ -27,15 +27,15 @@ from launcher.text import paint
 
 USAGE = "init [DIR] [OPTIONS]"
 HELP = """\
-Begin: write a job file that runs as it stands, launcher.toml, which names the
+Write a first job file that runs as it is, launcher.toml, which names the
 project, and .launcherignore, which keeps .venv and caches out of workspaces.
-DIR is the current directory where it is left out.
+DIR defaults to the current directory.
 
---editor, --pre-commit and --ci serve a repository in use as well: where DIR
-has job files and no --name is given, only they are written. They are merged
-into files that are there, or what to add is shown. Other files that are there
-are never overwritten without --force; a launcher.toml that applies to DIR
-already is kept."""
+--editor, --pre-commit and --ci also serve repositories that have job files: if
+DIR has some and --name is not given, init writes only these extras. It merges
+them into existing files, or prints what to add. It overwrites other existing
+files only with --force, and never changes a launcher.toml that applies to DIR
+without it."""
 EXAMPLES = """\
   launcher init
   launcher init jobs/ --name train --toml
@@ -44,17 +44,21 @@ EXAMPLES = """\
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("dir", metavar="DIR", nargs="?", default=".", help="the folder to write to")
-    parser.add_argument("--name", metavar="NAME", help="name of the job (hello)")
+    parser.add_argument("--name", metavar="NAME", help="name of the job (default: hello)")
     parser.add_argument("--toml", action="store_true", help="write the job file in TOML instead of YAML")
-    extras = parser.add_argument_group("What goes with it")
+    extras = parser.add_argument_group("Extras")
     extras.add_argument(
-        "--editor", action="store_true", help="the schema, and settings with which editors check and complete"
+        "--editor",
+        action="store_true",
+        help="write the JSON Schema, and settings with which editors check and complete job files",
     )
-    extras.add_argument("--pre-commit", action="store_true", help="hooks that check what is committed")
     extras.add_argument(
-        "--ci", action="store_true", help="a GitHub workflow that checks and plans pull requests"
+        "--pre-commit", action="store_true", help="write pre-commit hooks that format and check job files"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite files that are there")
+    extras.add_argument(
+        "--ci", action="store_true", help="write a GitHub workflow that checks and plans pull requests"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def run(args: Any, console: Console) -> int:
@@ -73,29 +77,31 @@ def run(args: Any, console: Console) -> int:
             console.print(f"{'wrote' if step.kind == 'wrote' else 'added to'} {os.path.relpath(step.path)}")
     console.flush()
     for step in steps:
-        _tell(step, console)
+        _report(step, console)
     if wanted.name and jobs and not os.path.lexists(os.path.join(folder, IGNORE_FILE)):
-        console.note(f"no {IGNORE_FILE} written: it would change the jobs whose workspace this is")
+        console.note(
+            f"did not write {IGNORE_FILE}: it would change the jobs that have this folder as workspace"
+        )
     if not wanted.name:
-        _tell_of_jobs(jobs, wanted, steps, console)
+        _advise_for_jobs(jobs, wanted, steps, console)
     job = os.path.relpath(steps[0].path) if wanted.name else os.path.relpath(folder)
-    _what_next(job, wanted, steps, console)
+    _next_steps(job, wanted, steps, console)
     return 0
 
 
 def _bad_name(name: str, near: str) -> LauncherError:
-    hint = f"such as `{near}`: lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
-    return UsageError(f"`{name}` cannot name a job", hint=hint)
+    hint = f"use at most 63 lower-case letters, digits and `-`, with no `-` at either end, such as `{near}`"
+    return UsageError(f"`{name}` is not a valid job name", hint=hint)
 
 
 def _wanted(args: Any, folder: str, *, has_jobs: bool) -> Wanted:
-    """With a job, unless extras are asked for where there are jobs already."""
+    """What to write: a job, unless the folder has jobs and only extras were requested."""
     is_extra = args.editor or args.pre_commit or args.ci
     return Wanted(
         name="" if has_jobs and is_extra and args.name is None else args.name or "hello",
         project=label(os.path.basename(top_of(folder))),
         is_toml=args.toml,
-        ignore=not has_jobs,  # or the workspaces of those jobs would change, and with them their digests
+        ignore=not has_jobs,  # it would change the workspaces of those jobs, and with them their digests
         editor=args.editor,
         pre_commit=args.pre_commit,
         ci=args.ci,
@@ -103,9 +109,9 @@ def _wanted(args: Any, folder: str, *, has_jobs: bool) -> Wanted:
 
 
 class _Step(NamedTuple):
-    """What happens to one file: `text` is written where it is `wrote` or `merged`, else it stays as it is."""
+    """What init does with one file: it writes `text` if `kind` is `wrote` or `merged`, else nothing."""
 
-    kind: Literal["wrote", "merged", "kept", "by hand", "differs", "taken"]
+    kind: Literal["wrote", "merged", "unchanged", "by hand", "differs", "taken"]
     path: str
     text: str = ""
 
@@ -113,16 +119,16 @@ class _Step(NamedTuple):
 def _step(file: Starter, folder: str, *, force: bool) -> _Step:
     config = project_file(folder) if os.path.basename(file.path) == PROJECT_FILE else None
     if config is not None and not (force and file.path == config):
-        return _Step("kept", config)
+        return _Step("unchanged", config)
     if not os.path.lexists(file.path):
         return _Step("wrote", file.path, file.text)
     there = _read(file.path)
     if there == file.text:
-        return _Step("kept", file.path)
+        return _Step("unchanged", file.path)
     if file.merge is not None:
         out = file.merge(there) if there is not None and not os.path.islink(file.path) else None
         if out is not None:
-            return _Step("kept" if out == there else "merged", file.path, out)
+            return _Step("unchanged" if out == there else "merged", file.path, out)
         if file.addition:
             return _Step("by hand", file.path, file.addition)
     if force:
@@ -139,8 +145,8 @@ def _read(path: str) -> str | None:
 
 def _taken(taken: Sequence[str]) -> LauncherError:
     shown = ", ".join(os.path.relpath(path) for path in taken)
-    there = "is there already" if len(taken) == 1 else "are there already"
-    return LauncherError(f"{shown} {there}", hint="nothing was written; --force overwrites")
+    exist = "already exists" if len(taken) == 1 else "already exist"
+    return LauncherError(f"{shown} {exist}", hint="nothing was written; --force overwrites files")
 
 
 def _write(path: str, text: str) -> None:
@@ -151,32 +157,32 @@ def _write(path: str, text: str) -> None:
         raise LauncherError(f"cannot write {os.path.relpath(path)}: {error.strerror or error}") from error
 
 
-def _tell(step: _Step, console: Console) -> None:
+def _report(step: _Step, console: Console) -> None:
     shown = os.path.relpath(step.path)
-    if step.kind == "kept":
-        console.note(f"kept {shown}")
+    if step.kind == "unchanged":
+        console.note(f"left {shown} unchanged")
     elif step.kind == "differs":
-        is_ours = os.path.basename(step.path) != IGNORE_FILE
-        more = ": it is not what init writes; --force writes that" if is_ours else ""
-        console.note(f"kept {shown}{more}")
+        is_generated = os.path.basename(step.path) != IGNORE_FILE
+        more = ": it differs from what init writes; --force overwrites it" if is_generated else ""
+        console.note(f"left {shown} unchanged{more}")
     elif step.kind == "by hand":
-        console.note(f"kept {shown}: add to it\n{indent(step.text.rstrip(), '  ')}")
+        console.note(f"left {shown} unchanged; add to it:\n{indent(step.text.rstrip(), '  ')}")
 
 
-def _tell_of_jobs(jobs: Sequence[str], wanted: Wanted, steps: Sequence[_Step], console: Console) -> None:
-    """What the new files mean for jobs that are there."""
+def _advise_for_jobs(jobs: Sequence[str], wanted: Wanted, steps: Sequence[_Step], console: Console) -> None:
+    """Say what the new files mean for existing jobs."""
     if wanted.editor:
         first = jobs[0]
         schema = os.path.relpath(steps[0].path, os.path.dirname(first)).replace(os.sep, "/")
         line = modeline(schema, is_toml=first.endswith(".toml"))
-        console.note(f"editors other than VS Code want a first line in {os.path.relpath(first)}: {line}")
-    if any(step.kind == "wrote" for step in steps) and any("workspace" in (_read(job) or "") for job in jobs):
         console.note(
-            f"new files in a job's workspace change the job: name those it does not need in {IGNORE_FILE}"
+            f"for editors other than VS Code, add this first line to {os.path.relpath(first)}: {line}"
         )
+    if any(step.kind == "wrote" for step in steps) and any("workspace" in (_read(job) or "") for job in jobs):
+        console.note(f"new files in a job's workspace change the job: list unneeded ones in {IGNORE_FILE}")
 
 
-def _what_next(job: str, wanted: Wanted, steps: Sequence[_Step], console: Console) -> None:
+def _next_steps(job: str, wanted: Wanted, steps: Sequence[_Step], console: Console) -> None:
     file = shlex.quote(job)
     lines = [f"launcher plan {file}"]
     if wanted.name:
@@ -188,7 +194,7 @@ def _what_next(job: str, wanted: Wanted, steps: Sequence[_Step], console: Consol
         and not requirement()
         and any(step.kind == "wrote" and step.path.endswith(WORKFLOW) for step in steps)
     ):
-        lines.append(f"say in {WORKFLOW} what to install as launcher")
+        lines.append(f"set LAUNCHER in {WORKFLOW} to what pip should install")
     console.note("\n" + paint("Next:", "bold", console.err_color))
     for line in lines:
         console.note(f"  {line}")

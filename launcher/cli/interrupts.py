@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM mean to the commands that have something to give back before they go."""
+"""Ctrl-C and SIGTERM in commands that must clean up before they exit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Terminated(Interruption):
-    """SIGTERM came. Like KeyboardInterrupt, no `except Exception` may swallow it."""
+    """SIGTERM was received. Like KeyboardInterrupt, `except Exception` does not catch it."""
 
 
 def terminate_with_exception() -> None:
-    """From here on SIGTERM raises Terminated in the main thread, so that `finally` blocks run."""
+    """Make SIGTERM raise Terminated in the main thread, so that `finally` blocks run."""
     import signal
 
     signal.signal(signal.SIGTERM, _terminated)
@@ -29,13 +29,13 @@ def _terminated(_signal: int, _frame: object) -> NoReturn:
 
 
 class Attached:
-    """An app that is cancelled by Ctrl-C or SIGTERM, and killed by the second of them. A context manager.
+    """Cancels an app on Ctrl-C or SIGTERM, and kills it on the second signal. A context manager.
 
-    Neither raises inside: whoever follows the app sees it to its end. When it cannot be cancelled, that error
-    is raised; a third signal raises KeyboardInterrupt or Terminated.
+    The first two signals raise nothing, so that the caller follows the app to its end. An error of the
+    cancellation is raised in the main thread; a third signal raises KeyboardInterrupt or Terminated.
 
     Attributes:
-        exit_code: of an interrupted command, 0 where nothing came.
+        exit_code: of an interrupted command; 0 if no signal was received.
     """
 
     def __init__(self, app: AppRecord, note: Callable[[str], None]) -> None:
@@ -51,8 +51,8 @@ class Attached:
         import signal
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what runs in background
-                self._before[number] = signal.signal(number, self._came)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts background jobs
+                self._before[number] = signal.signal(number, self._received)
         return self
 
     def __exit__(
@@ -63,8 +63,8 @@ class Attached:
         for number, before in self._before.items():
             signal.signal(number, before)
 
-    def _came(self, number: int, _frame: object) -> None:
-        # A signal may come while the main thread holds the lock with which `threading` starts one.
+    def _received(self, number: int, _frame: object) -> None:
+        # The main thread may hold the lock that `threading` needs to start a thread.
         from _thread import start_new_thread
 
         if self._error is not None:
@@ -89,4 +89,6 @@ class Attached:
             scheduler.interrupt(self._app.app_id, *([0.0] if at_once else []))
         except BaseException as error:
             self._error = error
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # it sleeps in the kernel
+            signal.pthread_kill(
+                threading.main_thread().ident or 0, signal.SIGINT
+            )  # wakes it from a blocking call

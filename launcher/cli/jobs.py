@@ -1,12 +1,12 @@
-"""Job files on a command line: which there are, their variables, and the launches they compile to."""
+"""Arguments for job files and their variables, and the launches that the files compile to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from launcher.cli.argument_types import key_value
 from launcher.cli.console import Console
-from launcher.cli.kinds import key_value
 from launcher.specs import Launch
 
 if TYPE_CHECKING:
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 
 def is_saved_plan(path: str) -> bool:
-    """Whether `path` is a saved plan rather than a job file: a JSON file is, whatever is in it."""
+    """Whether `path` is a saved plan rather than a job file: every `.json` file is."""
     return path.endswith(".json")
 
 
-def add_arguments(parser: Any, *, nargs: str = "*", what: str = "job files, or directories of them") -> None:
+def add_arguments(
+    parser: Any, *, nargs: str = "*", what: str = "job files or directories (default: .)"
+) -> None:
     parser.add_argument("files", metavar="FILE", nargs=nargs, help=what)
     add_variables(parser)
 
@@ -30,45 +32,45 @@ def add_variables(parser: Any) -> None:
         action="append",
         default=[],
         type=key_value,
-        help="give a variable of the job files a value; may be repeated",
+        help="set a variable of the job files; may be repeated",
     )
     parser.add_argument(
         "--var-file",
         metavar="FILE",
         action="append",
         default=[],
-        help="take values of variables from this YAML, JSON or TOML file; may be repeated, --var wins",
+        help="read variables from a YAML, JSON or TOML file; may be repeated; --var takes precedence",
     )
     parser.add_argument(
         "-t",
         "--target",
         metavar="TARGET",
-        help="the overlay to take, out of `targets` (default: launcher.toml's, else none)",
+        help="overlay of `targets` to use (default: the one set in launcher.toml, or none)",
     )
     parser.add_argument(
         "--allow-dirty",
         action="store_true",
-        help="$<git.sha> may name a commit that files differ from, as SHA-dirty",
+        help="if files differ from the commit, make $<git.sha> SHA-dirty instead of failing",
     )
     parser.add_argument(
         "--no-components",
         action="store_true",
-        help="refuse components of job files, the built-in ones aside: nothing of the checkout is run "
+        help="reject components other than the built-in ones, so that no code of the checkout runs "
         "(LAUNCHER_COMPONENTS=never does the same)",
     )
     parser.add_argument(
         "--no-env-vars",
         action="store_true",
-        help="refuse variables that take their value from the environment",
+        help="reject variables that take their value from the environment",
     )
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors do")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
 
 
 def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> Compiled:
-    """Compile job files with what the arguments say of them; never fails for what is in the files.
+    """Compile job files with the variables and options of the command line. Errors are in the result.
 
     Args:
-        placeholders: stand in for variables without a value; the launches are then only good for counting.
+        placeholders: replace variables without a value; the launches are then only valid for counting.
     """
     from launcher.jobfile import Environment, compile_files
     from launcher.schedulers.rules import SchedulerRules
@@ -92,15 +94,15 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
 
 
 def launches(files: Sequence[str], args: Any, console: Console) -> tuple[Launch, ...]:
-    """The launches of job files; warnings go to stderr.
+    """Compile job files and return their launches; print warnings to stderr.
 
-    Raises JobFileError, with every diagnostic, when one is an error; under `--strict` for a warning too.
+    Raises JobFileError with every diagnostic if one is an error, or with `--strict` a warning.
     """
     return accepted(compiled(files, args), args, console)
 
 
 def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...]:
-    """The launches of what was compiled, as `launches` gives them."""
+    """Return the launches of a compilation, or raise, as `launches` does."""
     from launcher.cli.render.findings import exit_code
 
     if exit_code(result.diagnostics, strict=args.strict):

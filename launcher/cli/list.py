@@ -1,8 +1,8 @@
-"""`launcher list`: the newest apps and their states."""
+"""`launcher list`: list the newest apps and their states."""
 
 from __future__ import annotations
 
-from launcher.cli.kinds import count, several_of
+from launcher.cli.argument_types import count, several_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,41 +12,52 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _LEAST = 10
-_SEARCHED = 1000  # apps whose projects a misspelt one is compared with
-_AROUND = 4  # lines of a terminal: the headings, the note below, the prompts
+_SEARCHED = 1000  # newest apps whose projects are suggested for a misspelt one
+_AROUND = 4  # lines of the terminal for headings, the note below, and prompts
 
 USAGE = "list [OPTIONS]"
 HELP = """\
-List the newest apps of this user, whatever folder they were applied from: the
-attempts of jobs, and what `launcher run` and the Python Runner have started."""
+List your newest apps, applied from any folder: the attempts of jobs, and the
+apps that `launcher run` and the Python Runner have started."""
 EXAMPLES = """\
   launcher list                 the newest
   launcher list --all --json | jq '.[] | select(.state == "FAILED")'
   launcher list --state failed,lost --project vision
-  launcher list -s local_cwd    of one scheduler; an engine is asked itself"""
+  launcher list -s local_docker   also apps that only the engine knows"""
 
+_IN_STATE = {
+    "succeeded": "has succeeded",
+    "failed": "has failed",
+    "cancelled": "was cancelled",
+    "lost": "was lost",
+    "unknown": "is in an unknown state",
+}
 STATES = ("reserved", "created", "running", "succeeded", "failed", "cancelled", "lost", "unknown")
 
 
 def _states(text: str) -> tuple[str, ...]:
-    """Also as the list shows them, in capitals."""
+    """States in any case: the table shows them in capitals."""
     return several_of(*STATES)(text.lower())
 
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
-    parser.add_argument("--project", metavar="PROJECT", help="only apps of this project's jobs")
+    parser.add_argument("--project", metavar="PROJECT", help="only jobs of this project")
     parser.add_argument(
         "--state",
         metavar="STATE",
         type=_states,
         default=(),
-        help="only apps in this state: running, succeeded, failed, cancelled, lost; several with commas",
+        help="only apps in these states (comma-separated): running, succeeded, failed, cancelled, lost",
     )
     parser.add_argument(
-        "-n", "--limit", metavar="N", type=count, help="how many (default: 50, or what the terminal shows)"
+        "-n",
+        "--limit",
+        metavar="N",
+        type=count,
+        help="number of apps (default: 50, or what fits on the terminal)",
     )
-    parser.add_argument("-a", "--all", action="store_true", help="all of them")
+    parser.add_argument("-a", "--all", action="store_true", help="list all apps")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
@@ -65,30 +76,31 @@ def run(args: Any, console: Console) -> int:
         console.note(_none(args))
         return 0
     if not apps:
-        asking = "" if args.scheduler else _others()
-        console.note(f"no apps yet; `launcher apply FILE` starts some{asking}")
+        others = "" if args.scheduler else _others()
+        console.note(f"no apps yet; `launcher apply FILE` starts one{others}")
         return 0
     console.print(apps_table(apps, color=console.color, columns=console.columns))
     if limit is not None and len(apps) == limit:
-        console.note(f"the newest {limit}; --all shows all of them")
+        console.note(f"showing the newest {limit}; --all lists all")
     return 0
 
 
 def _none(args: Any) -> str:
-    """What to say where no app is in the state or of the project that was asked for."""
+    """The message for an empty list with --state or --project."""
     from launcher.inventory.recorded import newest
     from launcher.text import did_you_mean
 
-    state = f" is {' or '.join(args.state)}" if args.state else ""
+    state = " or ".join(_IN_STATE.get(state, f"is {state}") for state in args.state)
     if not args.project:
-        return f"no app{state}"
+        return f"no app {state}"
     near = did_you_mean(args.project, {app.project for app in newest(_SEARCHED) if app.project})
     known = newest(1, project=args.project)
-    return f"no app of project `{args.project}`{state}" + (f"; {near}" if near and not known else "")
+    text = f"no app of project `{args.project}` {state}" if state else f"project `{args.project}` has no apps"
+    return text + (f"; {near}" if near and not known else "")
 
 
 def _default(args: Any, console: Console) -> int:
-    """How many apps to list: at a terminal as many as it shows, so that the newest stay in sight."""
+    """How many apps to list: at a terminal as many as it shows, so that the newest do not scroll off."""
     if args.json or not console.is_terminal:
         return _MOST
     from os import get_terminal_size
@@ -101,9 +113,11 @@ def _default(args: Any, console: Console) -> int:
 
 
 def _others() -> str:
-    """What to type for the apps that only engines know."""
+    """How to list the apps that only shared engines know."""
     from launcher.inventory.installed import schedulers
     from launcher.schedulers.registry import DEFAULT_SCHEDULERS
 
     found = [each for each in schedulers(DEFAULT_SCHEDULERS) if each.shared_engine]
-    return "".join(f"; `launcher list -s {e.backend}` asks {e.shared_engine} for others" for e in found)
+    return "".join(
+        f"; `launcher list -s {e.backend}` lists apps that only {e.shared_engine} knows" for e in found
+    )

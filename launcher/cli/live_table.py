@@ -1,4 +1,4 @@
-"""`launcher status --watch`: apps in a live table, as `apply --wait` shows them, until they have ended."""
+"""`launcher status --watch`: show apps in a live table, as `apply --wait` does, until they have ended."""
 
 from __future__ import annotations
 
@@ -23,77 +23,77 @@ More = Callable[[], Sequence[AppRecord]]
 NOT_SUCCEEDED = 5
 
 _INTERVAL_S = 0.25
-_SHARE = 4  # of the time, what looking at the apps takes at most: many of them are looked at less often
+_SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often
 
 
 def watch(first: Sequence[AppRecord], more: More, console: Console) -> int:
-    """Show apps until none of them is live, and then how they ended. Interrupting it leaves them running.
+    """Show apps until none of them is live, then their outcomes. Ctrl-C leaves them running.
 
-    Without a terminal every change of an app's state is a line.
+    Without a terminal, prints a line for each change of state.
 
     Args:
-        more: the apps that have come meanwhile; asked at every look.
+        more: returns apps to add; called at every refresh.
 
-    Returns 0 when all have succeeded, else 5; 1 when schedulers of some could not be asked how they ended.
-    Raises LauncherError where there is only one app, and its scheduler cannot be asked.
+    Returns 0 if all have succeeded, else 5; 1 if the schedulers of some could not be reached.
+    Raises LauncherError if there is only one app, and its scheduler cannot be reached.
     """
     terminate_with_exception()
     apps = {app.handle: app for app in first}
     if console.err_is_terminal:
         with Progress() as progress:
             warning = paint("warning:", "bold yellow", console.err_color)
-            unasked = _look(
+            unreached = _refresh(
                 apps,
                 more,
                 lambda app, is_new: _show(app, is_new, progress, console),
                 lambda text: progress.say(f"{warning} {text}"),
             )
     else:
-        unasked = _look(apps, more, lambda app, is_new: _line(app, is_new, console), console.warn)
+        unreached = _refresh(apps, more, lambda app, is_new: _line(app, is_new, console), console.warn)
     if console.is_terminal or console.err_is_terminal:
         _print_ends(list(apps.values()), console)
-    if unasked:
+    if unreached:
         return 1
     return 0 if all(app.state == "succeeded" for app in apps.values()) else NOT_SUCCEEDED
 
 
-def _look(
+def _refresh(
     apps: dict[str, AppRecord],
     more: Callable[[], Sequence[AppRecord]],
-    tell: Callable[[AppRecord, bool], None],
+    show: Callable[[AppRecord, bool], None],
     warn: Callable[[str], None],
 ) -> bool:
-    """Look at the apps until none of them is live; `apps` then holds them as they ended.
+    """Refresh `apps` in place until none of them is live.
 
     Args:
-        tell: called with each app that was looked at, and whether its state is another one than before.
-        warn: called with a sentence about an app that cannot be looked at, once.
+        show: called with each refreshed app, and whether its state has changed.
+        warn: called with a message about an app that cannot be read, once.
 
-    Returns whether some were left whose schedulers could not be asked, when all others had ended.
+    Returns whether some apps could not be read when all others had ended.
     """
     states: dict[str, str] = {}
     warned: set[str] = set()
     while left := [app for app in apps.values() if app.is_live or app.handle not in states]:
         began = time.monotonic()
-        unasked = set()
+        unreached = set()
         for app in left:
             try:
                 apps[app.handle] = seen = inspect(app)
             except LauncherError as error:
                 if len(apps) == 1:
                     raise
-                unasked.add(app.handle)
+                unreached.add(app.handle)
                 if app.handle not in warned:
-                    warn(f"{app.handle} is shown as last seen: {error}")
+                    warn(f"{app.handle} is shown in its last known state: {error}")
                 warned.add(app.handle)
                 continue
-            tell(seen, states.get(app.handle) != seen.state)
+            show(seen, states.get(app.handle) != seen.state)
             states[app.handle] = seen.state
         for app in more():
             apps.setdefault(app.handle, app)
-        if any(app.is_live and app.handle not in unasked for app in apps.values()):
+        if any(app.is_live and app.handle not in unreached for app in apps.values()):
             time.sleep(max(_INTERVAL_S, (_SHARE - 1) * (time.monotonic() - began)))
-        elif unasked:
+        elif unreached:
             return True
     return False
 

@@ -1,4 +1,4 @@
-"""Read the logs of apps as they were asked for, in the largest pieces that this allows."""
+"""Read the logs of apps for `logs` and `run`, in pieces as large as the options allow."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.state.records import AppRecord
 
-    Logs = list[tuple[AppRecord, "Asked"]]
+    Logs = list[tuple[AppRecord, "LogRequest"]]
 
-_FILES = 2  # that the reader of one replica's log holds open
+_FILES = 2  # open files of the reader of one replica's log
 
 
-class Asked:
-    """What of which replicas is to be shown, and how.
+class LogRequest:
+    """Which output of which replicas to show, and how.
 
     Attributes:
         since, until: seconds since the epoch.
-        prefixes: one per replica, or none.
-        live: the display that shows progress bars, with all lines; then `read` has none left to give.
+        prefixes: one per replica, or empty.
+        live: the display that shows lines and progress bars; `read` then yields nothing.
     """
 
     __slots__ = (
@@ -59,27 +59,27 @@ class Asked:
 
 
 def display(logs: Logs, console: Console) -> None:
-    """Choose the display: several replicas that are followed at a terminal show their progress bars there."""
+    """Set up live progress bars if several replicas are followed on a terminal."""
     first = logs[0][1]
     if first.follow and first.prefixes and not first.timestamps and console.is_terminal:
         from launcher.cli.render.live_frames import on_terminal
 
         live = on_terminal(console)
-        for _, asked in logs:
-            asked.live = live
+        for _, request in logs:
+            request.live = live
 
 
-def note(asked: Asked, console: Console, text: str) -> None:
-    """A message to stderr while logs are shown."""
-    if asked.live is None:
+def note(request: LogRequest, console: Console, text: str) -> None:
+    """Print a message to stderr while logs are shown."""
+    if request.live is None:
         console.note(text)
     else:
-        with asked.live.above():
+        with request.live.above():
             console.note(text)
 
 
 def show(logs: Logs, console: Console) -> None:
-    """Read to the end, and write what there is to stdout. All apps are asked for in the same way."""
+    """Write the logs to stdout until their end. All requests have the same options."""
     first = logs[0][1]
     try:
         for data in read(*logs[0]) if len(logs) == 1 else _of_apps(logs):
@@ -91,49 +91,50 @@ def show(logs: Logs, console: Console) -> None:
 
 
 def _of_apps(logs: Logs) -> Iterator[bytes]:
-    """In order of time, or as they come."""
+    """The logs of several apps: by time, or as they are written when followed."""
     if logs[0][1].follow:
-        return _as_they_come([read(app, asked) for app, asked in logs])
+        return _as_they_come([read(app, request) for app, request in logs])
     return _with_times(logs)
 
 
-def read(app: AppRecord, asked: Asked) -> Iterator[bytes]:
-    """The text to show, in pieces."""
-    merged = len(asked.replicas) > 1 and asked.tail is None and not asked.follow
-    by_time = asked.timestamps or (merged and allow_open_files(_FILES * len(asked.replicas)))
+def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
+    """The text to show for one app, in pieces."""
+    merged = len(request.replicas) > 1 and request.tail is None and not request.follow
+    by_time = request.timestamps or (merged and allow_open_files(_FILES * len(request.replicas)))
     if by_time:
-        return _with_times([(app, asked)])
+        return _with_times([(app, request)])
     chunks = scheduler_of(app).log_chunks(
         app.app_id,
-        asked.replicas,
-        stream=asked.stream,
-        since=asked.since,
-        until=asked.until,
-        tail=None if asked.regex and not asked.follow else asked.tail,
-        follow=asked.follow,
+        request.replicas,
+        stream=request.stream,
+        since=request.since,
+        until=request.until,
+        tail=None if request.regex and not request.follow else request.tail,
+        follow=request.follow,
     )
-    if len(asked.replicas) == 1 and not asked.prefixes:
-        return _single((data for _, _, data in chunks), asked)
-    return _several(app.app_id, chunks, asked)
+    if len(request.replicas) == 1 and not request.prefixes:
+        return _single((data for _, _, data in chunks), request)
+    return _several(app.app_id, chunks, request)
 
 
-def _single(chunks: Iterable[bytes], asked: Asked) -> Iterator[bytes]:
-    """One replica, byte for byte; its lines are looked at only for a pattern."""
-    if asked.regex is None:
+def _single(chunks: Iterable[bytes], request: LogRequest) -> Iterator[bytes]:
+    """One replica, byte for byte; split into lines only for a pattern."""
+    if request.regex is None:
         yield from chunks
         return
     from launcher.schedulers.logs import grep, tail
 
-    found = grep(chunks, asked.regex)
-    yield from found if asked.tail is None or asked.follow else tail(found, asked.tail)
+    found = grep(chunks, request.regex)
+    yield from found if request.tail is None or request.follow else tail(found, request.tail)
 
 
-def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], asked: Asked) -> Iterator[bytes]:
-    """Several replicas in the order in which their chunks come."""
+def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], request: LogRequest) -> Iterator[bytes]:
+    """Several replicas, in the order of their chunks."""
     from launcher.cli.render.log_lines import Shaper, last_lines
 
     shapers = {
-        where: Shaper(asked.prefix(number), regex=asked.regex) for number, where in enumerate(asked.replicas)
+        where: Shaper(request.prefix(number), regex=request.regex)
+        for number, where in enumerate(request.replicas)
     }
 
     def pieces() -> Iterator[tuple[tuple[str, int], bytes]]:
@@ -142,34 +143,34 @@ def _several(app_id: str, chunks: Iterable[tuple[str, int, bytes]], asked: Asked
         for where, shaper in shapers.items():
             yield where, shaper.finish()
 
-    if asked.live is not None:
+    if request.live is not None:
         for where, text in pieces():
-            asked.live.show((app_id, *where), text, shapers[where].frame())
+            request.live.show((app_id, *where), text, shapers[where].frame())
         return
 
-    if asked.regex is None or asked.tail is None or asked.follow:
+    if request.regex is None or request.tail is None or request.follow:
         yield from (text for _, text in pieces() if text)
         return
-    kept: dict[tuple[str, int], list[tuple[int, bytes]]] = {where: [] for where in asked.replicas}
+    last: dict[tuple[str, int], list[tuple[int, bytes]]] = {where: [] for where in request.replicas}
     for where, text in pieces():
         if text:
-            kept[where] = list(last_lines([*kept[where], (0, text)], asked.tail))
-    for lines in kept.values():
+            last[where] = list(last_lines([*last[where], (0, text)], request.tail))
+    for lines in last.values():
         yield from (line for _, line in lines)
 
 
 def _with_times(logs: Logs) -> Iterator[bytes]:
-    """By record: in order of time, or with the times in front of the lines."""
+    """Logs by record: merged by time, or with the time before each line."""
     from launcher.cli.render.log_lines import Shaper, last_lines, shaped
 
     sources: list[Iterator[tuple[int, bytes]]] = []
     follow = logs[0][1].follow
-    for app, asked in logs:
-        for number, where in enumerate(asked.replicas):
-            found = records(app, where, asked.stream, asked.since, asked.until, follow=follow)
-            shaper = Shaper(asked.prefix(number), regex=asked.regex, timestamps=asked.timestamps)
+    for app, request in logs:
+        for number, where in enumerate(request.replicas):
+            found = records(app, where, request.stream, request.since, request.until, follow=follow)
+            shaper = Shaper(request.prefix(number), regex=request.regex, timestamps=request.timestamps)
             pieces = shaped(found, shaper)
-            sources.append(pieces if asked.tail is None or follow else last_lines(pieces, asked.tail))
+            sources.append(pieces if request.tail is None or follow else last_lines(pieces, request.tail))
     if not allow_open_files(_FILES * len(sources)):
         if follow:
             raise LauncherError(
@@ -188,7 +189,7 @@ def _with_times(logs: Logs) -> Iterator[bytes]:
 
 
 def _as_they_come(sources: Sequence[Iterable[bytes]]) -> Iterator[bytes]:
-    """One thread for each source, asleep in the kernel until a replica writes."""
+    """Merge sources as they write; one thread per source, blocked until its replica writes."""
     import threading
     from queue import SimpleQueue
 

@@ -1,8 +1,8 @@
-"""`launcher logs`: what the replicas of an app have printed, byte for byte."""
+"""`launcher logs`: print the output of replicas, byte for byte."""
 
 from __future__ import annotations
 
-from launcher.cli.kinds import add_target, count, moment, one_of
+from launcher.cli.argument_types import add_target, count, moment, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
 HELP = """\
-Print what the replicas of an app have printed. One replica is printed as it
-is; several are put in order of time, each line behind `role/replica |`, and
-of a progress bar that redraws its line only the last frame.
+Print the output of an app's replicas. The output of one replica is printed as
+it is. Lines of several replicas are merged by time and prefixed with
+`role/replica |`; of a progress bar, only the last state is printed.
 
-A matrix's name means all of its jobs, a quoted pattern the jobs and app ids
-that it matches: then lines stand behind `job/role/replica |`.
+The name of a matrix selects all of its jobs; a quoted pattern selects the jobs
+and app ids that it matches. Lines are then prefixed with `job/role/replica |`.
 
-TIME is a duration (so long ago: 10m, 2h), a local time (12:30,
-2025-03-01T12:30), or seconds since the epoch (@1740832200)."""
+TIME is a duration before now (10m, 2h), a local time (12:30, 2025-03-01T12:30)
+or seconds since the epoch (@1740832200)."""
 EXAMPLES = """\
-  launcher logs train                        all replicas, up to now
-  launcher logs train/trainer/0,1 --follow   two of them, as they write
+  launcher logs train                        all replicas, so far
+  launcher logs train/trainer/0,1 --follow   two replicas, as they write
   launcher logs train@2 --stream stderr --regex 'error|warn'
   launcher logs 'sweep-*/trainer/0' --follow   of several jobs
   launcher logs train --since 10m --timestamps"""
@@ -34,13 +34,13 @@ STREAMS = ("combined", "stdout", "stderr")
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", help="a job's name, JOB@ATTEMPT, an app id or a handle")
+    parser.add_argument("app", metavar="APP", help="job name, JOB@ATTEMPT, app id or handle")
     add_target(parser, "--target")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the app has ended")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the app has ended")
     parser.add_argument("-t", "--tail", metavar="N", type=count, help="only the last N lines of each replica")
-    parser.add_argument("--regex", metavar="REGEX", help="only lines in which this is found")
-    parser.add_argument("--since", metavar="TIME", type=moment, help="only what was written since then")
-    parser.add_argument("--until", metavar="TIME", type=moment, help="only what was written until then")
+    parser.add_argument("--regex", metavar="REGEX", help="only lines that match this regular expression")
+    parser.add_argument("--since", metavar="TIME", type=moment, help="only output written since TIME")
+    parser.add_argument("--until", metavar="TIME", type=moment, help="only output written until TIME")
     parser.add_argument(
         "--stream",
         metavar="STREAM",
@@ -49,8 +49,8 @@ def add_arguments(parser: Any) -> None:
         default="combined",
         help="stdout, stderr, or combined (the default)",
     )
-    parser.add_argument("--timestamps", action="store_true", help="show when each line was written")
-    parser.add_argument("--no-prefix", action="store_true", help="do not say which replica a line is of")
+    parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
+    parser.add_argument("--no-prefix", action="store_true", help="do not prefix lines with their replica")
 
 
 def run(args: Any, console: Console) -> int:
@@ -65,7 +65,7 @@ def run(args: Any, console: Console) -> int:
     if args.regex is not None:
         check_regex(args.regex)
     found = find_all(args.app, args.target)
-    logs = _asked(args, found, console)
+    logs = _requests(args, found, console)
     display(logs, console)
     show(logs, console)
     for app, _ in logs:
@@ -74,12 +74,12 @@ def run(args: Any, console: Console) -> int:
     return 0
 
 
-def _asked(args: Any, found: Found, console: Console) -> Logs:
-    """What to show of each app. Of a group, apps that have no such logs are left out with a warning.
+def _requests(args: Any, found: Found, console: Console) -> Logs:
+    """The log requests of the apps found. Of a group, apps without such logs are skipped with a warning.
 
-    Raises LauncherError when there are no logs at all.
+    Raises LauncherError if no app has logs.
     """
-    from launcher.cli.log_reader import Asked
+    from launcher.cli.log_reader import LogRequest
     from launcher.errors import LauncherError
     from launcher.inventory.logs import replicas_of
 
@@ -87,13 +87,18 @@ def _asked(args: Any, found: Found, console: Console) -> Logs:
     errors = []
     for selected in found.selected:
         try:
-            asked = Asked(replicas_of(selected), args.stream)
+            request = LogRequest(replicas_of(selected), args.stream)
         except LauncherError as error:
             errors.append(error)
             continue
-        asked.since, asked.until, asked.tail, asked.follow = args.since, args.until, args.tail, args.follow
-        asked.regex, asked.timestamps = args.regex, args.timestamps
-        logs.append((selected.app, asked))
+        request.since, request.until, request.tail, request.follow = (
+            args.since,
+            args.until,
+            args.tail,
+            args.follow,
+        )
+        request.regex, request.timestamps = args.regex, args.timestamps
+        logs.append((selected.app, request))
     if not logs:
         raise errors[0]
     for left_out in errors:
@@ -104,21 +109,21 @@ def _asked(args: Any, found: Found, console: Console) -> Logs:
 
 
 def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:
-    """`role/replica |` for each replica, with the job in front where there may be several."""
+    """Set the prefix `role/replica |` of each replica, or `job/role/replica |` for a group."""
     from launcher.cli.render.log_lines import prefixes
 
     labels = [
         (f"{app.name or app.app_id}/{role}" if is_group else role, k)
-        for app, asked in logs
-        for role, k in asked.replicas
+        for app, request in logs
+        for role, k in request.replicas
     ]
     made = prefixes(labels, console.color)
-    for _, asked in logs:
-        asked.prefixes = [next(made) for _ in asked.replicas]
+    for _, request in logs:
+        request.prefixes = [next(made) for _ in request.replicas]
 
 
 def check_regex(regex: str) -> None:
-    """Raises UsageError before anything is read or waited for."""
+    """Raises UsageError for an invalid regular expression."""
     import re
 
     from launcher.errors import UsageError
@@ -126,4 +131,4 @@ def check_regex(regex: str) -> None:
     try:
         re.compile(regex)
     except re.error as error:
-        raise UsageError(f"--regex: `{regex}` is no regular expression: {error}") from error
+        raise UsageError(f"--regex: `{regex}` is not a regular expression: {error}") from error

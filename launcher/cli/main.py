@@ -1,14 +1,14 @@
-"""Find the command, read its arguments, run it, turn what went wrong into an exit code.
+"""Find the command, parse its arguments, run it, and turn errors into exit codes.
 
-The one place that catches errors for the user: a LauncherError becomes `error: …` with its exit code, a
-reader of stdout that has gone ends us quietly, Ctrl-C gives 130 and SIGTERM 143.
+The only place that catches errors for the user: a LauncherError is shown as `error: …` and sets the exit
+code; a closed stdout ends the command silently; Ctrl-C gives 130 and SIGTERM 143.
 """
 
 from __future__ import annotations
 
 import sys
 
-from launcher.cli.commands import command, names
+from launcher.cli.commands import command, names, overview
 from launcher.cli.console import Console, OutputClosed
 from launcher.cli.interrupts import Terminated
 from launcher.errors import JobFileError, LauncherError, UsageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-CLOSED = 141  # as a shell reports a program that SIGPIPE has ended
+CLOSED = 141  # as a shell reports a program killed by SIGPIPE
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -36,10 +36,10 @@ def main(argv: Sequence[str]) -> int:
     except FileNotFoundError as error:
         if error.filename is not None:
             raise
-        gone = LauncherError(  # os.getcwd() is the one call that fails without naming a file
-            "the current directory does not exist any more", hint="change to one that does, and try again"
+        missing = LauncherError(  # os.getcwd() is the only call that fails without a file name
+            "the current directory no longer exists", hint="change to an existing directory and try again"
         )
-        code = report(gone, console)
+        code = report(missing, console)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Terminated:
@@ -83,13 +83,13 @@ def dispatch(argv: Sequence[str], console: Console) -> int:
     try:
         code: int = module.run(args, console)
     finally:
-        _tell_of_damage(name, console)
+        _warn_of_damage(name, console)
     return code
 
 
-def _tell_of_damage(command: str, console: Console) -> None:
-    """One line for a ledger that was found damaged and replaced. Completion of words shows nothing."""
-    store = sys.modules.get("launcher.state.store")  # where no command loaded it, there is nothing to tell
+def _warn_of_damage(command: str, console: Console) -> None:
+    """Warn if a damaged ledger was found and replaced. Completion prints no warnings."""
+    store = sys.modules.get("launcher.state.store")  # not loaded: no ledger was opened
     if store is not None and command != "completion":
         for text in store.notices:
             console.warn(text)
@@ -108,7 +108,7 @@ def unknown_command(name: str) -> UsageError:
 def report(error: LauncherError, console: Console) -> int:
     """Show an error and return its exit code."""
     try:
-        console.flush()  # what was printed before comes first where both streams are one terminal
+        console.flush()  # keeps the order of output where both streams are one terminal
     except (LauncherError, OutputClosed):
         console.silence()
     if isinstance(error, JobFileError) and error.diagnostics:
@@ -119,7 +119,7 @@ def report(error: LauncherError, console: Console) -> int:
 
 
 def _show_diagnostics(error: JobFileError, console: Console) -> None:
-    """Every problem in full, and how many there are."""
+    """Show every diagnostic, and their number."""
     from launcher.cli.render.findings import in_short
     from launcher.jobfile import render
 
@@ -130,8 +130,6 @@ def _show_diagnostics(error: JobFileError, console: Console) -> None:
 def _help(argv: Sequence[str], console: Console) -> int:
     if argv and argv[0] == "help" and len(argv) > 1:
         return dispatch([argv[1], "--help"], console)
-    from launcher.cli.overview import overview
-
     if argv:
         console.print(overview(console.color), end="")
         return 0

@@ -1,4 +1,4 @@
-"""Add our hooks to a `.pre-commit-config.yaml`: comments, order and everything else in it stay."""
+"""Add the hooks of launcher to a `.pre-commit-config.yaml` without changing the rest of the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOOKS = r"""
       require_serial: true
     - id: launcher-validate
       name: launcher validate
-      # Runs no code of the checkout. Leave --no-components out where every commit is by people you trust.
+      # Runs no code of the checkout. Remove --no-components if you trust all authors of commits.
       entry: launcher validate --no-components
       language: system
       files: \.launcher\.(ya?ml|toml)$
@@ -29,9 +29,9 @@ IDS = frozenset({"launcher-fmt", "launcher-validate"})
 
 
 def with_hooks(text: str) -> str | None:
-    """`text` with our hooks behind the others; None where it cannot take them.
+    """Return `text` with the hooks appended to its repos; None if they cannot be added.
 
-    A file that has one of them, whatever was made of it, stays as it is.
+    A file that already has one of them, edited or not, is returned unchanged.
     """
     from ruamel.yaml.error import YAMLError
 
@@ -41,7 +41,7 @@ def with_hooks(text: str) -> str | None:
             return text
         out = _added(text, before)
         wanted = {**before, "repos": [*(before.get("repos") or ()), *_read(HOOKS)]}
-        # The judge: what looks like the end of the list may be the middle of a text.
+        # Verify the result: the end of the list was found by a scan of lines.
         return out if out is not None and _read(out) == wanted else None
     except (YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

@@ -1,4 +1,4 @@
-"""Add to a JSON file of an editor what is missing in it: comments, order and everything else in it stay."""
+"""Add missing members to a JSON file with comments without changing the rest of the file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[\]}])')
 
 Edit = tuple[int, str]
-"""Where to insert a text, and the text."""
+"""An offset, and the text to insert there."""
 
 
 class ConflictError(ValueError):
-    """Another value stands where one of ours belongs."""
+    """The file has another value under a wanted name."""
 
 
 def merged(text: str, wanted: Mapping[str, Any]) -> str | None:
-    """`text` with the members of `wanted` that it has not; None where it cannot take them.
+    """Return `text` with the members of `wanted` that it lacks; None if they cannot be added.
 
-    That is a text that is no JSON object, comments and trailing commas aside, or that has another value under
-    one of the names. Members of objects and elements of arrays are added to those that are there.
+    They cannot be added to a text that is not a JSON object (comments and trailing commas are allowed), or
+    that has another value under one of the names. Objects and arrays are merged with existing ones.
     """
     plain = _plain(text)
     try:
@@ -33,14 +33,14 @@ def merged(text: str, wanted: Mapping[str, Any]) -> str | None:
         out = text
         for place, added in sorted(edits, key=lambda edit: edit[0], reverse=True):
             out = out[:place] + added.replace("\n", line_end) + out[place:]
-        # The judge of the edits: a comment in an odd place may have swallowed one.
+        # Verify the result: an edit may have landed inside a comment.
         return out if json.loads(_plain(out)) == _union(before, wanted) else None
     except (ValueError, RecursionError, IndexError, AttributeError):
         return None
 
 
 def _plain(text: str) -> str:
-    """As long as `text`, with blanks in the place of comments and trailing commas."""
+    """`text` with comments and trailing commas replaced by blanks, so that offsets stay the same."""
 
     def blank(match: re.Match[str]) -> str:
         return match[0] if match[1] else re.sub(r"[^\n]", " ", match[0])
@@ -67,7 +67,7 @@ def _union(before: Any, wanted: Mapping[str, Any]) -> Any:
 
 
 def _of_object(plain: str, start: int, wanted: Mapping[str, Any], depth: int, indent: str) -> Iterator[Edit]:
-    """The edits of the object that begins at `start`, `depth` levels deep."""
+    """The edits for the object at offset `start`, nested `depth` levels deep."""
     members, last = _members(plain, start)
     missing = []
     for name, value in wanted.items():
@@ -98,9 +98,9 @@ def _of_array(
 
 
 def _members(plain: str, start: int) -> tuple[dict[str, int], int]:
-    """Where the value of each member of an object begins, and where the last one ends."""
+    """The offset of each member's value, and the end of the last one."""
     if plain[start] != "{":
-        raise ValueError("no object")
+        raise ValueError("not an object")
     members: dict[str, int] = {}
     last = start + 1
     while plain[place := _after_blanks(plain, last)] != "}":
@@ -120,7 +120,7 @@ def _after_blanks(plain: str, place: int) -> int:
 def _insert(
     plain: str, last: int, has_others: bool, missing: Sequence[str], indent: str, outer: str
 ) -> Iterator[Edit]:
-    """Lines behind what ends at `last`, and behind a comment on its line."""
+    """Insert lines after offset `last`, and after a comment on its line."""
     if not missing:
         return
     if not has_others and plain[_after_blanks(plain, last)] in "]}":

@@ -1,4 +1,4 @@
-"""`launcher plan`: show what apply would do. Writes nothing but the files it is told to."""
+"""`launcher plan`: show what apply would do. Writes only the files given by --out and --json-into."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 from launcher.apply import make_plan
 from launcher.apply.approval import check_plan
-from launcher.cli import decisions, jobs
+from launcher.cli import jobs, plan_options
+from launcher.cli.argument_types import count, one_of
 from launcher.cli.console import Console
-from launcher.cli.decisions import matched
-from launcher.cli.fresh_state import unknown_work
-from launcher.cli.kinds import count, one_of
+from launcher.cli.empty_state import empty_state_warning
+from launcher.cli.plan_file import document, write_text
+from launcher.cli.plan_options import matched
 from launcher.cli.render.findings import exit_code, findings, in_short
 from launcher.cli.render.github import publish, publish_refusal, shielded, warning
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
-from launcher.cli.saved import document, write_text
 from launcher.errors import JobFileError
 from launcher.plan.model import Plan
 from launcher.plan.verdict import plan_exit_code
@@ -23,25 +23,25 @@ from launcher.specs import Launch
 
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\
-Show what `launcher apply` would do to make the job files true, and why.
-Changes nothing. Components that job files name are called; see --no-components.
+Show what `launcher apply` would do, and why. Changes nothing. Components that
+job files name are called, unless --no-components is given.
 
-A directory means every job file below it; without FILE, the current
-directory. Marks: + create, -/+ replace a running one, r re-run, > resume,
-- stop, ! held (needs you), = unchanged."""
+A directory stands for every job file below it; the default is the current
+directory. Marks: + create, -/+ replace a running attempt, r re-run, > resume,
+- stop, ! held (needs your decision), = unchanged."""
 EXAMPLES = """\
   launcher plan jobs/train.launcher.yaml --var epochs=5
   launcher plan jobs/ --out plan.json && launcher apply plan.json
-  launcher plan jobs/ --detailed-exitcode     2 when there is something to do
-  launcher plan jobs/ --format github         in a workflow: summary and outputs
-  launcher plan jobs/ --rerun train           what would run if train ran again?"""
+  launcher plan jobs/ --detailed-exitcode     exit code 2 if there are changes
+  launcher plan jobs/ --format github         in a GitHub workflow
+  launcher plan jobs/ --rerun train           plan running train again"""
 
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 
 
 def add_arguments(parser: Any) -> None:
     jobs.add_arguments(parser)
-    decisions.add_arguments(parser)
+    plan_options.add_arguments(parser)
     group = parser.add_argument_group("Output")
     group.add_argument("--out", metavar="PLAN.JSON", help="save the plan, for `launcher apply PLAN.JSON`")
     group.add_argument(
@@ -53,24 +53,28 @@ def add_arguments(parser: Any) -> None:
         help="text, json (the plan document), markdown (for a pull request), github (annotations, step "
         "summary and outputs) or sarif (the diagnostics)",
     )
-    group.add_argument("--json-into", metavar="PATH", help="write the plan document there as well")
+    group.add_argument("--json-into", metavar="PATH", help="also write the plan document to PATH")
     group.add_argument(
-        "--max-bytes", metavar="N", type=count, default=60_000, help="bound of the markdown (default: 60000)"
+        "--max-bytes",
+        metavar="N",
+        type=count,
+        default=60_000,
+        help="maximum size of the markdown (default: 60000)",
     )
-    group.add_argument("--show-request", action="store_true", help="show what each scheduler would be sent")
+    group.add_argument("--show-request", action="store_true", help="show the requests to the schedulers")
     group.add_argument(
-        "--detailed-exitcode", action="store_true", help="exit 2 when apply would start or stop something"
+        "--detailed-exitcode", action="store_true", help="exit with 2 if apply would start or stop anything"
     )
 
 
 def run(args: Any, console: Console) -> int:
     launches = _launches(args, console)
-    unknown = unknown_work(launches)
+    unknown = empty_state_warning(launches)
     if unknown and args.format == "github":
         console.print(warning(unknown))
     elif unknown:
         console.warn(unknown)
-    plan = make_plan(launches, choices=decisions.choices(launches, args))
+    plan = make_plan(launches, choices=plan_options.choices(launches, args))
     text = document(plan) if args.out or args.json_into or args.format == "json" else ""
     _show(plan, text, args, console)
     check_plan(plan)
@@ -79,14 +83,14 @@ def run(args: Any, console: Console) -> int:
     for path in filter(None, (args.out, args.json_into)):
         write_text(path, text)
     if args.out:
-        console.note(f"saved: launcher apply {args.out}")
+        console.note(f"saved; to apply it: launcher apply {args.out}")
     return _exit_code(plan, args, console)
 
 
 def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
-    """The launches of the job files. Diagnostics go to stdout where the format is for them, else to stderr.
+    """Compile the job files. Diagnostics go to stdout if the format is made for them, else to stderr.
 
-    Raises JobFileError when they forbid to go on.
+    Raises JobFileError if there are errors.
     """
     result = jobs.compiled(args.files, args)
     found = result.diagnostics
@@ -104,7 +108,7 @@ def _launches(args: Any, console: Console) -> tuple[Launch, ...]:
 
 
 def _show(plan: Plan, document: str, args: Any, console: Console) -> None:
-    """The plan in its format; where stdout is for diagnostics alone, to stderr."""
+    """Print the plan in its format; to stderr if stdout is for diagnostics only."""
     requests = _requests(plan) if args.show_request else ""
     if args.format == "json":
         console.print(document + requests, end="")
@@ -125,6 +129,6 @@ def _exit_code(plan: Plan, args: Any, console: Console) -> int:
 
 
 def _requests(plan: Plan) -> str:
-    """What the schedulers would be sent, under the symbolic app id."""
+    """The requests to the schedulers, with the symbolic app id."""
     bound = [step.bound for step in plan.steps if step.bound is not None]
     return "".join(f"\n{each.launch.key}:\n{each.info!r}\n" for each in bound)

@@ -1,4 +1,4 @@
-"""Job files that a command rewrites: prepared in memory, proven, then put in place in one step."""
+"""Rewrite job files: format in memory, verify the digest, then replace the file atomically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A file and its canonical text. `file` is the path as typed, `path` the absolute one."""
+    """A file, its text and its formatted text. `file` is the path as typed, `path` the absolute path."""
 
     file: str
     path: str
@@ -33,9 +33,9 @@ class Rewrite:
 
 
 def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
-    """The canonical form of every job file that the paths stand for, and why some have none.
+    """Format every job file in `paths`; return the results, and the errors of files that cannot be formatted.
 
-    A problem of one file is no reason to leave out the others. Raises JobFileError for a directory without
+    Raises JobFileError for a directory without
     job files.
     """
     files, missing = find_files(paths, os.getcwd())
@@ -53,7 +53,7 @@ def prepare(paths: Sequence[str]) -> tuple[list[Rewrite], list[LauncherError]]:
 
 def _prepared(file: str, path: str) -> Rewrite:
     if file.lower().endswith(".json"):
-        raise Unformattable(f"{file}: JSON is left as it is", hint="fmt is for YAML and TOML")
+        raise Unformattable(f"{file}: cannot format JSON", hint="fmt formats YAML and TOML")
     source = read_source(file, path)
     if not isinstance(source, Source):
         raise JobFileError(source.message, diagnostics=[source])
@@ -64,9 +64,9 @@ def _prepared(file: str, path: str) -> Rewrite:
 
 
 def write(rewrite: Rewrite) -> None:
-    """Put the canonical text in place, in one step, once its job has proven to have the same digest.
+    """Replace the file atomically, after verifying that its job keeps its digest.
 
-    A link stays a link; mode and owner stay where we may set them.
+    A link stays a link; mode and owner stay where the user may set them.
 
     Raises Unformattable when a digest would change, LauncherError when the folder cannot be written.
     """
@@ -74,13 +74,13 @@ def write(rewrite: Rewrite) -> None:
     folder, name = os.path.split(path)
     beside = os.path.join(
         folder, f".{os.getpid()}-{name}"
-    )  # hidden: no other command takes it for a job file
+    )  # hidden, so that no command reads it as a job file
     try:
         with open(path, "rb") as stream:
             data = stream.read()
         mark = BOM if data.startswith(BOM) else b""
         if data != mark + rewrite.before.encode():
-            raise Unformattable(f"{rewrite.file}: somebody has written it meanwhile", hint="try again")
+            raise Unformattable(f"{rewrite.file}: the file changed while it was formatted", hint="try again")
         with open(beside, "xb") as stream:
             stream.write(mark + rewrite.after.encode())
             stream.flush()
@@ -100,9 +100,9 @@ def write(rewrite: Rewrite) -> None:
 
 
 def _digests(path: str) -> list[str]:
-    """The digests of the jobs of one file, variables without a value stood in for; none for a wrong file.
+    """The digests of the jobs of one file; none for an invalid file. Unset variables get placeholders.
 
-    No component of the checkout is called: to format a file is not to run it.
+    Calls no component of the checkout: formatting must not run code.
     """
     compiled = compile_files([path], environment=Environment(components=False), placeholders=True)
     return [canonical.digest(canonical.document(launch)) for launch in compiled.launches]

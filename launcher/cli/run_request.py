@@ -1,4 +1,4 @@
-"""What `run --stdin` reads: a JSON object that names a component, where to run it, and how."""
+"""The JSON object that `run --stdin` reads: a component, its arguments, scheduler and run options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from launcher.text import name_hint
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The object, field by field.
+    """The fields of the object.
 
     Attributes:
-        scheduler_args: run options; those of `scheduler_cfg` win.
-        component_args: parameter → value; words of `component_args_str` win.
+        scheduler_args: run options; `scheduler_cfg` takes precedence.
+        component_args: parameter → value; `component_args_str` takes precedence.
         dryrun, detach: as the options of these names.
-        workspace, parent_run_id: as the options; None where the object has none.
-        wait, log, tee_logs: accepted. `run` waits and shows what replicas print, unless it detaches.
+        workspace, parent_run_id: as the options; None if absent.
+        wait, log, tee_logs: accepted and ignored: `run` waits and shows output unless it detaches.
     """
 
     component_name: str
@@ -50,9 +50,9 @@ EXAMPLE = '{"component_name": "utils.echo", "scheduler": "local_cwd", "scheduler
 
 
 def read_request(text: str | bytes) -> RunRequest:
-    """The request that `text` is. Raises UsageError naming every field that is missing, unknown or wrong.
+    """Parse a request. Raises UsageError that names missing, unknown or invalid fields.
 
-    Bytes are UTF-8, whatever the locale says, or UTF-16 or UTF-32; a byte order mark may stand in front.
+    Bytes are UTF-8 in any locale, UTF-16 or UTF-32; they may begin with a byte order mark.
     """
     try:
         given = json.loads(text)
@@ -61,21 +61,21 @@ def read_request(text: str | bytes) -> RunRequest:
     except RecursionError:
         raise UsageError("standard input is nested too deep", hint=f"such as {EXAMPLE}") from None
     if not isinstance(given, dict):
-        raise UsageError("standard input is no JSON object", hint=f"such as {EXAMPLE}")
+        raise UsageError("standard input is not a JSON object", hint=f"such as {EXAMPLE}")
     form_of = {each.name: str(each.type).partition("[")[0].partition(" ")[0] for each in fields(RunRequest)}
     missing = [name for name in REQUIRED if name not in given]
     if missing:
-        raise UsageError(f"standard input has no {_named(missing)}", hint=f"such as {EXAMPLE}")
+        raise UsageError(f"standard input lacks {_named(missing)}", hint=f"such as {EXAMPLE}")
     for name, value in given.items():
         if name not in form_of:
-            raise UsageError(f"`run` knows no field `{name}`", hint=name_hint(name, form_of))
+            raise UsageError(f"unknown field `{name}` on standard input", hint=name_hint(name, form_of))
         form, wanted = _FORMS[form_of[name]]
         texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
         optional = value is None and name in ("workspace", "parent_run_id")
         if not optional and not (isinstance(value, form) and texts):
-            raise UsageError(f"`{name}` is {wanted}, got {json.dumps(value)}")
+            raise UsageError(f"`{name}` must be {wanted}, got {json.dumps(value)}")
     return RunRequest(**given)
 
 
 def _named(names: list[str]) -> str:
-    return " and no ".join(f"`{name}`" for name in names)
+    return " and ".join(f"`{name}`" for name in names)

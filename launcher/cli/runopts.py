@@ -1,4 +1,4 @@
-"""`launcher runopts`: the run options of schedulers."""
+"""`launcher runopts`: list the run options of schedulers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from launcher.text import paint
 
 USAGE = "runopts [SCHEDULER] [--json]"
 HELP = """\
-List the run options of a scheduler: what `cfg:` in a job file and `--cfg` of
-`launcher run` may set."""
+List the run options of schedulers: the keys of `cfg:` in job files and of
+`launcher run --cfg`."""
 EXAMPLES = "  launcher runopts local_cwd\n  launcher runopts --json          of all schedulers"
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("scheduler", metavar="SCHEDULER", nargs="?", help="one scheduler; all without it")
-    parser.add_argument("--json", action="store_true", help="print a JSON object, by scheduler and option")
+    parser.add_argument("scheduler", metavar="SCHEDULER", nargs="?", help="a scheduler (default: all)")
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object: scheduler → option → details"
+    )
 
 
 def run(args: Any, console: Console) -> int:
@@ -28,7 +30,7 @@ def run(args: Any, console: Console) -> int:
     for name in [args.scheduler] if args.scheduler else get_scheduler_factories():
         try:
             found[name] = _options(get_scheduler(name, "launcher"))
-        except LauncherError as error:  # a plug-in whose package is broken must not hide the others
+        except LauncherError as error:  # a broken plug-in must not hide the others
             if args.scheduler:
                 raise
             console.warn(str(error))
@@ -55,7 +57,7 @@ def _options(scheduler: Any) -> dict[str, dict[str, Any]]:
 
 
 def _text(options: dict[str, dict[str, Any]], color: bool) -> str:
-    """Two lines an option: name, type and default; what it does."""
+    """Two lines per option: name, type and default; then its help."""
     lines = []
     for name, option in options.items():
         default = "" if option["default"] is None else f", default {dumps(option['default'])}"

@@ -1,4 +1,4 @@
-"""`launcher schedulers`: what apps can run on."""
+"""`launcher schedulers`: list the schedulers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from launcher.schedulers import (
 
 USAGE = "schedulers [--json]"
 HELP = """\
-List the schedulers: those that come with launcher, and those that installed
-packages add under the entry-point group `launcher.schedulers`."""
+List the schedulers: the built-in ones, and those of installed packages
+(entry-point group `launcher.schedulers`)."""
 EXAMPLES = "  launcher schedulers\n  launcher runopts local_cwd      the run options of one"
 
 
@@ -43,21 +43,21 @@ def run(args: Any, console: Console) -> int:
         ]
         for row in found
     ]
-    console.print(table(["NAME", "", "PLAN AND APPLY", "WHAT"], rows, color=console.color))
+    console.print(table(["NAME", "", "PLAN AND APPLY", "DESCRIPTION"], rows, color=console.color))
     return 0
 
 
 def _about(name: str) -> dict[str, Any]:
-    """Whether it can be planned, and what it says of itself; why not, when it cannot be loaded."""
+    """Whether plan and apply support it, and its description, or the error if it cannot be loaded."""
     try:
         scheduler = get_scheduler(name, "launcher")
-    except LauncherError as error:  # a plug-in whose package is broken must not hide the others
+    except LauncherError as error:  # a broken plug-in must not hide the others
         return {"apply": False, "about": str(error)}
     lines = (_factory_doc(name) or type(scheduler).__doc__ or "").strip().splitlines()
     return {"apply": isinstance(scheduler, StagedScheduler), "about": lines[0] if lines else ""}
 
 
 def _factory_doc(name: str) -> str | None:
-    """One class may serve several names; its factories tell them apart."""
+    """The docstring of the factory: a class may serve several names, with a factory each."""
     module, _, function = DEFAULT_SCHEDULERS.get(name, "").partition(":")
     return getattr(import_module(module), function).__doc__ if module else None

@@ -1,4 +1,4 @@
-"""`launcher schema`: the JSON Schemas, as they are published under schemas/."""
+"""`launcher schema`: print the JSON Schemas that are published under schemas/."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from json import dumps
 from typing import Any
 
 from launcher.apply.event_schema import event_schema
+from launcher.cli.argument_types import one_of
 from launcher.cli.console import Console
-from launcher.cli.kinds import one_of
 from launcher.cli.render.findings_schema import findings_schema
 from launcher.jobfile import job_schema
 from launcher.plan.codec import plan_schema

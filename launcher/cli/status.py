@@ -1,8 +1,8 @@
-"""`launcher status`: one app with its replicas, or several in a table; without an app, all that run."""
+"""`launcher status`: show one app with its replicas, several in a table, or all running apps."""
 
 from __future__ import annotations
 
-from launcher.cli.kinds import add_target
+from launcher.cli.argument_types import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 USAGE = "status [APP] [OPTIONS]"
 HELP = """\
-Show an app: its state, its replicas with their exit codes and restarts.
-Without APP, every app that is running.
+Show an app: its state, and its replicas with their exit codes and restarts.
+Without APP, show every running app.
 
-APP is a job's name (its latest attempt), JOB@ATTEMPT, an app id or a handle. A
-matrix's name means all of its jobs, a quoted pattern the jobs and app ids that
-it matches: these are shown in a table.
+APP is a job name (its latest attempt), JOB@ATTEMPT, an app id or a handle. The
+name of a matrix selects all of its jobs; a quoted pattern selects the jobs and
+app ids that it matches. Several apps are shown in a table.
 
-With --watch, a live table until they have ended (without APP, until nothing
-runs); the exit code is then that of `launcher wait`: 0 when all have succeeded,
-5 when one has not, 1 when the scheduler of one cannot be asked. Ctrl-C stops
-watching, and nothing else."""
+--watch shows a live table until the apps have ended (without APP, until none
+is running). Its exit code is that of `launcher wait`: 0 if all have succeeded,
+5 if one has not, 1 if the scheduler of one cannot be reached. Ctrl-C stops
+watching; the apps keep running."""
 EXAMPLES = """\
   launcher status train
   launcher status train@3
-  launcher status train -t docker      its app in target `docker`
+  launcher status train -t docker      of target `docker`
   launcher status 'sweep-*' --watch
   launcher status local_cwd://vision/train-3-k3fwx --json"""
 
 
-_NOTHING = "nothing is running; `launcher list` shows what has ended"
+_NONE_RUNNING = "no apps are running; `launcher list` shows those that have ended"
 
 
 def add_arguments(parser: Any) -> None:
-    parser.add_argument("app", metavar="APP", nargs="?", help="the app or apps; all that run without it")
+    parser.add_argument("app", metavar="APP", nargs="?", help="app or apps (default: all that are running)")
     add_target(parser)
     parser.add_argument("-w", "--watch", action="store_true", help="show a live table until they have ended")
-    parser.add_argument("--json", action="store_true", help="print JSON, an array for several apps")
+    parser.add_argument("--json", action="store_true", help="print JSON; an array for several apps")
 
 
 def run(args: Any, console: Console) -> int:
@@ -49,10 +49,10 @@ def run(args: Any, console: Console) -> int:
         return _watch(args, console)
     if args.app is None:
         return _live(args, console)
-    from launcher.inventory.find import wholes
+    from launcher.inventory.find import find_apps
     from launcher.inventory.status import inspect
 
-    found = wholes(args.app, args.target)
+    found = find_apps(args.app, args.target)
     if found.is_group:
         return _group(args, console, found.apps)
     app = inspect(found.apps[0])
@@ -78,30 +78,30 @@ def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:
         console.print(dumps([status_json(_inspected(app, console)) for app in apps], indent=2))
         return 0
     from launcher.cli.render.apps import in_short
-    from launcher.inventory.find import wholes
+    from launcher.inventory.find import find_apps
     from launcher.inventory.listing import present
 
     given = iter([apps])
-    shown = present(lambda: next(given, None) or wholes(args.app, args.target).apps, warn=console.warn)
+    shown = present(lambda: next(given, None) or find_apps(args.app, args.target).apps, warn=console.warn)
     _table(console, shown)
     console.print(in_short(shown))
     return 0
 
 
 def _inspected(app: AppRecord, console: Console) -> AppRecord:
-    """The app as it is now; as last seen where its scheduler cannot be asked."""
+    """The app as it is now, or as recorded if its scheduler cannot be reached."""
     from launcher.errors import LauncherError
     from launcher.inventory.status import inspect
 
     try:
         return inspect(app)
     except LauncherError as error:
-        console.warn(f"{app.handle} is shown as last seen: {error}")
+        console.warn(f"{app.handle} is shown in its last known state: {error}")
         return app
 
 
 def _live(args: Any, console: Console) -> int:
-    apps = _that_run(args, console.warn)
+    apps = _running(args, console.warn)
     if args.json:
         from json import dumps
 
@@ -111,11 +111,11 @@ def _live(args: Any, console: Console) -> int:
     elif apps:
         _table(console, apps)
     else:
-        console.note(_NOTHING)
+        console.note(_NONE_RUNNING)
     return 0
 
 
-def _that_run(args: Any, warn: Warn | None) -> list[AppRecord]:
+def _running(args: Any, warn: Warn | None) -> list[AppRecord]:
     from launcher.inventory.listing import live
 
     return [app for app in live(warn=warn) if args.target in ("", app.target)]
@@ -123,19 +123,19 @@ def _that_run(args: Any, warn: Warn | None) -> list[AppRecord]:
 
 def _watch(args: Any, console: Console) -> int:
     from launcher.errors import UsageError
-    from launcher.inventory.find import wholes
+    from launcher.inventory.find import find_apps
 
     if args.json:
-        raise UsageError("--watch shows a table, and --json prints once", hint="leave one of them out")
+        raise UsageError("--watch and --json cannot be combined")
     from launcher.cli.live_table import watch
 
     if args.app is not None:
-        return watch(wholes(args.app, args.target).apps, list, console)
-    apps = _that_run(args, None)  # the watch says which it cannot look at, once
+        return watch(find_apps(args.app, args.target).apps, list, console)
+    apps = _running(args, None)  # the watch warns about apps that it cannot read, once
     if not apps:
-        console.note(_NOTHING)
+        console.note(_NONE_RUNNING)
         return 0
-    return watch(apps, lambda: _that_run(args, None), console)
+    return watch(apps, lambda: _running(args, None), console)
 
 
 def _table(console: Console, apps: Sequence[AppRecord]) -> None:

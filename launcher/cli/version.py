@@ -1,4 +1,4 @@
-"""`launcher version`: what to write into a bug report."""
+"""`launcher version`: print versions and paths, for bug reports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from launcher import __version__, paths
 from launcher.cli.console import Console
 
 USAGE = "version [--json]"
-HELP = "The version of launcher, of the Python it runs on, and where it keeps its state."
-EXAMPLES = (
-    "  launcher version          for people, and for bug reports\n  launcher --version        one line, fast"
-)
+HELP = "Print the versions of launcher and Python, and the path of the state folder."
+EXAMPLES = "  launcher version          for a bug report\n  launcher --version        one line, fast"
 
 
 def add_arguments(parser: Any) -> None:

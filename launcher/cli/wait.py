@@ -1,8 +1,8 @@
-"""`launcher wait`: block until apps have ended."""
+"""`launcher wait`: wait until apps have ended."""
 
 from __future__ import annotations
 
-from launcher.cli.kinds import add_target, duration
+from launcher.cli.argument_types import add_target, duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 USAGE = "wait APP… [-t TARGET] [--timeout TIME]"
 HELP = """\
-Wait until apps have ended, and print how each of them did, with the error that
-came first where a replica left one. The kernel wakes it: nothing is polled.
+Wait until apps have ended, and print the outcome of each, with the first error
+of its replicas. The kernel or the engine wakes the command: it does not poll.
 
-A matrix's name means all of its jobs, a quoted pattern the jobs and app ids
-that it matches, as they are now: jobs that are applied later are not waited for.
+The name of a matrix selects all of its jobs, a quoted pattern the jobs and app
+ids that it matches, as of now: it does not wait for jobs applied later.
 
-Exit code 0 when all have succeeded, 5 when one has not, or not in time, 1 when
-one could not be waited for: of several apps, the worst."""
+Exit codes: 0 all have succeeded, 5 one has not, or has not ended in time,
+1 one could not be waited for. Of several apps, the worst counts."""
 EXAMPLES = """\
   launcher wait train && launcher logs train --tail 1
   launcher wait 'sweep-*'
@@ -31,11 +31,11 @@ NOT_SUCCEEDED = 5
 
 def add_arguments(parser: Any) -> None:
     parser.add_argument(
-        "apps", metavar="APP", nargs="+", help="a job's name, JOB@ATTEMPT, an app id, a handle or a pattern"
+        "apps", metavar="APP", nargs="+", help="job name, JOB@ATTEMPT, app id, handle or pattern"
     )
     add_target(parser)
     parser.add_argument(
-        "--timeout", metavar="TIME", type=duration, help="give up after that long: 90, 10s, 1h30m"
+        "--timeout", metavar="TIME", type=duration, help="stop waiting after this time: 90, 10s, 1h30m"
     )
 
 
@@ -44,10 +44,10 @@ def run(args: Any, console: Console) -> int:
 
     from launcher.cli.interrupts import terminate_with_exception
     from launcher.errors import LauncherError
-    from launcher.inventory.find import wholes
+    from launcher.inventory.find import find_apps
 
     terminate_with_exception()
-    apps = {app.handle: app for text in args.apps for app in wholes(text, args.target).apps}
+    apps = {app.handle: app for text in args.apps for app in find_apps(text, args.target).apps}
     deadline = None if args.timeout is None else time.monotonic() + args.timeout
     codes = set()
     for app in apps.values():

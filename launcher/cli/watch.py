@@ -1,4 +1,4 @@
-"""What a user sees of an apply: the plan, changes of state, the output of replicas, the result."""
+"""Output of an apply: the plan, changes of state, the output of replicas, the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from launcher.cli.render.outcomes import (
     result_json,
 )
 from launcher.cli.render.plan_text import plan_text
-from launcher.inventory.find import called
+from launcher.inventory.find import shortest_name
 from launcher.plan.model import Plan
 from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.launch import JobKey
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from launcher.cli.render.progress import Progress
 
 
-_MOST_ROWS = 20  # of unchanged jobs in the result; more are a count
-_DETACHED = "detached: the jobs go on; to watch them: launcher status --watch"
+_MOST_ROWS = 20  # unchanged jobs listed in the result; more are only counted
+_DETACHED = "detached: the jobs keep running; to watch them: launcher status --watch"
 
 
 class Watch:
-    """Listens to one apply. A context manager.
+    """Shows one apply. A context manager.
 
-    Output that cannot be written any more must not stop an apply half way: it goes silent instead.
+    A closed stdout must not stop an apply half way: the output is then discarded.
 
     Args:
         format: "text", "json" (the result alone) or "jsonl" (every event).
@@ -53,7 +53,7 @@ class Watch:
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
         self._progress: Progress | None = None
         self._frames: LiveFrames | None = None
-        self._interrupted = False  # before there was anything to wait for
+        self._interrupted = False  # before any job was started
 
     def __enter__(self) -> Watch:
         return self
@@ -78,7 +78,7 @@ class Watch:
         )
 
     def planned(self, plan: Plan, *, show: bool = True) -> None:
-        """The plan that is about to be carried out. Raises OutputError when it cannot be shown."""
+        """Show the plan before it is carried out. Raises OutputError if it cannot be written."""
         if self._logs:
             replicas = list(_replicas(plan))
             fronts = prefixes([name for _, name in replicas], self._console.color)
@@ -95,10 +95,10 @@ class Watch:
                 text = plan_text(plan, color=self._console.color, columns=self._console.columns)
                 self._console.print(text + "\n", flush=True)
             except OutputClosed:
-                pass  # nobody reads along, and --yes said that nobody needs to
+                pass  # the reader of stdout has exited, and --yes needs no approval
 
     def finish(self, result: Result) -> int:
-        """Show what came of it; the exit code."""
+        """Show the result, and return the exit code."""
         self.__exit__(None, None, None)
         for where in self._shapers:
             self._finish_line(where)
@@ -116,8 +116,8 @@ class Watch:
         return result.exit_code
 
     def _show(self, outcomes: Sequence[Outcome]) -> None:
-        kept = [outcome for outcome in outcomes if outcome.kind == "keep"]
-        shown = outcomes if len(kept) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
+        unchanged = [outcome for outcome in outcomes if outcome.kind == "keep"]
+        shown = outcomes if len(unchanged) <= _MOST_ROWS else [o for o in outcomes if o.kind != "keep"]
         if shown:
             text = outcomes_text(shown, color=self._console.color, columns=self._console.columns)
             self._write(("\n" if self._shapers else "") + text)
@@ -126,18 +126,18 @@ class Watch:
             self._console.note(advice)
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
-        """What one would like to do next."""
+        """A command for the next step: follow running jobs, or see the output of a failed one."""
         running = [outcome for outcome in outcomes if outcome.state == "running"]
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""
         if len(running) > 1 and not self._wait:
-            return "running by themselves now; to watch them: launcher status --watch"
+            return "the jobs keep running; to watch them: launcher status --watch"
         if running and not self._wait:
-            app = called(running[0].key.job, running[0].handle)
-            return f"running by itself now; to read along: launcher logs {app} --follow"
+            app = shortest_name(running[0].key.job, running[0].handle)
+            return f"the job keeps running; to follow its output: launcher logs {app} --follow"
         if failed and not self._logs:
-            return f"to see what it printed: launcher logs {called(failed[0].key.job, failed[0].handle)}"
+            return f"to see its output: launcher logs {shortest_name(failed[0].key.job, failed[0].handle)}"
         return ""
 
     def _event(self, event: Mapping[str, Any]) -> None:
@@ -169,7 +169,7 @@ class Watch:
                 self._console.note(line)
 
     def _image(self, event: Mapping[str, Any]) -> None:
-        """Show how far an image is, in place. The display goes when nothing is left to show in it."""
+        """Update the progress of an image. The display closes when it has nothing to show."""
         with self._lock:
             progress = self._display()
             if not progress.image(_key(event), event["image"], image_progress(event)):
@@ -197,7 +197,7 @@ class Watch:
             self._lines(where, shaper.feed(0, "", data))
 
     def _finish_line(self, where: tuple[JobKey, str, int]) -> None:
-        """What a replica printed last, where it did not end the line."""
+        """Print the last line of a replica if it has no newline."""
         self._lines(where, self._shapers[where].finish(0))
 
     def _lines(self, where: tuple[JobKey, str, int], lines: bytes) -> None:
@@ -224,7 +224,7 @@ class Watch:
         self._write(dumps(value, indent=indent, ensure_ascii=False))
 
     def _write(self, text: str | bytes) -> None:
-        """Text of ours, or what replicas printed, which stays byte for byte."""
+        """Write text of launcher, or bytes of replicas, which are written unchanged."""
         with self._lock:
             try:
                 if isinstance(text, bytes):
@@ -232,7 +232,7 @@ class Watch:
                 else:
                     self._console.print(text, flush=True)
             except OutputClosed:
-                pass  # silent from here on: the console has let go of the stream
+                pass  # the console discards further output
             except OutputError as error:
                 self._console.error(error)
 
@@ -242,7 +242,7 @@ def _key(event: Mapping[str, Any]) -> JobKey:
 
 
 def _replicas(plan: Plan) -> Iterator[tuple[tuple[JobKey, str, int], tuple[str, int]]]:
-    """Every replica of the plan's jobs, and the label of its lines: with the job where there are several."""
+    """Every replica of the plan's jobs, and the label of its lines, with the job if there are several."""
     launches = [step.launch for step in plan.steps if step.launch is not None]
     for launch in launches:
         for role in launch.app.roles:

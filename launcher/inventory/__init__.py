@@ -1,1 +1,1 @@
-"""The apps there are: find one by a word, list them, tell how they do, wait for their ends."""
+"""Find apps by name, list them, read their status and logs, wait for them, record their outcomes."""

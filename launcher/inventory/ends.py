@@ -1,4 +1,4 @@
-"""Record how apps ended, where that was not on record before."""
+"""Record the outcomes of apps that have ended."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class EndRecorder:
-    """Writes into the store how apps ended, at the price of one statement.
+    """Writes known outcomes into the store with one statement each.
 
-    `settle` does that and more; this is for a client that is in a hurry and knows how the app ended: the
-    store is not closed (the process ends anyway), and what a power cut takes back is recorded again.
-    Where the state folder cannot be written nothing is recorded: reading must still work.
+    Faster than `record_ends`: it does not close the store, since the process is about to exit, and does not
+    flush to disk, since an outcome lost in a power cut is recorded again. If the state folder cannot be
+    written, nothing is recorded, so that reading commands still work.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class EndRecorder:
             self._store = None
 
     def record(self, app: AppRecord) -> bool:
-        """`app` has ended; True when that was not on record before. An end on record stays as it is."""
+        """Record the outcome of `app`; True if it had none. A recorded outcome is not changed."""
         from launcher.errors import StateError
 
         if self._store is None:
@@ -45,18 +45,19 @@ class EndRecorder:
             return False
 
 
-def settle(schedulers: Sequence[str]) -> Sequence[Any]:
-    """Record what has ended and remove what dead supervisors left; the attempts whose end is new.
+def record_ends(schedulers: Sequence[str]) -> Sequence[Any]:
+    """Record the outcomes of these schedulers' apps and clean up after dead supervisors.
 
-    Where the state folder cannot be written nothing is recorded: reading must still work.
+    Returns the attempts with new outcomes. If the state folder cannot be written, nothing is recorded, so
+    that reading commands still work.
     """
     from launcher.apply.engines import Engines
-    from launcher.apply.settle import settle as record
+    from launcher.apply.settle import settle
     from launcher.errors import StateError
     from launcher.schedulers.appstore import open_store
 
     try:
         with open_store() as store, Engines() as engines:
-            return record(store, engines, schedulers)
+            return settle(store, engines, schedulers)
     except StateError:
         return ()

@@ -1,13 +1,13 @@
-"""Which app a word means: a handle, an app id, a job's name, `job@3`; `/role/replica` may stand behind it.
+"""Find apps by the names that users type: a job name, `JOB@ATTEMPT`, an app id or a handle.
 
-A word may mean several: a pattern, or the name of a matrix. See `launcher.inventory.groups`.
+`/ROLE/REPLICA` may follow. A pattern or the name of a matrix selects several: `launcher.inventory.groups`.
 """
 
 from __future__ import annotations
 
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
-from launcher.inventory.held import held_by_engines, with_newer
+from launcher.inventory.engine_attempts import held_by_engines, with_newer
 from launcher.inventory.project import project_here
 from launcher.text import plural
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
-SYNTAX = "an app is a job's name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
-_WILD = "*?["  # no name of a job and no app id holds one of them
+SYNTAX = "use a job name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
+_WILD = "*?["  # characters of patterns, which job names and app ids never contain
 
 
 class Selected:
-    """An app that a word means, and which part of it.
+    """A selected app, or a part of it.
 
     Attributes:
-        role, replicas: what stood behind the app: "" and () mean all of them.
+        role, replicas: the selected ones; "" and () for all.
     """
 
     __slots__ = ("app", "replicas", "role")
@@ -40,10 +40,10 @@ class Selected:
 
 
 class Found:
-    """What a word means: one app, or the apps of a group, in natural order of their names.
+    """The selected apps: one, or those of a group in natural order of their names.
 
     Attributes:
-        is_group: whether it was a pattern or the name of a matrix, however many apps that means.
+        is_group: whether a pattern or the name of a matrix selected them, even if it is only one app.
     """
 
     __slots__ = ("is_group", "selected")
@@ -57,12 +57,12 @@ class Found:
         return [each.app for each in self.selected]
 
 
-class Word:
-    """What was typed, taken apart.
+class AppName:
+    """The parts of an app's name as typed.
 
     Attributes:
-        target: whose jobs a name means; "" for any.
-        is_pattern: whether it may match several names.
+        target: the target of the job; "" for any.
+        is_pattern: whether the name is a pattern.
     """
 
     __slots__ = ("is_pattern", "name", "number", "replicas", "role", "scheduler", "session", "target")
@@ -84,7 +84,7 @@ class Word:
         self.name, at, number = name.partition("@")
         is_number = number.isascii() and number.isdigit() and self.name and not self.is_pattern
         if at and not (is_number and not self.scheduler):
-            raise UsageError(f"`{text}`: want JOB@ATTEMPT with a number, such as train@3")
+            raise UsageError(f"`{text}`: expected JOB@ATTEMPT with a number, such as train@3")
         self.number = int(number) if at else None
         self.role = parts[0] if parts else ""
         self.replicas = _replicas(parts[1], text) if len(parts) == 2 else ()
@@ -93,24 +93,24 @@ class Word:
 def _replicas(text: str, whole: str) -> tuple[int, ...]:
     numbers = text.split(",")
     if not all(number.isascii() and number.isdigit() for number in numbers):
-        raise UsageError(f"`{whole}`: want replicas as numbers, such as trainer/0 or trainer/0,2")
+        raise UsageError(f"`{whole}`: expected numbers of replicas, such as trainer/0 or trainer/0,2")
     return tuple(dict.fromkeys(map(int, numbers)))
 
 
 def malformed(text: str) -> UsageError:
-    return UsageError(f"`{text}` does not name an app", hint=SYNTAX)
+    return UsageError(f"`{text}` is not a valid name of an app", hint=SYNTAX)
 
 
-def whole(text: str, target: str = "") -> AppRecord:
-    """`find`, for commands that act on a whole app. Raises UsageError where a role stands behind."""
+def find_app(text: str, target: str = "") -> AppRecord:
+    """`find` for commands that act on whole apps. Raises UsageError if a role is given."""
     found = find(text, target)
     if found.role:
         raise _part(text, found.role)
     return found.app
 
 
-def wholes(text: str, target: str = "") -> Found:
-    """`find_all`, for commands that act on whole apps. Raises UsageError where a role stands behind."""
+def find_apps(text: str, target: str = "") -> Found:
+    """`find_all` for commands that act on whole apps. Raises UsageError if a role is given."""
     found = find_all(text, target)
     if found.selected[0].role:
         raise _part(text, found.selected[0].role)
@@ -122,118 +122,121 @@ def _part(text: str, role: str) -> UsageError:
 
 
 def find(text: str, target: str = "") -> Selected:
-    """The one app that `text` means; see `find_all`. Raises LauncherError for a group."""
+    """Find a single app; see `find_all`. Raises LauncherError for a group."""
     found = find_all(text, target)
     if found.is_group:
-        what = f"`{text}` means {plural(len(found.apps), 'app')}, and this takes one"
-        raise LauncherError(what, hint=f"say which: {_listed(found.apps)}")
+        what = f"`{text}` matches {plural(len(found.apps), 'app')}, but this command takes one"
+        raise LauncherError(what, hint=f"choose one: {_listed(found.apps)}")
     return found.selected[0]
 
 
 def find_all(text: str, target: str = "") -> Found:
-    """The app that `text` means, or the apps of a pattern or a matrix: at least one.
+    """Find the app named `text`, or the apps of a pattern or matrix; returns at least one.
 
-    A job's name means its latest attempt in the project of the current directory, as store and engines
-    know it: an engine may be shared with others, and remembers what was removed here.
+    A job name selects the latest attempt in the project of the current directory, from the store and from
+    engines: a shared engine knows newer attempts of other machines, and attempts that were removed here.
 
     Args:
-        target: the only target whose jobs are meant; "" for any.
+        target: consider only jobs of this target; "" for any.
 
-    Raises UsageError for what names nothing by its form, LauncherError for what is unknown or ambiguous.
+    Raises UsageError for invalid syntax, LauncherError for an unknown or ambiguous name.
     """
-    word = Word(text, target)
-    is_group = word.is_pattern
+    given = AppName(text, target)
+    is_group = given.is_pattern
     if is_group:
         from launcher.inventory.groups import matching
 
-        apps, unasked = matching(word.name, word.scheduler, word.session, word.target)
+        apps, unreached = matching(given.name, given.scheduler, given.session, given.target)
         if not apps:
-            raise _unknown(word, unasked)
-    elif word.scheduler:
-        apps = [_by_handle(word)]
+            raise _unknown(given, unreached)
+    elif given.scheduler:
+        apps = [_by_handle(given)]
     else:
-        apps, is_group = _by_name(word)
-    return Found([Selected(app, word.role, word.replicas) for app in apps], is_group=is_group)
+        apps, is_group = _by_name(given)
+    return Found([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
 
 
-def called(job: str, handle: str) -> str:
-    """What to call an app in a command typed in this directory: its job's name, where that means it here."""
+def shortest_name(job: str, handle: str) -> str:
+    """The shortest name for an app in this directory: its job's name if that selects it, else its handle."""
     try:
         return job if find(job).app.handle == handle else handle
     except LauncherError:
         return handle
 
 
-def _by_handle(word: Word) -> AppRecord:
+def _by_handle(given: AppName) -> AppRecord:
     from launcher.state.records import AppRecord
 
-    app = AppRecord(word.scheduler, word.session, word.name)
-    app = recorded.app(word.name, app.handle) or app
-    if word.target and app.target not in (None, word.target):
-        raise LauncherError(f"{app.handle} is of target `{app.target}`, not of `{word.target}`")
+    app = AppRecord(given.scheduler, given.session, given.name)
+    app = recorded.app(given.name, app.handle) or app
+    if given.target and app.target not in (None, given.target):
+        raise LauncherError(f"{app.handle} belongs to target `{app.target}`, not `{given.target}`")
     return app
 
 
-def _by_name(word: Word) -> tuple[list[AppRecord], bool]:
-    """The app of that name or, where no job has it, the apps of the matrix; and whether it is a matrix."""
-    latest = recorded.find(word.name, target=word.target)
+def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
+    """The app of that name, or the apps of the matrix of that name; and whether it is a matrix."""
+    latest = recorded.find(given.name, target=given.target)
     named = (
-        latest if word.number is None else recorded.find(word.name, target=word.target, number=word.number)
+        latest
+        if given.number is None
+        else recorded.find(given.name, target=given.target, number=given.number)
     )
-    by_id = recorded.app(word.name) if word.number is None else None
+    by_id = recorded.app(given.name) if given.number is None else None
     apps = [by_id] if by_id else []
-    if not latest and not apps and word.number is None:
+    if not latest and not apps and given.number is None:
         from launcher.inventory.groups import matrix
 
-        if family := matrix(word.name, word.target):
+        if family := matrix(given.name, given.target):
             return family, True
     project = project_here()
     jobs = {each.key: each for each in named}
     held: list[Attempt] = []
-    unasked = ""
-    if not apps and not (word.number is not None and any(key[0] == project for key in jobs)):
+    unreached = ""
+    if not apps and not (given.number is not None and any(key[0] == project for key in jobs)):
         known = [each.scheduler for each in latest if each.project == project]
-        held, unasked = held_by_engines(known, lambda scheduler: _held(scheduler, word, project, latest))
-        jobs = with_newer(jobs, [each for each in held if each.key.job == word.name])
+        held, unreached = held_by_engines(known, lambda scheduler: _held(scheduler, given, project, latest))
+        jobs = with_newer(jobs, [each for each in held if each.key.job == given.name])
     apps += [app for key, app in jobs.items() if key[0] == project]
     if jobs and not apps:
         raise LauncherError(
-            f"there is no job `{word.name}` in project `{project}`, the one of this directory",
-            hint=f"elsewhere there is {_listed(list(jobs.values()))}",
+            f"project `{project}`, the one of this directory, has no job `{given.name}`",
+            hint=f"other projects have {_listed(list(jobs.values()))}",
         )
     if len(apps) > 1:
-        by_target = " or, with --target, of which target" if len({app.target for app in apps}) > 1 else ""
+        by_target = ", or a --target" if len({app.target for app in apps}) > 1 else ""
         raise LauncherError(
-            f"`{word.name}` can mean several apps", hint=f"say which{by_target}: {_listed(apps)}"
+            f"`{given.name}` is ambiguous: it names several apps",
+            hint=f"choose one{by_target}: {_listed(apps)}",
         )
-    if not apps and word.number is None and held:
+    if not apps and given.number is None and held:
         from launcher.inventory.groups import held_matrix
 
-        if family := held_matrix(word.name, held):
+        if family := held_matrix(given.name, held):
             return family, True
-    if not apps and word.number is None and _looks_like_an_app_id(word.name):
-        apps = _known_to_engines(word.name)
+    if not apps and given.number is None and _looks_like_an_app_id(given.name):
+        apps = _known_to_engines(given.name)
     if not apps:
-        raise _unknown(word, unasked)
+        raise _unknown(given, unreached)
     return apps, False
 
 
 def _held(
-    scheduler: Scheduler[Any], word: Word, project: str, latest: Sequence[AppRecord]
+    scheduler: Scheduler[Any], given: AppName, project: str, latest: Sequence[AppRecord]
 ) -> Iterable[Attempt]:
-    """The latest attempts of a job and of those whose names begin with its own, or the one asked for."""
+    """The latest attempts of the job and of jobs named `NAME-…`, or the attempt that was given."""
     from launcher.specs.jobkey import DEFAULT_TARGET, JobKey, attempt_id
 
     keys = {
-        JobKey(project, word.target or DEFAULT_TARGET, word.name),
+        JobKey(project, given.target or DEFAULT_TARGET, given.name),
         *(JobKey(*each.key) for each in latest),
     }
-    if word.number is None:
-        found = [each for each in scheduler.observe(keys) if f"{each.key.job}-".startswith(f"{word.name}-")]
+    if given.number is None:
+        found = [each for each in scheduler.observe(keys) if f"{each.key.job}-".startswith(f"{given.name}-")]
     else:
-        asked = (scheduler.attempt(attempt_id(key, word.number)) for key in keys)
-        found = [each for each in asked if each is not None]
-    return [each for each in found if word.target in ("", each.key.target)]
+        attempts = (scheduler.attempt(attempt_id(key, given.number)) for key in keys)
+        found = [each for each in attempts if each is not None]
+    return [each for each in found if given.target in ("", each.key.target)]
 
 
 def _listed(apps: Sequence[AppRecord]) -> str:
@@ -241,13 +244,13 @@ def _listed(apps: Sequence[AppRecord]) -> str:
 
 
 def _looks_like_an_app_id(name: str) -> bool:
-    """Attempts end in a hash and other apps in a random id: for a misspelt job no engine is asked."""
+    """Whether a name ends like an app id, in a hash or random id: if not, no engine is contacted."""
     start, dash, end = name.rpartition("-")
     return bool(start and dash) and len(end) >= 5 and end.isascii() and end.isalnum() and end.islower()
 
 
 def _known_to_engines(app_id: str) -> list[AppRecord]:
-    """An app that only an engine knows: its records were removed, or are on another machine."""
+    """Apps that only an engine knows: their records were removed, or are on another machine."""
     from launcher.inventory.installed import schedulers
     from launcher.state.records import AppRecord
 
@@ -256,16 +259,16 @@ def _known_to_engines(app_id: str) -> list[AppRecord]:
         try:
             listed = scheduler.list() if scheduler.shared_engine else []
         except LauncherError:
-            continue  # then it does not know the app
+            continue  # an engine that cannot be reached
         handles = [each.app_handle for each in listed if each.app_id == app_id]
         sessions = [handle.partition("://")[2].partition("/")[0] for handle in handles]
         found += [AppRecord(scheduler.backend, session, app_id) for session in sessions]
     return found
 
 
-def _unknown(word: Word, unasked: str) -> LauncherError:
-    from launcher.inventory.unknown import matches_nothing, means_nothing
+def _unknown(given: AppName, unreached: str) -> LauncherError:
+    from launcher.inventory.not_found import no_app, no_match
 
-    if word.is_pattern:
-        return matches_nothing(word.name, unasked)
-    return means_nothing(word.name, word.number, word.target, unasked)
+    if given.is_pattern:
+        return no_match(given.name, unreached)
+    return no_app(given.name, given.number, given.target, unreached)

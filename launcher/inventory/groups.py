@@ -1,7 +1,6 @@
-"""Words that mean several apps: a pattern such as `train*`, and the name of a matrix for all of its jobs.
+"""Names that select several apps: a pattern such as `train*`, and the name of a matrix for all of its jobs.
 
-A name is a job's own before it is that of a matrix, and engines are asked for what has changed as for a
-single job.
+A job's name takes precedence over the name of a matrix. As for a single job, engines may know newer attempts.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from launcher.files import is_below, read_regular
 from launcher.inventory import recorded
-from launcher.inventory.held import held_by_engines, with_newer
+from launcher.inventory.engine_attempts import held_by_engines, with_newer
 from launcher.inventory.project import project_here
 from launcher.specs.jobkey import JobKey
 from launcher.text import natural
@@ -29,14 +28,15 @@ _MOST_BYTES = 1 << 20  # of a job file, as far as its name is looked for
 def matching(
     pattern: str, scheduler: str = "", session: str = "", target: str = ""
 ) -> tuple[list[AppRecord], str]:
-    """The apps that a pattern matches: the latest attempt of each job, by the job's name or the app id, and
-    apps without a job. Only where it matches none of them, older attempts by their app ids.
+    """The apps whose job name or app id matches a pattern: latest attempts of jobs, and apps without a job.
+
+    If none of them matches, older attempts are matched by their app ids.
 
     Args:
-        scheduler, session: patterns, of any project; both "" for the project of the current directory.
+        scheduler, session: patterns, in any project; both "" for the project of the current directory.
         target: of the jobs; "" for any.
 
-    Returns the apps, none where nothing matches, and the engines that could not be asked, in words.
+    Returns the apps, and a text that names the engines that could not be reached.
     """
     project = None if scheduler else project_here()
 
@@ -46,14 +46,14 @@ def matching(
         )
         return is_there and (fnmatchcase(name, pattern) or fnmatchcase(app.app_id, pattern))
 
-    def is_ours(attempt: Attempt) -> bool:
+    def is_selected(attempt: Attempt) -> bool:
         key = attempt.key
-        is_asked = project in (None, key.project) and target in ("", key.target)
-        return is_asked and has_name(key.job, attempt, key.session)
+        is_in_scope = project in (None, key.project) and target in ("", key.target)
+        return is_in_scope and has_name(key.job, attempt, key.session)
 
     recent = recorded.matching(pattern, project, target)
     recent = [app for app in recent if has_name(app.job or "", app, app.session)]
-    apps, unasked = _as_engines_hold(recent, is_ours)
+    apps, unreached = _as_engines_hold(recent, is_selected)
     if not apps:
         older = recorded.matching_ids(pattern)
         apps = [
@@ -63,14 +63,14 @@ def matching(
             and project in (None, app.project)
             and target in ("", app.target)
         ]
-    return _in_order(apps), unasked
+    return _in_order(apps), unreached
 
 
 def matrix(name: str, target: str = "") -> list[AppRecord]:
-    """The latest attempts of the jobs of the matrix of that name; none where none is on record.
+    """The latest attempts of the jobs of a matrix; empty if none is recorded.
 
-    On record are the names of its jobs, `NAME-…`, and the file that they come from. Jobs of a file that is
-    here and has another name are not of this matrix; of one that is not here, two jobs make a matrix.
+    The record has the names of jobs, `NAME-…`, and their job files. If the file exists and declares another
+    name, its jobs do not belong to the matrix. If it does not exist, two jobs make a matrix.
     """
     found = [app for app in recorded.matching(f"{name}-*", project_here(), target) if app.job]
     family = _family(name, found, recorded.files([app.app_id for app in found]))
@@ -82,7 +82,7 @@ def matrix(name: str, target: str = "") -> list[AppRecord]:
 
 
 def held_matrix(name: str, held: Sequence[Attempt]) -> list[AppRecord]:
-    """`matrix`, of attempts in the project of the current directory that only engines hold."""
+    """`matrix`, for attempts in the project of the current directory that only engines know."""
     here = project_here()
     found = with_newer({}, [attempt for attempt in held if attempt.key.project == here])
     files = {attempt.app_id: (attempt.origin, attempt.path) for attempt in held}
@@ -90,7 +90,7 @@ def held_matrix(name: str, held: Sequence[Attempt]) -> list[AppRecord]:
 
 
 def _family(name: str, found: Sequence[AppRecord], files: Mapping[str, tuple[str, str]]) -> list[AppRecord]:
-    """Those of a matrix' jobs among attempts of jobs.
+    """The attempts among `found` that belong to a matrix.
 
     Args:
         files: app id → origin and path of the job file.
@@ -102,16 +102,16 @@ def _family(name: str, found: Sequence[AppRecord], files: Mapping[str, tuple[str
 
 
 def _as_engines_hold(
-    found: Sequence[AppRecord], is_meant: Callable[[Attempt], bool]
+    found: Sequence[AppRecord], is_selected: Callable[[Attempt], bool]
 ) -> tuple[list[AppRecord], str]:
-    """The apps with newer attempts in place of older ones; and which engines could not be asked."""
+    """The apps, replaced by newer attempts that engines know; and the engines that could not be reached."""
     keys = {JobKey(*app.key) for app in found if app.job}
-    held, unasked = held_by_engines(
+    held, unreached = held_by_engines(
         [app.scheduler for app in found],
-        lambda scheduler: [attempt for attempt in scheduler.observe(keys) if is_meant(attempt)],
+        lambda scheduler: [attempt for attempt in scheduler.observe(keys) if is_selected(attempt)],
     )
     jobs = with_newer({app.key: app for app in found if app.job}, held)
-    return [*jobs.values(), *(app for app in found if not app.job)], unasked
+    return [*jobs.values(), *(app for app in found if not app.job)], unreached
 
 
 def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
@@ -119,7 +119,7 @@ def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
 
 
 def _declared(origin: str, path: str) -> str:
-    """The `name:` of a job file, by its looks: parsing takes its time. "" where it is not here."""
+    """The `name:` of a job file, found by a scan of lines, since parsing is slow; "" without the file."""
     root = origin if os.path.isabs(origin) else _work_tree()
     file = os.path.realpath(os.path.join(root, path))
     try:
@@ -137,12 +137,12 @@ def _name_in(lines: Iterable[str]) -> str:
             if found and key.strip("\"' ") == "name" and not line[:1].isspace():
                 return value.partition("#")[0].strip().strip("\"'")
         if line.startswith("["):
-            break  # a table of TOML
+            break  # a TOML table
     return ""
 
 
 def _work_tree() -> str:
-    """The nearest folder above this one that has a `.git`, else this one."""
+    """The nearest folder upwards that contains `.git`, else the current one."""
     here = folder = os.getcwd()
     while not os.path.exists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)

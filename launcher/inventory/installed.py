@@ -1,4 +1,4 @@
-"""The schedulers there are, none of them by its name."""
+"""Access to the installed schedulers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scheduler_of(app: AppRecord) -> Scheduler[Any]:
 
 
 def schedulers(names: Iterable[str] | None = None, **params: Any) -> Iterator[Scheduler[Any]]:
-    """The named schedulers, or all of them, ours first. What cannot be loaded is left out.
+    """The named schedulers, or all, built-in ones first. Schedulers that cannot be loaded are skipped.
 
     Args:
         params: for their factories.
@@ -34,5 +34,5 @@ def schedulers(names: Iterable[str] | None = None, **params: Any) -> Iterator[Sc
 
 
 def with_apps_here() -> list[str]:
-    """The names of the schedulers of which this state folder may hold something."""
+    """The names of the schedulers that may have apps in this state folder."""
     return [each.backend for each in schedulers() if each.has_apps_here()]

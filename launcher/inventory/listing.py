@@ -1,9 +1,9 @@
-"""The apps there are: as recorded, and what is live as it is now. Unrecorded ends are recorded."""
+"""List apps: recorded ones, with live ones refreshed. Records outcomes that were not recorded yet."""
 
 from __future__ import annotations
 
 from launcher.inventory import recorded
-from launcher.inventory.ends import EndRecorder, settle
+from launcher.inventory.ends import EndRecorder, record_ends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def newest(
 
     Args:
         limit: how many; None for all.
-        scheduler: only its apps, with those that only its engine knows.
+        scheduler: only its apps, including those that only its engine knows.
         project: only apps of its jobs.
         states: only apps in one of these states; all when empty.
-        warn: called when an engine would have to be asked, and cannot be.
+        warn: called with a message if an engine cannot be reached.
     """
     if scheduler is not None:
         from launcher.schedulers.registry import get_scheduler
@@ -45,9 +45,9 @@ def newest(
     from launcher.state.records import ENDED, LIVE
 
     asks_live, wanted = not set(LIVE).isdisjoint(states), {*states}
-    if not set(ENDED).isdisjoint(states):  # the ends that are not on record yet
+    if not set(ENDED).isdisjoint(states):  # record missing outcomes first
         present(recorded.live, warn=None if asks_live else warn)
-    if asks_live:  # on record they may be in another of these states than they are in now
+    if asks_live:  # the recorded live state may be outdated
         wanted.update(LIVE)
     most = None if asks_live else limit
     apps = present(lambda: recorded.newest(most, scheduler, project=project, states=wanted), warn=warn)
@@ -55,10 +55,10 @@ def newest(
 
 
 def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) -> list[AppRecord]:
-    """The apps that `read` gives, without replicas, as they are now.
+    """The apps that `read` returns, refreshed, without replicas.
 
     Args:
-        read: called again where ends were put on record meanwhile.
+        read: returns recorded apps; called again if outcomes were recorded meanwhile.
         warn: see `newest`.
     """
     apps = read()
@@ -67,8 +67,8 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
         if app.is_live:
             live.setdefault(app.scheduler, []).append(app.app_id)
     seen: dict[str, AppRecord] = {}
-    settled = [_refresh(scheduler, app_ids, seen, warn) for scheduler, app_ids in live.items()]
-    if any(settled):
+    changed = [_refresh(scheduler, app_ids, seen, warn) for scheduler, app_ids in live.items()]
+    if any(changed):
         apps = read()
     for app in apps:
         if app.is_live and app.app_id in seen:
@@ -77,12 +77,12 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
 
 
 def live(*, warn: Warn | None = None) -> list[AppRecord]:
-    """The apps that run or are about to. `warn`: see `newest`."""
+    """The apps that are running or starting. `warn`: see `newest`."""
     return [each for each in present(recorded.live, warn=warn) if each.is_live]
 
 
 def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Warn | None) -> bool:
-    """Add to `seen` how the live apps of a scheduler are now; True when the record was settled for that."""
+    """Add the present state of live apps of a scheduler to `seen`; True if outcomes were recorded."""
     from launcher.errors import LauncherError
     from launcher.schedulers.registry import get_scheduler
 
@@ -93,18 +93,18 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
                 seen[each.app_id] = each
         finally:
             ended = [seen[each] for each in app_ids if each in seen and seen[each].has_ended]
-            if scheduler.shared_engine and ended:  # to settle them, the engine would have to be asked
+            if scheduler.shared_engine and ended:  # `record_ends` would query the engine again
                 _record(ended)
                 ended = []
         if ended or not all(each in seen for each in app_ids):
-            settle((name,))
-            _record(ended)  # also those of no job, where the scheduler has nothing to reap
+            record_ends((name,))
+            _record(ended)  # also apps without a job, which `record_ends` skips
             return True
     except LauncherError as error:
         left = sum(each not in seen for each in app_ids)
         if warn is not None and left:
             what = f"1 app of {name} is" if left == 1 else f"{left} apps of {name} are"
-            warn(f"{what} shown as last seen: {error}")
+            warn(f"{what} shown in the last known state: {error}")
     return False
 
 
@@ -117,7 +117,7 @@ def _record(ended: Sequence[AppRecord]) -> None:
 
 
 def _with_others(scheduler: Scheduler[Any]) -> list[AppRecord]:
-    """Every app that the engine or the record knows, the newest first."""
+    """Every app of the engine and of the record, newest first."""
     from launcher.schedulers.answers import of_listed
 
     name = scheduler.backend
@@ -125,10 +125,10 @@ def _with_others(scheduler: Scheduler[Any]) -> list[AppRecord]:
     apps = {each.handle: each for each in recorded.newest(None, name)}
     going_on = {each.app_id for each in listed if not each.has_ended}
     if any(each.is_live and each.app_id not in going_on for each in apps.values()):
-        settle((name,))
+        record_ends((name,))
         apps = {each.handle: each for each in recorded.newest(None, name)}
     for seen in listed:
         app = apps.setdefault(seen.handle, seen)
-        if (app.state, seen.state) != ("lost", "failed"):  # `list` has no word for a lost app
+        if (app.state, seen.state) != ("lost", "failed"):  # `list` reports lost apps as failed
             app.state = seen.state
     return sorted(apps.values(), key=lambda each: each.created_at or 0.0, reverse=True)

@@ -1,4 +1,4 @@
-"""The logs of an app: of which replicas, and as records or as chunks."""
+"""Select the replicas of an app, and read their logs as records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def replicas_of(selected: Selected) -> list[tuple[str, int]]:
-    """The replicas that were named, else all of the role, else all of the app.
+    """The selected replicas: the named ones, or all of the role, or all of the app.
 
-    Raises LauncherError when there is no such app, role or replica.
+    Raises LauncherError for an unknown app, role or replica.
     """
     app, role = selected.app, selected.role
     known = _known_replicas(app)
@@ -34,7 +34,7 @@ def replicas_of(selected: Selected) -> list[tuple[str, int]]:
     if missing:
         raise LauncherError(
             f"role `{role}` of {app.app_id} has no replica {missing[0]}",
-            hint=f"it has {len(of_role)}, counted from 0",
+            hint=f"it has {len(of_role)}, numbered from 0",
         )
     return [(role, k) for k in selected.replicas] or of_role
 
@@ -46,9 +46,7 @@ def _known_replicas(app: AppRecord) -> list[tuple[str, int]]:
     from launcher.inventory.status import inspect
 
     inspect(app)  # raises for an unknown app
-    raise LauncherError(
-        f"the logs of {app.handle} are gone", hint="its records were removed; the ledger keeps outcomes"
-    )
+    raise LauncherError(f"the logs of {app.handle} were removed", hint="only its outcome is still recorded")
 
 
 def records(
@@ -60,9 +58,9 @@ def records(
     *,
     follow: bool,
 ) -> Iterator[LogRecord]:
-    """The output of one replica with its times; `since`, `until` in seconds since the epoch."""
+    """The output of one replica with times; `since`, `until` in seconds since the epoch."""
     streams = None
-    if stream != "combined":  # what None stands for, without the import of the enumeration
+    if stream != "combined":  # which is None, so that the enumeration need not be imported
         from launcher.schedulers.responses import Stream
 
         streams = Stream(stream)

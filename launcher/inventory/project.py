@@ -1,4 +1,4 @@
-"""The project of the current directory, whose jobs a bare name means."""
+"""The project of the current directory, in which job names are looked up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from launcher.errors import LauncherError
 
 
 def project_here() -> str:
-    """The project of the current directory: of the nearest launcher.toml up to the top of the work tree."""
+    """The project of the nearest launcher.toml upwards, within the work tree."""
     import os
 
     from launcher.files import project_file
@@ -16,7 +16,7 @@ def project_here() -> str:
 
 
 def _project_in(config: str) -> str:
-    """`project = "name"` of a launcher.toml. A name is a DNS label: nothing in it needs a TOML parser."""
+    """`project = "name"` of a launcher.toml. A name is a DNS label, so no TOML parser is needed."""
     try:
         with open(config, encoding="utf-8") as file:
             for line in file:

@@ -1,6 +1,6 @@
-"""What this state folder has on record of apps. No scheduler is asked, and nothing is written.
+"""Read recorded apps from the state folder. Contacts no scheduler and writes nothing.
 
-Light: nothing here loads the specs.
+Does not import the specs, to start fast.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def live() -> list[AppRecord]:
 
 
 def app(app_id: str, handle: str = "") -> AppRecord | None:
-    """The app with this id; where a handle is given, only if the app has it."""
+    """The app with this id and, if given, this handle."""
     with open_store(readonly=True) as store:
         found = store.app(app_id)
     return found if found is not None and handle in ("", found.handle) else None
@@ -68,7 +68,7 @@ def matching(pattern: str, project: str | None, target: str) -> list[AppRecord]:
 
 
 def matching_ids(pattern: str) -> list[AppRecord]:
-    """Every app, also an older attempt of a job, whose id a glob pattern matches."""
+    """Every app, including older attempts, whose id matches a glob pattern."""
     with open_store(readonly=True) as store:
         return store.matching_ids(pattern)
 

@@ -1,9 +1,9 @@
-"""How one app does, with all that is known of it. An end that was not on record is recorded."""
+"""Read the status of one app, with its details. Records an outcome that was not recorded yet."""
 
 from __future__ import annotations
 
 from launcher.inventory import recorded
-from launcher.inventory.ends import settle
+from launcher.inventory.ends import record_ends
 from launcher.inventory.installed import scheduler_of
 
 TYPE_CHECKING = False
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def inspect(app: AppRecord) -> AppRecord:
-    """The app as it is now, with its replicas; without them where only the record knows it.
+    """The app as it is now, with its replicas; without them if only the record knows it.
 
-    Raises UnknownAppException when neither its scheduler nor the record knows it.
+    Raises UnknownAppException if neither its scheduler nor the record knows it.
     """
     seen = scheduler_of(app).record(app.app_id)
     if seen is not None and seen.handle != app.handle:
@@ -26,7 +26,7 @@ def inspect(app: AppRecord) -> AppRecord:
     if app.is_live and (seen is None or not seen.is_live):
         found = recorded.app(app.app_id, app.handle)
         if found is None or found.is_live:
-            settle((app.scheduler,))
+            record_ends((app.scheduler,))
             found = recorded.app(app.app_id, app.handle)
     if seen is not None:
         found = found or app
@@ -40,14 +40,14 @@ def inspect(app: AppRecord) -> AppRecord:
 
 
 def _mark_lost(app: AppRecord) -> None:
-    """Of a lost app, the replicas whose exit nothing has seen are lost."""
+    """Mark replicas of a lost app as lost if their exit code is unknown."""
     for replica in app.replicas:
         if app.state == "lost" and replica.state == "failed" and replica.exit_code is None:
             replica.state = "lost"
 
 
 def about(app: AppRecord) -> Mapping[str, Any]:
-    """Where it came from and what it runs: see `Attempt.about`. Empty where that is not known."""
+    """The origin and the document of an app: see `Attempt.about`. Empty if unknown."""
     attempt = recorded.attempt(app.app_id)
     if attempt is not None and attempt.handle == app.handle:
         return attempt.about()
@@ -55,7 +55,7 @@ def about(app: AppRecord) -> Mapping[str, Any]:
 
 
 def root_cause(app: AppRecord) -> ReplicaRecord | None:
-    """The replica whose error came first; None when none left one."""
+    """The replica with the first error; None if no replica reported one."""
     left = [replica for replica in app.replicas if replica.structured_error_msg]
     if not left:
         return None
@@ -65,7 +65,7 @@ def root_cause(app: AppRecord) -> ReplicaRecord | None:
 
 
 def cause(app: AppRecord) -> str:
-    """The error that came first, in one line; "" when no replica left one."""
+    """The first error in one line; "" if no replica reported one."""
     first = root_cause(app)
     error = first.error if first else None
     return f"{first.role}/{first.k}: {error.summary}" if first and error else ""

@@ -1,4 +1,4 @@
-"""Wait for the end of an app, and record it."""
+"""Wait for an app to end, and record its outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def wait_for(app: AppRecord, timeout_s: float | None) -> str:
-    """Wait until the app has ended, or the time is over; its state then.
+    """Wait until the app has ended or the timeout has passed; returns its state then.
 
     Raises UnknownAppException.
     """
@@ -16,7 +16,7 @@ def wait_for(app: AppRecord, timeout_s: float | None) -> str:
     from launcher.inventory.installed import scheduler_of
 
     scheduler = scheduler_of(app)
-    recorder = EndRecorder()  # opened before we wait: the client that waits for us does not wait for that
+    recorder = EndRecorder()  # opened now, so that no time passes between the end and the return
     seen = scheduler.wait_record(app.app_id, timeout_s)
     if seen is None:
         from launcher.inventory.status import inspect

@@ -81,7 +81,7 @@ def test_cancel_stops_every_replica(scenario: Scenario, job: Any) -> None:
     scenario.apply(job("trap '' TERM; echo up; while :; do sleep 0.1; done", replicas=2))
     scenario.cancel("job", "--grace", "0.2")
     assert apps(scenario) == [("job", "CANCELLED")]
-    assert scenario.launcher("cancel", "job").err.endswith("has ended before: CANCELLED\n")
+    assert scenario.launcher("cancel", "job").err.endswith("had already ended: CANCELLED\n")
 
 
 def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
@@ -90,7 +90,7 @@ def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
     assert app_id in scenario.launcher("gc", "--older-than", "0").out
     assert not (scenario.home / "procs" / app_id).exists()
     assert apps(scenario) == [("job", "SUCCEEDED")]
-    assert "are gone" in scenario.launcher("logs", "job", code=None).err
+    assert "were removed" in scenario.launcher("logs", "job", code=None).err
 
 
 def test_gc_finishes_a_removal_that_a_client_was_killed_in(scenario: Scenario, job: Any) -> None:

@@ -184,4 +184,4 @@ def test_cancel_can_be_given_another_grace_period(scenario):
     scenario.cancel("job", "--grace", "100ms")
     assert scenario.processes_of(app) == []
     assert scenario.state("job") is AppState.CANCELLED
-    assert "want a duration" in scenario.launcher("cancel", "job", "--grace", "soon", code=64).err
+    assert "expected a duration" in scenario.launcher("cancel", "job", "--grace", "soon", code=64).err

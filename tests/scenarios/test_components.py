@@ -67,8 +67,8 @@ def test_a_component_that_fails_gives_5(scenario):
         (["utils.echo", "--mgs", "x"], 64, "component `utils.echo`: there is no argument `--mgs`"),
         (["utils.echo", "--num_replicas", "many"], 64, "`num_replicas`: want a number (int), got `many`"),
         (["utils.echo", "--msg=a", "--msg=b"], 64, "--msg is given twice"),
-        (["utils.echo", "--dryrun"], 64, "stands before the component: run --dryrun"),
-        (["--var", "a=b", "utils.echo"], 64, "--var is for job files, and utils.echo is a component"),
+        (["utils.echo", "--dryrun"], 64, "go before the component: run --dryrun"),
+        (["--var", "a=b", "utils.echo"], 64, "--var is only for job files, and utils.echo is a component"),
         (["dist.ddp"], 1, "component `dist.ddp` failed: exactly one of --script and -m must be given"),
         (["broken.py:broken"], 1, "KeyError: 'x', line 3 of "),
         (["broken.py:untyped"], 1, "Missing type annotation for argument 'a' in function 'untyped'"),
@@ -263,7 +263,7 @@ def test_configure_writes_a_file_and_leaves_one_that_is_there(scenario):
     scenario.launcher("configure", "--all")
     written = (scenario.folder / "launcher.toml").read_text()
     assert "[schedulers.local_cwd]" in written
-    assert "is there already" in scenario.launcher("configure", "-s", "local_dir", code=1).err
+    assert "already exists" in scenario.launcher("configure", "-s", "local_dir", code=1).err
     assert (scenario.folder / "launcher.toml").read_text() == written
 
 

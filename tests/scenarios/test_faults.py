@@ -259,7 +259,7 @@ def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
     done = scenario.spawn(["sh", "-c", command], cwd=folder)
     _, err = done.communicate()
     assert done.returncode == 1, err
-    assert err.startswith("error: the current directory does not exist any more\nhint: ")
+    assert err.startswith("error: the current directory no longer exists\nhint: ")
 
 
 def test_lost_output_is_told_by_whoever_shows_the_end_or_the_output(scenario):

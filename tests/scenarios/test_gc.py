@@ -30,7 +30,7 @@ def test_gc_removes_folders_and_keeps_outcomes(scenario, three):
 
 
 def test_gc_without_options_leaves_the_last_week_alone(scenario, three):
-    assert "no app to remove" in scenario.launcher("gc").err
+    assert "no apps to remove" in scenario.launcher("gc").err
     assert scenario.apps() == sorted(three)
 
 

@@ -19,11 +19,11 @@ _FAST = {
     "launcher": "__main__ actor database errors limits text",
     "launcher.apply": "engines settle",
     "launcher.cli": (
-        "arguments cancel commands completion_names console describe help interrupts "
-        "kinds list log_reader logs main status wait"
+        "argument_types arguments cancel commands completion_names console describe help interrupts "
+        "list log_reader logs main status wait"
     ),
     "launcher.cli.render": "apps document status_text tables values",
-    "launcher.inventory": "ends find held installed listing logs project recorded status wait",
+    "launcher.inventory": "ends engine_attempts find installed listing logs project recorded status wait",
     "launcher.schedulers": "api appstore logs pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
@@ -57,7 +57,7 @@ ON_BRANCH = {
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text",
     "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
-    "launcher.cli.saved": "the diagnostics of job files, for plans without any",
+    "launcher.cli.plan_file": "the diagnostics of job files, for plans without any",
     "launcher.cli.validate": "saved plans, for job files",
     "launcher.cli.watch": "rich, for output that is no terminal",
     "launcher.apply.execute": "the message of an interrupt, for applies without one",

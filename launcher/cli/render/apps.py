@@ -1,4 +1,4 @@
-"""Apps as a table, and apps and replicas as JSON objects."""
+"""Render apps as a table, and apps and replicas as JSON objects."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")
 _APP = 5
-_LEFT_OUT = (1, 0, 4, 3)  # what goes first on a narrow terminal: an app id holds the name and the attempt
+_OPTIONAL = (1, 0, 4, 3)  # columns dropped on a narrow terminal, in this order: app ids hold name and attempt
 _APP_STATES = {"reserved": "SUBMITTED", "created": "PENDING", "lost": "FAILED", "unknown": "UNKNOWN"}
-_REASON = 24  # columns that a reason gets before others do
-_LEAST = 12  # columns in which a reason still says something
+_REASON = 24  # columns reserved for reasons
+_LEAST = 12  # shorter reasons are omitted
 
 
 def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = None) -> str:
     """One line per app.
 
     Args:
-        columns: what a line must fit in, if it can. Handles and app ids are copied: where handles leave no
-            room, app ids stand for them, and neither is ever cut.
+        columns: width that lines fit if possible. If handles do not fit, app ids replace them; users copy
+            both, so neither is ever cut.
     """
     now = time.time()
     rows: list[list[Cell]] = [
@@ -51,18 +51,18 @@ def apps_table(apps: Sequence[AppRecord], *, color: bool, columns: int | None = 
 
 
 def in_short(apps: Sequence[AppRecord], verb: str = "") -> str:
-    """`4 apps: 1 running, 2 succeeded, 1 failed`, with a verb behind `apps` where one is given."""
+    """`4 apps: 1 running, 2 succeeded, 1 failed`; `4 apps VERB: …` with a verb."""
     states = [app.state for app in apps]
     counts = [f"{states.count(state)} {state}" for state in (*LIVE, *ENDED, "unknown") if state in states]
     return f"{plural(len(apps), 'app')}{verb and ' ' + verb}: {', '.join(counts)}"
 
 
 def ran_for(app: AppRecord, now: float) -> str:
-    """From its start to its end; up to `now` while it lives; "" for what has not started.
+    """The time from start to end, or to `now` while the app is live; "" if it has not started.
 
-    What it waited before, for an image or for an older attempt to stop, is no time of its own. Of some apps
-    no start is on record: there it is a moment after the app was made. Of others it is the moment when all
-    replicas had started: the first of them counts where they are known.
+    Excludes the time before the start, spent on images or on stopping an older attempt. Apps without a
+    recorded start count from their creation. A recorded start may be that of the last replica: the earliest
+    known start of a replica counts.
     """
     start = app.started_at or (None if app.is_live else app.created_at)
     if start is not None:
@@ -71,7 +71,7 @@ def ran_for(app: AppRecord, now: float) -> str:
 
 
 def app_json(app: AppRecord) -> dict[str, Any]:
-    """As `list` prints it: without replicas."""
+    """The JSON of `list`: without replicas."""
     return {
         "handle": app.handle,
         "app_id": app.app_id,
@@ -93,7 +93,7 @@ def app_json(app: AppRecord) -> dict[str, Any]:
 
 
 def status_json(app: AppRecord) -> dict[str, Any]:
-    """As `status` prints it: with its replicas and the error that came first."""
+    """The JSON of `status`: with replicas and the first error."""
     from launcher.inventory.status import root_cause
 
     cause = root_cause(app)
@@ -129,10 +129,10 @@ def _error_json(replica: ReplicaRecord) -> dict[str, Any] | None:
 
 
 def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
-    """Show app ids for handles, leave columns out (one that is empty in every row, too), cut reasons."""
+    """Replace handles by app ids, blank optional columns, and cut reasons until lines fit."""
     reason = max((width(text_of(row[-1])) for row in rows), default=0)
     least = columns - (min(reason, _REASON) + len(GAP) if reason else 0)
-    steps = [(_APP, app_ids), *((column, [""] * len(rows)) for column in _LEFT_OUT)]
+    steps = [(_APP, app_ids), *((column, [""] * len(rows)) for column in _OPTIONAL)]
     for column, cells in steps:
         if _width(rows) <= least:
             break
@@ -144,7 +144,7 @@ def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
 
 
 def _width(rows: list[list[Cell]]) -> int:
-    """Of a line without its reason."""
+    """The width of lines without their reasons."""
     columns = [[text_of(row[c]) for row in rows] for c in range(len(_HEADINGS) - 1)]
     sizes = [
         max(map(width, (heading, *cells)))

@@ -1,4 +1,4 @@
-"""What differs from an earlier attempt, as lines: each change once, of a long text the words that differ."""
+"""Render the changes since an earlier attempt as lines; of long texts, only the parts that differ."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from launcher.text import printable
 from launcher.workspace.manifest import Manifest, amount, changed_files, known
 
 MOST_FILES = 10
-"""Files of a workspace that are named."""
+"""Changed files of a workspace that are listed; more are counted."""
 
 Known = Callable[[str], "Manifest | None"]
-"""Gives the files of a workspace by its digest; None where they are not on record."""
+"""Returns the recorded files of a workspace by its digest; None if unknown."""
 
 
 class Line(NamedTuple):
-    """`op`: "+" for what comes, "-" for what goes, "~" for what changes, "" for several. `depth`: 0 or 1."""
+    """`op`: "+" added, "-" removed, "~" changed, "" several. `depth`: 0 or 1."""
 
     op: str
     text: str
@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 
 def change_lines(change: Change, columns: int, *, files: Known = known) -> Iterator[Line]:
-    """One change in lines that fit `columns` where that is possible: a heading, and pieces below it."""
+    """Lines of one change that fit `columns` if possible: a heading, and details below it."""
     if is_workspace_digest(change.path):
         heading, *pieces = _workspace(change, files)
         yield from (heading, *_packed(pieces, columns - 4))
@@ -45,7 +45,7 @@ def change_lines(change: Change, columns: int, *, files: Known = known) -> Itera
 
 
 def diff_lines(change: Change, columns: int, *, files: Known = known) -> Iterator[str]:
-    """One change as lines of a diff: what is replaced is one line gone and one new."""
+    """Lines of one change as a diff: a replaced value is a removed and an added line."""
     if _is_role(change):
         yield from (f"+ {line}" for line in flat({"roles": [change.new]}))
         return
@@ -59,7 +59,7 @@ def diff_lines(change: Change, columns: int, *, files: Known = known) -> Iterato
 
 
 def _workspace(change: Change, files: Known) -> Iterator[Line]:
-    """Which files changed, where the former ones are on record, and how large it is now."""
+    """The changed files, if the earlier ones are recorded, and the present size."""
     name = field(change.path)
     old = files(change.old) if isinstance(change.old, str) else None
     new = files(change.new) if isinstance(change.new, str) else None
@@ -68,7 +68,7 @@ def _workspace(change: Change, files: Known) -> Iterator[Line]:
     elif change.op == "+":
         yield Line("+", f"{name}: {amount(new)}")
     elif old is None:
-        yield Line("~", f"{name}: changed, it is not on record which; now {amount(new)}")
+        yield Line("~", f"{name}: changed (earlier files not recorded); now {amount(new)}")
     else:
         changed = changed_files(old, new)
         yield Line("~", f"{name}: {len(changed)} changed; now {amount(new)}")
@@ -78,7 +78,7 @@ def _workspace(change: Change, files: Known) -> Iterator[Line]:
 
 
 def _packed(lines: Sequence[Line], columns: int) -> Iterator[Line]:
-    """As many in one line as fit: `+ notes.txt, ~ train.py`."""
+    """Join lines as long as they fit: `+ notes.txt, ~ train.py`."""
     text = ""
     for line in lines:
         piece = f"{line.op} {line.text}".lstrip()

@@ -1,4 +1,4 @@
-"""A document as lines `path = value` in the words of job files."""
+"""Render a document as lines `path = value`, with the field names of job files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def flat(document: Mapping[str, Any]) -> Iterator[str]:
-    """Every leaf of a document, roles by their name and mounts by their destination.
+    """A line for every leaf of a document; roles by name, mounts by destination.
 
-    Literals under sensitive-looking names are left out, as in a plan.
+    Hides literals under sensitive-looking names, as plans do.
     """
     for key in sorted(document):
         if key != "roles":

@@ -1,6 +1,6 @@
-"""What a replica says went wrong, for a terminal: the error that came first, and one line for the others.
+"""Render errors of replicas: the root cause in several lines, others in one.
 
-Programs write it, so nothing of it is believed: lines are cut, and what is not printable is made visible.
+The texts come from programs: lines are cut, and unprintable characters are escaped.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _SHORT = 80
 
 
 def short(error: ReplicaError) -> str:
-    """For a cell of a table."""
+    """The error in one short line, for a table."""
     return _line(error.summary, _SHORT)
 
 
 def root_cause_text(replica: ReplicaRecord, error: ReplicaError, app: str, *, color: bool = False) -> str:
-    """A few lines: who, what, exit code, time, host, and how its call stack ends.
+    """Several lines: replica, error, exit code, time, host, and the end of its call stack.
 
     Args:
-        app: what `launcher status` calls the app.
+        app: the handle to show in the hint.
     """
     facts = [
         f"exit code {error.exit_code}" if error.exit_code is not None else "",
@@ -46,7 +46,7 @@ def root_cause_text(replica: ReplicaRecord, error: ReplicaError, app: str, *, co
 
 
 def _more(error: ReplicaError) -> list[str]:
-    """The call stack, else what follows the first line of the message."""
+    """The call stack, or the message without its first line."""
     return error.callstack.strip("\n").splitlines() or error.message.strip().splitlines()[1:]
 
 
@@ -60,7 +60,7 @@ def _line(text: str, width: int = _WIDTH) -> str:
 
 
 def _moment(time: float | None) -> str:
-    """ "" for a time that no clock has shown."""
+    """The time as text; "" if it is out of range."""
     try:
         return timestamp(time)
     except (ValueError, OverflowError, OSError):

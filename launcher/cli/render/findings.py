@@ -1,4 +1,4 @@
-"""Diagnostics in the formats that commands offer: text, JSON, SARIF, GitHub."""
+"""Render diagnostics as text, JSON, SARIF or GitHub annotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INVALID = 6
 
 
 def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: bool = False) -> str:
-    """What is printed for the diagnostics, without a newline at the end; "" where there is nothing to say."""
+    """The diagnostics as text without a final newline; "" if there are none to print."""
     if format == "json":
         return _json(envelope(found, jobs))
     if format == "sarif":
@@ -29,7 +29,7 @@ def findings(found: Sequence[Diagnostic], format: str, *, jobs: int = 0, color: 
 
 
 def _json(value: object) -> str:
-    """Written piece by piece: `dumps` would keep all the pieces, which of thousands of findings are many."""
+    """JSON text, written piece by piece: `dumps` would hold all pieces in memory."""
     from json import dump
 
     out = StringIO()
@@ -49,7 +49,7 @@ def envelope(found: Sequence[Diagnostic], jobs: int) -> dict[str, object]:
 
 
 def exit_code(found: Sequence[Diagnostic], *, strict: bool = False) -> int:
-    """6 when there is an error; under `--strict` a warning is enough."""
+    """6 if there is an error or, with `--strict`, a warning; else 0."""
     return INVALID if _count(found, "error") or (strict and found) else 0
 
 
@@ -60,12 +60,12 @@ def counts(found: Sequence[Diagnostic]) -> str:
 
 
 def in_short(found: Sequence[Diagnostic]) -> str:
-    """Why job files were refused, in a few words: `2 problems in 1 file`."""
+    """A summary of why job files were rejected: `2 problems in 1 file`."""
     wrong = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     files = plural(len({diagnostic.file for diagnostic in wrong or found}), "file")
     if wrong:
         return f"{plural(len(wrong), 'problem')} in {files}"
-    return f"{counts(found)} in {files}, which --strict does not let pass"
+    return f"{counts(found)} in {files}; --strict treats warnings as errors"
 
 
 def _count(found: Sequence[Diagnostic], severity: str) -> int:

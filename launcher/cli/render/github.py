@@ -1,4 +1,4 @@
-"""What GitHub Actions reads of a step's output: annotations, a summary, outputs for later steps."""
+"""Output for GitHub Actions: annotations, the summary of a step, outputs for later steps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from launcher.errors import LauncherError
 from launcher.jobfile import Diagnostic, render
 from launcher.plan.model import Plan
 
-MOST = 9  # GitHub keeps 10 annotations of a kind for each step, and drops the rest without a word
+MOST = 9  # GitHub shows 10 annotations of a kind per step, and drops the rest silently
 _SUMMARY = 50  # diagnostics in a step's summary
 
 
 def report(found: Sequence[Diagnostic]) -> str:
-    """Annotations, and all diagnostics as text below them; "" for none."""
+    """Annotations, followed by all diagnostics as text; "" without diagnostics."""
     if not found:
         return ""
     return "\n".join([*workflow_commands(found), shielded(render(found))])
@@ -39,9 +39,9 @@ def warning(text: str) -> str:
 
 
 def shielded(text: str, token: str | None = None) -> str:
-    """`text` with workflow commands in it switched off: what a job file holds must not drive the runner.
+    """Return `text` with workflow commands disabled: text of a job file must not control the runner.
 
-    `token` ends the shield, so nobody may be able to guess it.
+    `token` re-enables them, so it must be unguessable.
     """
     word = token or token_hex(16)
     return f"::stop-commands::{word}\n{text}\n::{word}::"
@@ -62,7 +62,7 @@ def _annotation(diagnostic: Diagnostic) -> str:
 
 
 def _in_workspace(file: str) -> str:
-    """The path as GitHub knows it: relative to the checkout."""
+    """The path relative to the checkout, as GitHub expects it."""
     root = os.environ.get("GITHUB_WORKSPACE")
     below = os.path.relpath(os.path.abspath(file), root) if root else ".."
     outside = below.split(os.sep)[0] == ".."
@@ -78,7 +78,7 @@ def _property(text: str) -> str:
 
 
 def outputs(plan: Plan) -> dict[str, str]:
-    """The outputs of a step that plans: `has_changes`, `plan_digest`, and a count for each action."""
+    """The outputs of a planning step: `has_changes`, `plan_digest`, and a count for each action."""
     return {
         "has_changes": "false" if plan.is_empty else "true",
         "plan_digest": plan.plan_digest,
@@ -90,12 +90,12 @@ def outputs(plan: Plan) -> dict[str, str]:
 def publish(
     plan: Plan, *, max_bytes: int, warning: str = "", environ: Mapping[str, str] | None = None
 ) -> None:
-    """Append the plan to the step's summary and outputs, where the environment names their files.
+    """Append the plan to the step's summary and outputs, if the environment names their files.
 
     Args:
-        warning: one paragraph above the plan in the summary.
+        warning: a paragraph to show above the plan in the summary.
 
-    Raises LauncherError when one of them cannot be written.
+    Raises LauncherError if a file cannot be written.
     """
     env = os.environ if environ is None else environ
     above = f"> [!WARNING]\n> {warning}\n\n" if warning else ""
@@ -109,7 +109,7 @@ def publish(
 def publish_refusal(
     found: Sequence[Diagnostic], in_short: str, *, environ: Mapping[str, str] | None = None
 ) -> None:
-    """Append to the step's summary why there is no plan. Raises LauncherError."""
+    """Append to the step's summary why planning failed. Raises LauncherError."""
     env = os.environ if environ is None else environ
     more = f"\n\nand {len(found) - _SUMMARY} more" if len(found) > _SUMMARY else ""
     _append(

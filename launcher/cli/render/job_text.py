@@ -1,4 +1,4 @@
-"""A compiled job as YAML-like lines, with where each value comes from behind it."""
+"""Render a compiled job as YAML-like lines, each followed by the origin of its value."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
 
 _GAP = "   "
-_WIDEST = 60  # a longer value has its comment behind it, and pushes no other one away
+_WIDEST = 60  # longer values do not widen the column of values
 
 
 def job_fields(launch: Launch) -> dict[str, Any]:
-    """What a launch says, in the words of job files. Defaults are in it, what nobody said is not.
+    """The fields of a launch under their names in job files: with defaults, without empty fields.
 
-    Literals under sensitive-looking names are left out, as in a plan.
+    Hides literals under sensitive-looking names, as plans do.
     """
     lifecycle = {key: value for key, value in asdict(launch.lifecycle).items() if value is not None}
     lifecycle["rerun_on"] = [
@@ -41,7 +41,7 @@ def job_fields(launch: Launch) -> dict[str, Any]:
         "lifecycle": lifecycle,
         "enabled": launch.enabled,
     }
-    shown: dict[str, Any] = hide(_said(fields))
+    shown: dict[str, Any] = hide(_without_empty(fields))
     return shown
 
 
@@ -52,14 +52,14 @@ def _workspace(workspace: WorkspaceRef | None) -> Any:
 
 
 def job_text(launch: Launch, trace: Trace) -> str:
-    """The fields of a job, one value a line, and behind each where it comes from."""
+    """The fields of a job, one value per line, each followed by its origin."""
     lines = list(_lines(job_fields(launch), (), trace, ""))
     width = max(len(text) for text, _ in lines if len(text) <= _WIDEST)
     return "".join(f"{text:{width}}{_GAP}# {origin}\n" if origin else f"{text}\n" for text, origin in lines)
 
 
 def origins(launch: Launch, trace: Trace) -> dict[str, Any]:
-    """Path of each value → where it comes from, as JSON."""
+    """Path of each value → its origin, as JSON."""
     return {dotted(path): _origin(path, trace) for path, _ in leaves(job_fields(launch), ())}
 
 
@@ -70,7 +70,7 @@ def dotted(path: tuple[str | int, ...]) -> str:
 
 
 def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value that holds no other one, with its path."""
+    """Every leaf value with its path."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from leaves(inner, (*path, key))
@@ -82,15 +82,15 @@ def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 
 def role_fields(role: Role) -> dict[str, Any]:
-    """A role in the words of job files."""
-    said = {name: getattr(role, name) for name in RoleSpec.model_fields}
-    said |= {
+    """The fields of a role under their names in job files."""
+    values = {name: getattr(role, name) for name in RoleSpec.model_fields}
+    values |= {
         "env": {name: _env(value) for name, value in role.env.items()},
         "retry_policy": str(role.retry_policy).lower(),
         "resource": _resource(role.resource),
         "mounts": [_mount(mount) for mount in role.mounts],
     }
-    return _said({name: _copied(value) for name, value in said.items()})
+    return _without_empty({name: _copied(value) for name, value in values.items()})
 
 
 def _copied(value: Any) -> Any:
@@ -102,7 +102,7 @@ def _copied(value: Any) -> Any:
 def _resource(resource: Resource) -> dict[str, Any]:
     amounts = {"cpu": resource.cpu, "gpu": resource.gpu, "memMB": resource.memMB}
     more = {"capabilities": resource.capabilities, "devices": resource.devices, "tags": resource.tags}
-    return _said({**{key: n for key, n in amounts.items() if n != -1}, **more})
+    return _without_empty({**{key: n for key, n in amounts.items() if n != -1}, **more})
 
 
 def _env(value: str) -> Any:
@@ -117,7 +117,7 @@ def _mount(mount: Any) -> dict[str, Any]:
     return {**fields, "read_only": mount.read_only}
 
 
-def _said(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
     empty: tuple[Any, ...] = (None, "", {}, [])
     return {key: value for key, value in fields.items() if value not in empty}
 

@@ -1,4 +1,4 @@
-"""Progress bars of several replicas at a terminal: the last frame of each, below the lines of all."""
+"""Show the progress bars of several replicas on a terminal, below their lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.cli.console import Console
 
 INTERVAL_S = 0.1
-"""From one drawing of frames to the next; lines are shown at once."""
+"""Minimum time between redraws of frames; lines are shown at once."""
 
 _COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 _PIECES = re.compile(
@@ -45,16 +45,16 @@ class LiveFrames:
         self._timer: threading.Timer | None = None
 
     def close(self) -> None:
-        """Leave on the terminal what is there; frames that did not end stay visible."""
+        """Stop redrawing; frames on the terminal stay visible."""
         with self._lock:
             self._stop_timer()
 
     def show(self, where: Hashable, lines: bytes, frame: bytes) -> None:
-        """Whole lines of a replica, and the frame that it draws now; b"" for none."""
+        """Show whole lines of a replica, and its current frame; b"" for none."""
         with self._lock:
             changed = frame != self._frames.get(where, b"")
             if changed:
-                self._frames[where] = frame  # one that ended keeps its place among the others
+                self._frames[where] = frame  # an ended frame keeps its place
             if lines:
                 self._draw(lines)
             elif changed:
@@ -68,7 +68,7 @@ class LiveFrames:
 
     @contextmanager
     def above(self) -> Iterator[None]:
-        """For what is written to the terminal by other means: it comes above the frames."""
+        """Context for other writes to the terminal: they appear above the frames."""
         with self._lock:
             if self._rows:
                 self._write(self._erased())
@@ -78,11 +78,13 @@ class LiveFrames:
     def _draw_late(self) -> None:
         with self._lock:
             if self._timer is threading.current_thread():
-                with suppress(OutputClosed, OutputError):  # the next line meets the same, where it is handled
+                with suppress(
+                    OutputClosed, OutputError
+                ):  # the next line raises it again, where it is handled
                     self._draw()
 
     def _draw(self, lines: bytes = b"") -> None:
-        """In one write, so that the terminal does not flicker."""
+        """Redraw in one write, so that the terminal does not flicker."""
         self._stop_timer()
         text = self._erased() + lines
         columns, most = self._size()
@@ -98,7 +100,7 @@ class LiveFrames:
             self._write(text)
 
     def _erased(self) -> bytes:
-        """The codes that remove the rows, and leave the cursor where the first of them began."""
+        """The codes that erase the rows and move the cursor to the first of them."""
         rows, self._rows = self._rows, 0
         return b"\r\x1b[%dA\x1b[J" % rows if rows else b""
 
@@ -109,13 +111,13 @@ class LiveFrames:
 
 
 def cut(frame: bytes, columns: int) -> bytes:
-    """A frame as one row of at most so many columns: its colours stay, what would move the cursor goes."""
-    kept: list[str] = []
+    """Cut a frame to one row of `columns`: keep its colours, drop codes that move the cursor."""
+    pieces: list[str] = []
     left = columns
     colored = False
     for piece in _PIECES.split(frame.decode("utf-8", "replace")):
         if _COLOR.fullmatch(piece):
-            kept.append(piece)
+            pieces.append(piece)
             colored = True
             continue
         if _PIECES.fullmatch(piece):
@@ -124,13 +126,13 @@ def cut(frame: bytes, columns: int) -> bytes:
         while size > left:  # a wide character may be halved otherwise
             piece = piece[: max(0, len(piece) - max(1, (size - left) // 2))]
             size = width(piece)
-        kept.append(piece)
+        pieces.append(piece)
         left -= size
-    return "".join([*kept, "\x1b[0m" if colored else ""]).encode()
+    return "".join([*pieces, "\x1b[0m" if colored else ""]).encode()
 
 
 def on_terminal(console: Console) -> LiveFrames | None:
-    """For the terminal behind stdout; None where there is none, or one whose cursor cannot be moved."""
+    """Create one for the terminal on stdout; None without a terminal, or if it cannot move its cursor."""
     if not console.is_terminal or os.environ.get("TERM", "dumb") == "dumb":
         return None
 

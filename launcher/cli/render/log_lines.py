@@ -1,6 +1,6 @@
-"""Chunks of output → lines as `launcher logs` shows them: prefixed, timed, filtered.
+"""Turn chunks of output into the lines of `launcher logs`: prefixed, with times, filtered.
 
-Works on chunks; looks at single lines only when something on the line is asked for.
+Works on whole chunks, and splits lines only for options that need it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Shaper:
     A line is shown when it is complete, or at the end: stdout and stderr never mix within a line.
 
     Args:
-        prefix: stands in front of every line. Of a line that its replica has written over and over, each time
-            behind a carriage return, only the last frame is shown then: the others would hide the prefix.
-        regex: only lines in which it is found are shown.
-        timestamps: whether the time stands in front of every line, behind the prefix.
+        prefix: printed before every line. Of a line rewritten after carriage returns (a progress bar), only
+            the last frame is shown then: the others would overwrite the prefix.
+        regex: show only lines that match.
+        timestamps: whether to print the time after the prefix.
     """
 
     __slots__ = ("_partial", "_prefix", "_regex", "_stamp")
@@ -50,7 +50,7 @@ class Shaper:
         return self._shape(time_ns, b"".join([*begun, data]) if begun else data)
 
     def _hold(self, stream: str, data: bytes) -> None:
-        """Keep the beginning of a line; of one with frames, what comes behind the last frame but one."""
+        """Store an incomplete line; of a progress bar, only its last frames."""
         parts = self._partial.setdefault(stream, [])
         parts.append(data)
         if self._prefix and b"\r" in data:
@@ -58,7 +58,7 @@ class Shaper:
             parts[:] = [text[max(0, text.rfind(b"\r", 0, len(text.rstrip(b"\r")))) :]]
 
     def frame(self) -> bytes:
-        """The line that is written over and over, as it is now, with its prefix; b"" where there is none."""
+        """The current frame of a progress bar, with its prefix; b"" without one."""
         for parts in self._partial.values():
             if b"\r" in parts[0]:
                 text = b"".join(parts)
@@ -67,10 +67,10 @@ class Shaper:
         return b""
 
     def finish(self, time_ns: int = 0) -> bytes:
-        """The lines that never got their newline; they get one here, so that prefixes stay at line starts."""
+        """The incomplete lines, with a newline added so that prefixes stay at the start of lines."""
         rest = [b"".join(parts) for parts in self._partial.values()]
         self._partial.clear()
-        if self._prefix:  # a progress bar that was wiped out at its end leaves nothing
+        if self._prefix:  # a progress bar that was erased at its end prints nothing
             rest = [text for text in rest if text.strip() or b"\r" not in text]
         return b"".join(self._shape(time_ns, text + b"\n") for text in rest)
 
@@ -87,7 +87,7 @@ class Shaper:
 
 
 def last_frames(text: bytes) -> bytes:
-    r"""Whole lines without what their carriage returns have overwritten. A `\r\n` stays as it is."""
+    r"""Remove text that carriage returns have overwritten from whole lines. A `\r\n` is unchanged."""
     lines = text.split(b"\n")
     for n, line in enumerate(lines):
         if b"\r" in line:
@@ -102,7 +102,7 @@ def stamp(time_ns: int) -> bytes:
     """`2025-03-01T12:30:05.123456+0100 `: local time, sortable within one zone."""
     global _last_stamp
     second, rest = divmod(time_ns, 1_000_000_000)
-    if _last_stamp[0] != second:  # formatting a date is dearer than the line it stands before
+    if _last_stamp[0] != second:  # formatting a date costs more than the line itself
         local = time.localtime(second)
         text = f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.%06d{time.strftime('%z', local)} "
         _last_stamp = (second, text.encode())
@@ -124,18 +124,18 @@ def shaped(records: Iterable[LogRecord], shaper: Shaper) -> Iterator[tuple[int, 
 
 def last_lines(pieces: Iterable[tuple[int, bytes]], count: int) -> Iterator[tuple[int, bytes]]:
     """The last `count` lines of pieces of whole lines, each with the time of its piece."""
-    kept: deque[tuple[int, bytes]] = deque(maxlen=count)
+    last: deque[tuple[int, bytes]] = deque(maxlen=count)
     for time_ns, text in pieces:
         lines = text[:-1].split(b"\n")
-        kept.extend((time_ns, line + b"\n") for line in lines[len(lines) - min(count, len(lines)) :])
-    yield from kept
+        last.extend((time_ns, line + b"\n") for line in lines[len(lines) - min(count, len(lines)) :])
+    yield from last
 
 
 def prefixes(names: Iterable[tuple[str, int]], color: bool) -> Iterator[bytes]:
-    """`role/k | ` for each replica, equally wide, each replica in a colour of its own."""
+    """`role/k | ` for each replica, padded to one width, in alternating colours."""
     labels = [
         visible(f"{role}/{k}").replace("\n", "\\x0a") for role, k in names
-    ]  # an engine names roles, too
+    ]  # names may come from an engine
     size = max(map(len, labels), default=0)
     for number, label in enumerate(labels):
         yield paint(f"{label.ljust(size)} |", _COLORS[number % len(_COLORS)], color).encode() + b" "

@@ -1,4 +1,4 @@
-"""A plan as Markdown, for a comment on a pull request."""
+"""Render a plan as Markdown, for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from launcher.text import plural
 MAX_BYTES = 60_000  # GitHub refuses comments beyond 65,536 characters
 
 _COLUMNS = 100
-"""Of the lines of a diff, where long texts differ."""
+"""Width of diff lines of long texts."""
 
 _TABLE_HEAD = ["| | Job | Action | Why |", "|---|---|---|---|"]
 
 
 def plan_markdown(plan: Plan, *, max_bytes: int = MAX_BYTES) -> str:
-    """The plan as a comment of at most `max_bytes` bytes of UTF-8: what does not fit is dropped from the end.
+    """The plan in at most `max_bytes` bytes of UTF-8; what does not fit is dropped from the end.
 
-    The hidden first line is the same for every plan of these projects and targets, so that a comment can be
-    found again and replaced.
+    The hidden first line identifies the projects and targets, so that a bot can find and replace its comment.
     """
-    told = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
-    rows = [_row(step, namer(plan)(step)) for step in told]
+    shown = [step for step in plan.steps if step.kind != "keep" or step.waits_for]
+    rows = [_row(step, namer(plan)(step)) for step in shown]
     rows += [
         f"| `?` | {_cell(str(orphan.key))} | orphan | {_cell(str(orphan.guard))} |" for orphan in plan.orphans
     ]
-    details = [_details(step, namer(plan)(step)) for step in told if _body(step)]
+    details = [_details(step, namer(plan)(step)) for step in shown if _body(step)]
     for left_out in range(len(details) + len(rows) + 1):
         kept_details = details[: max(0, len(details) - left_out)]
         kept_rows = rows[: len(rows) - max(0, left_out - len(details))]
@@ -66,7 +65,7 @@ def _row(step: Step, name: str) -> str:
 
 
 def _body(step: Step) -> list[str]:
-    """The lines of the diff: what differs; for a job that has no earlier attempt, all of it."""
+    """The lines of the diff: the changes, or the whole document of a job without an earlier attempt."""
     lines = [line for change in step.changes for line in diff_lines(change, _COLUMNS)]
     if step.starts and not step.guard.attempt:
         lines += [f"+ {line}" for line in flat(step.document)]
@@ -80,13 +79,13 @@ def _details(step: Step, name: str) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """A block of code that the text cannot end early."""
+    """A code block with a fence that does not occur in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _cell(text: str) -> str:
-    """Text that ends neither its cell nor its row, and is neither markup, link nor picture."""
+    """Escape text so that it stays in its cell and contains no markup, links or pictures."""
     plain = _html(" ".join(text.split())).replace("\\", "\\\\")
     return plain.replace("|", "\\|").replace("`", "\\`").replace("*", "\\*").replace("](", "]\\(")
 

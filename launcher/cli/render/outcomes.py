@@ -1,4 +1,4 @@
-"""What came of an apply: one line per job."""
+"""Render the result and the events of an apply: a line per job."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _DONE = {
 
 
 _HEADINGS = ("JOB", "DONE", "STATE", "APP", "WHY")
-_LEAST = 24  # columns in which a reason still says something
+_LEAST = 24  # shorter reasons are omitted
 
 
 def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False, columns: int | None = None) -> str:
-    """A table of the jobs: what was done, what came of it, and why.
+    """A table of the jobs: action, state, app and reason.
 
     Args:
-        columns: what a line must fit in, if it can: of apps only the id stays, by which commands know them,
-            and a reason that is too long is cut, which stands in full where the job ended.
+        columns: width that lines fit if possible: handles become app ids, which commands accept too, and
+            long reasons are cut, since the line of the ended job has shown them in full.
     """
     single = len({outcome.key.session for outcome in outcomes}) <= 1
     rows: list[list[Cell]] = []
@@ -49,7 +49,7 @@ def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
     if _left(rows, columns) < wanted:
         for row, app_id in zip(rows, app_ids, strict=True):
             row[3] = app_id
-    if _left(rows, columns) < 0:  # the id of an app begins with the name of its job
+    if _left(rows, columns) < 0:  # an app id begins with the name of its job
         for row in rows:
             row[0] = ""
     left = max(_left(rows, columns), 0)
@@ -58,7 +58,7 @@ def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
 
 
 def _left(rows: Sequence[Sequence[Cell]], columns: int) -> int:
-    """The columns that are left for reasons."""
+    """The columns left for reasons."""
     cells = [[text_of(row[k]) for row in rows] for k in range(len(_HEADINGS) - 1)]
     sizes = [
         max(map(width, (heading, *of))) for heading, of in zip(_HEADINGS, cells, strict=False) if any(of)
@@ -67,7 +67,7 @@ def _left(rows: Sequence[Sequence[Cell]], columns: int) -> int:
 
 
 def errors_text(outcomes: Sequence[Outcome], *, color: bool = False) -> list[str]:
-    """Why jobs could not be applied, one text each."""
+    """The errors of jobs that could not be applied, one text each."""
     lines = []
     for outcome in outcomes:
         if outcome.error:
@@ -99,18 +99,18 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 _EVENT_WORDS = {
-    "waiting": "waits for another apply",
+    "waiting": "waiting for another apply",
     "stopping": "stopping",
     "stopped": "stopped",
     "started": "started",
-    "pulling": "pulls",
-    "pulled": "has pulled",
-    "building": "builds",
-    "built": "has built",
-    "pushing": "pushes",
-    "pushed": "has pushed",
+    "pulling": "pulling",
+    "pulled": "pulled",
+    "building": "building",
+    "built": "built",
+    "pushing": "pushing",
+    "pushed": "pushed",
 }
-# What an engine says of each step of a build beside what the step prints: layers, containers, arguments.
+# Lines that an engine adds to the output of a build: layers, containers, arguments.
 _BOOKKEEPING = (
     r" ?---> |Removing intermediate container |Removed intermediate container |Successfully (built|tagged) "
     r"|Step \d+/\d+ : (ARG|LABEL|ENV|WORKDIR) "
@@ -119,7 +119,7 @@ IMAGE_EVENTS = ("pulling", "pulled", "building", "built", "pushing", "pushed")
 
 
 def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
-    """One line for an event that people want to see; None for the others."""
+    """A line for an event; None for events that are not shown."""
     name, job = str(event["event"]), paint(str(event["job"]), "bold", color)
     if name == "ended":
         word, style = state_cell(str(event.get("state", "")))
@@ -142,7 +142,7 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
 
 
 def _image_line(event: Mapping[str, Any], job: str) -> str | None:
-    """That it begins, what a build does, and that it is done; how far it is, is for terminals alone."""
+    """A line for the start, the build output and the end; None for progress, which only terminals show."""
     name, image = str(event["event"]), str(event["image"])
     if event.get("line"):
         return None if re.match(_BOOKKEEPING, event["line"]) else f"{job} {image}: {event['line']}"
@@ -152,7 +152,7 @@ def _image_line(event: Mapping[str, Any], job: str) -> str | None:
 
 
 def image_progress(event: Mapping[str, Any]) -> str:
-    """`pulls python:3.12 12 of 48 MB`, for a terminal; "" when it is done."""
+    """`pulling python:3.12 12 of 48 MB`, for a terminal; "" when done."""
     name, image = str(event["event"]), str(event["image"])
     if name in ("pulled", "built", "pushed"):
         return ""

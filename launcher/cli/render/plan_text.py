@@ -1,4 +1,4 @@
-"""A plan as text: one line per job that is not kept, its changes below it, the counts, the digest."""
+"""Render a plan as text: a line per changed job with its changes below it, counts, the digest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launcher.plan.step import Guard, Step
 from launcher.text import paint, plural
 
 COLUMNS = 80
-"""Of a terminal whose width is not known, and of none."""
+"""Width without a terminal, or if its width is unknown."""
 
 STYLES = {
     "keep": "dim",
@@ -34,19 +34,19 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
     """The whole plan, without a newline at the end.
 
     Args:
-        columns: of the terminal that shows it; None without one: lines fit 80 where that is possible, and
-            notes stay whole. Values that are new stay whole in any case.
+        columns: width of the terminal. None without one: lines fit 80 columns if possible, and notes are
+            not wrapped. New values are never cut.
     """
     name = namer(plan)
     shared = _shared_notes(plan.steps)
     quiet = {step.key for step in plan.steps if _is_quiet(step, shared)}
-    told = [step for step in plan.steps if step.key not in quiet]
-    page = _Page(name, max((len(name(step)) for step in told), default=0), shared, color, columns)
-    lines = [line for step in told for line in page.step(step)]
+    shown = [step for step in plan.steps if step.key not in quiet]
+    page = _Page(name, max((len(name(step)) for step in shown), default=0), shared, color, columns)
+    lines = [line for step in shown for line in page.step(step)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
-    lines += _kept([step for step in plan.steps if step.key in quiet], name, color)
+    lines += _unchanged([step for step in plan.steps if step.key in quiet], name, color)
     for note, steps in shared.items():
-        text = f"note for {_whose(steps, told, name)}: {note}"
+        text = f"note for {_jobs_of_note(steps, shown, name)}: {note}"
         lines += [paint(line, "dim", color) for line in _note(text, columns)]
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
@@ -56,13 +56,13 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
 
 
 def namer(plan: Plan) -> Callable[[Step], str]:
-    """How the steps of a plan are called: by the job alone where they are all of one project and target."""
+    """Returns the name of a step: the job's, with project and target if the plan has several."""
     single = len({step.key.session for step in plan.steps}) <= 1
     return lambda step: step.key.job if single else str(step.key)
 
 
 class _Page:
-    """Writes steps; of jobs with the same changes, the first one shows them."""
+    """Renders steps; of jobs with the same changes, only the first shows them."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ def _note(text: str, columns: int | None) -> Iterator[str]:
 
 
 def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
-    """What is noted of several jobs."""
+    """Notes that several steps share → these steps."""
     by_note: dict[str, list[Step]] = {}
     for step in steps:
         for note in step.notes:
@@ -136,39 +136,39 @@ def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
 
 
 def _is_quiet(step: Step, shared: Mapping[str, Sequence[Step]]) -> bool:
-    """Whether a job is kept and there is nothing to say of it alone."""
+    """Whether a job is unchanged and has no note of its own."""
     own = any(note not in shared for note in step.notes)
     return not own and replace(step, notes=()).is_quiet
 
 
-def _whose(steps: Sequence[Step], told: Sequence[Step], name: Callable[[Step], str]) -> str:
+def _jobs_of_note(steps: Sequence[Step], shown: Sequence[Step], name: Callable[[Step], str]) -> str:
     """`all 12 jobs`, `3 jobs (a, b, c)`."""
-    if [step.key for step in steps] == [step.key for step in told]:
+    if [step.key for step in steps] == [step.key for step in shown]:
         return f"{'both' if len(steps) == 2 else f'all {len(steps)}'} jobs"
     return f"{len(steps)} jobs ({listing([name(step) for step in steps])})"
 
 
 def _remedy(step: Step) -> str:
-    """What to do about a job that is held."""
+    """What to do about a held job."""
     if step.blocked == "protected":
-        return "remove `protect: true` from the job file, or cancel the attempt, to let it be stopped"
+        return "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"
     if step.blocked == "on_change_hold":
-        return "say `on_change: replace` in the job file, or cancel the attempt, to let it be stopped"
+        return "to replace it, set `on_change: replace` in the job file, or cancel the attempt"
     return f"to run it again: --rerun {step.key.job}"
 
 
-def _kept(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> Iterator[str]:
-    """Kept jobs as counts, one line per reason."""
+def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) -> Iterator[str]:
+    """Unchanged jobs: a line with their number and names per reason."""
     by_reason: dict[str, list[str]] = {}
     for step in steps:
         by_reason.setdefault(step.reasons[0].code, []).append(name(step))
     for code, names in by_reason.items():
-        reason = _KEPT.get(code, code.replace("_", " "))
+        reason = _UNCHANGED.get(code, code.replace("_", " "))
         text = f"{plural(len(names), 'job')} unchanged, {reason}: {listing(names)}"
         yield paint(f"=   {text}", "dim", color)
 
 
-_KEPT = {
+_UNCHANGED = {
     "already_succeeded": "already succeeded",
     "already_running": "already running",
     "disabled": "disabled in the file",

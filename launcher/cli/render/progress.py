@@ -1,4 +1,4 @@
-"""Live progress of apps on a terminal, by rich. The one importer of rich."""
+"""Live progress of apps on a terminal. The only module that imports rich."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DOT = {"succeeded": "✔", "failed": "✘", "cancelled": "✘", "running": "●
 
 
 class Progress:
-    """A table on stderr, redrawn while images come and apps run: job, state, replicas of each role, time."""
+    """A live table on stderr of images being pulled or built and of running apps: state, replicas, time."""
 
     def __init__(self) -> None:
         self._seen: dict[JobKey, DescribeAppResponse] = {}
@@ -50,7 +50,7 @@ class Progress:
         self._live.stop()
 
     def update(self, key: JobKey, seen: DescribeAppResponse) -> None:
-        """Called from the following threads."""
+        """Show the present state of an app. Called from any thread."""
         with self._lock:
             self._seen[key] = seen
             self._began.setdefault(key, seen.started_at or time.time())
@@ -58,7 +58,7 @@ class Progress:
                 self._ended.setdefault(key, seen.ended_at or time.time())
 
     def image(self, key: JobKey, image: str, doing: str) -> bool:
-        """What is being done with an image of a job, "" when it is done. Whether something still is."""
+        """Show what is being done with an image of a job, "" when done. Returns whether anything is shown."""
         with self._lock:
             self._images.pop((key, image), None)
             if doing:
@@ -66,13 +66,13 @@ class Progress:
             return bool(self._images or self._seen)
 
     def forget(self, key: JobKey) -> None:
-        """Nothing more is done for the job."""
+        """Remove the images of a job."""
         with self._lock:
             for which in [which for which in self._images if which[0] == key]:
                 del self._images[which]
 
     def say(self, line: str) -> None:
-        """A line above the table."""
+        """Print a line above the table."""
         self._live.console.print(Text.from_ansi(visible(line, color=True)))
 
     def _table(self) -> Table:
@@ -90,8 +90,8 @@ class Progress:
         return table
 
     def _rows(self) -> list[tuple[str, list[Text]]]:
-        """Name and cells of each row; jobs that have ended come last, since their ends are told above."""
-        twins = Counter(key.job for key in self._seen)
+        """Name and cells of each row; ended jobs come last, since lines above the table report them."""
+        names = Counter(key.job for key in self._seen)
         rows = [
             (key.job, [Text(visible(doing), "dim", no_wrap=True, overflow="ellipsis")])
             for (key, _), doing in self._images.items()
@@ -99,7 +99,7 @@ class Progress:
         for key, seen in sorted(self._seen.items(), key=lambda item: item[0] in self._ended):
             took = self._ended.get(key, time.time()) - self._began[key]
             clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
-            name = key.job if twins[key.job] == 1 else str(key)
+            name = key.job if names[key.job] == 1 else str(key)
             rows.append((name, [_state(str(seen.state)), _roles(seen), Text(clock, "dim")]))
         return rows
 
@@ -109,7 +109,7 @@ def _state(state: str) -> Text:
 
 
 def _roles(seen: DescribeAppResponse) -> Text:
-    """Every role with a mark per replica, or with counts where there are many."""
+    """Every role with a mark per replica, or with counts if there are many."""
     text = Text()
     for role in seen.roles_statuses:
         if text:

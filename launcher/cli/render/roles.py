@@ -1,4 +1,4 @@
-"""What a job runs: a line for each role."""
+"""Render the roles of a job: a line each, with command and image."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from launcher.plan.notation import show
 from launcher.specs.macros import with_brackets
 from launcher.specs.sensitive import hide
 
-_LEAST = 20  # columns in which a command line still says something
+_LEAST = 20  # minimum columns of a command line
 _BARE = r"[^\s\"'\\`]+\Z"
 
 
 def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
 
-    Literals under sensitive-looking names are left out, as in a plan.
+    Hides literals under sensitive-looking names, as plans do.
     """
     rows = [
         (
@@ -56,7 +56,7 @@ def command(role: Mapping[str, Any]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """In quotes where blanks or quotes are in it; as JSON where that needs an escape."""
+    """Quote a word with blanks or quotes; as JSON if it needs escapes."""
     if word.isprintable() and re.match(_BARE, word):
         return with_brackets(word)
     if word.isprintable() and "'" not in word and ('"' in word or "\\" in word):

@@ -1,4 +1,4 @@
-"""Diagnostics as SARIF 2.1.0, the format that code scanning takes."""
+"""Render diagnostics as SARIF 2.1.0, the format of code scanning."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from launcher.jobfile.diagnostics.diagnostic import CODES, WARNINGS
 from launcher.jobfile.diagnostics.explain import EXPLANATIONS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-ROOT = "%SRCROOT%"  # what readers of SARIF take for the root of the checkout
+ROOT = "%SRCROOT%"  # the conventional name of the root of the checkout
 
 
 def sarif_log(found: Sequence[Diagnostic], *, root: str | None = None) -> dict[str, Any]:
     """A log with one run.
 
     Args:
-        root: what URIs are relative to; the workspace of a GitHub job where there is one, else the current
+        root: folder that URIs are relative to; by default the workspace of the GitHub job, else the current
             directory.
     """
     base = os.path.abspath(root or os.environ.get("GITHUB_WORKSPACE") or os.getcwd())
@@ -59,7 +59,7 @@ def _result(diagnostic: Diagnostic, codes: Sequence[str], base: str) -> dict[str
         "ruleIndex": codes.index(diagnostic.code),
         "level": diagnostic.severity,
         "message": {"text": diagnostic.text},
-        # A variable that no file declares belongs to none of them.
+        # An undeclared variable has no location.
         "locations": [_location(diagnostic, base)] if diagnostic.has_file else [],
     }
     if diagnostic.related:
@@ -78,7 +78,7 @@ def _location(place: Diagnostic | Related, base: str) -> dict[str, Any]:
 
 
 def _artifact(file: str, base: str) -> dict[str, str]:
-    """A URI relative to the root; an absolute one for what lies outside of it."""
+    """A URI relative to the root, or absolute for a file outside of it."""
     path = os.path.abspath(file)
     below = os.path.relpath(path, base).replace(os.sep, "/")
     if below.split("/")[0] == "..":

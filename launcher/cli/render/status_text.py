@@ -1,4 +1,4 @@
-"""One app for people: a few facts, then its replicas as a table."""
+"""Render one app as text: a few facts, then a table of its replicas."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from launcher.cli.render.tables import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
-_GOOD = ("running", "succeeded")  # what is said of such a replica is a note, such as where its ports are
-_MOST_REPLICAS = 100  # shown one by one; of more, those that need a look
+_GOOD = ("running", "succeeded")  # messages of these replicas are notes, such as their ports
+_MOST_REPLICAS = 100  # of more replicas, only those in other states are listed
 
 
 def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color: bool = False) -> str:
@@ -47,7 +47,7 @@ def status_text(app: AppRecord, *, more: Mapping[str, str] | None = None, color:
 
 
 def _below(value: str, size: int) -> str:
-    """Further lines of a value start below its first, so that they pass for no fact."""
+    """Indent further lines of a value below its first."""
     return value.replace("\n", "\n" + " " * (size + 4))
 
 
@@ -59,7 +59,7 @@ def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
     if app.created_at:
         yield "created", f"{timestamp(app.created_at)} ({ago(app.created_at, now)})"
     if ran := ran_for(app, now):
-        yield ("runs for" if app.is_live else "took"), ran
+        yield ("running for" if app.is_live else "took"), ran
     if app.num_restarts:
         yield "restarts", str(app.num_restarts)
     if app.exit_code:
@@ -71,11 +71,11 @@ def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
 
 
 def _replicas(app: AppRecord, now: float, color: bool) -> str:
-    told = app.replicas
-    quiet = 0
-    if len(told) > _MOST_REPLICAS:
-        told = [replica for replica in told if replica.state not in _GOOD][:_MOST_REPLICAS]
-        quiet = len(app.replicas) - len(told)
+    shown = app.replicas
+    hidden = 0
+    if len(shown) > _MOST_REPLICAS:
+        shown = [replica for replica in shown if replica.state not in _GOOD][:_MOST_REPLICAS]
+        hidden = len(app.replicas) - len(shown)
     rows: list[list[Cell]] = [
         [
             f"{replica.role}/{replica.k}",
@@ -87,22 +87,22 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
             _why(replica),
             replica.message if replica.state in _GOOD else "",
         ]
-        for replica in told
+        for replica in shown
     ]
     headings = ["REPLICA", "STATE", "EXIT", "RESTARTS", "STARTED", "TOOK", "WHY", "NOTE"]
     text = table(headings, rows, color=color) if rows else ""
     counts = [
         f"{[r.state for r in app.replicas].count(s)} {s}" for s in sorted({r.state for r in app.replicas})
     ]
-    rest = f"{len(app.replicas)} replicas: {', '.join(counts)}" if quiet else ""
+    rest = f"{len(app.replicas)} replicas: {', '.join(counts)}" if hidden else ""
     return "\n".join(part for part in (text, rest) if part)
 
 
 def _why(replica: ReplicaRecord) -> str:
-    """The first line of its error, and what its scheduler says of one that is in trouble."""
-    error, said = replica.error, "" if replica.state in _GOOD else replica.message
+    """The first line of the replica's error, and the scheduler's message about it."""
+    error, message = replica.error, "" if replica.state in _GOOD else replica.message
     if error is None:
-        return said
+        return message
     from launcher.cli.render.error_text import short
 
-    return f"{short(error)} ({said})" if said else short(error)
+    return f"{short(error)} ({message})" if message else short(error)

@@ -1,4 +1,4 @@
-"""Tables: columns padded to their widest cell, nothing cut, nothing drawn."""
+"""Render tables: columns padded to their widest cell, without borders; measure and wrap text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: boo
 
     Columns that are empty in every row are left out.
     """
-    kept = [c for c in range(len(headings)) if any(text_of(row[c]) for row in rows)] or list(
+    columns = [c for c in range(len(headings)) if any(text_of(row[c]) for row in rows)] or list(
         range(len(headings))
     )
-    widths = [max(len(headings[c]), *(width(text_of(row[c])) for row in rows), 0) for c in kept]
-    lines: list[list[Cell]] = [[(headings[c], "dim") for c in kept]]
-    lines += ([row[c] for c in kept] for row in rows)
+    widths = [max(len(headings[c]), *(width(text_of(row[c])) for row in rows), 0) for c in columns]
+    lines: list[list[Cell]] = [[(headings[c], "dim") for c in columns]]
+    lines += ([row[c] for c in columns] for row in rows)
     return "\n".join(_line(line, widths, color) for line in lines)
 
 
@@ -49,7 +49,7 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def text_of(cell: Cell) -> str:
-    """On one line, and measured as the console shows it."""
+    """The text of a cell on one line, escaped as the console shows it."""
     text = cell if isinstance(cell, str) else cell[0]
     return text if text.isprintable() else visible(text.replace("\t", " ")).replace("\n", "\\n")
 

@@ -1,4 +1,4 @@
-"""Durations, times, states and words as people read them."""
+"""Format durations, times, states and lists for people."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(moment: float | None, now: float) -> str:
-    """How long ago, in one unit: `just now`, `12s ago`, `3m ago`, `2h ago`, `4d ago`; "" for None."""
+    """The time since then, in one unit: `just now`, `12s ago`, `3m ago`, `2h ago`, `4d ago`; "" for None."""
     if moment is None or moment <= 0:
         return ""
     seconds = int(now - moment)
@@ -59,7 +59,7 @@ def ago(moment: float | None, now: float) -> str:
 
 
 def took(start: float | None, end: float | None, now: float | None = None) -> str:
-    """The time between two moments; up to `now` for what still runs; "" where one is not known."""
+    """The time between two moments, or until `now` without an end; "" if one is unknown."""
     last = end if end is not None else now
     return duration(last - start) if start and last else ""
 
@@ -80,7 +80,7 @@ def iso(moment: float | None) -> str | None:
 
 
 def shortened(text: str, size: int) -> str:
-    """At most `size` characters: cut in the middle, with more of the end, where long names differ."""
+    """Shorten to at most `size` characters by cutting the middle; long names differ at their end."""
     if len(text) <= size:
         return text
     front = max(0, size - 1) // 3

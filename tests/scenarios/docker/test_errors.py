@@ -65,6 +65,6 @@ def test_run_tells_how_far_images_are(scenario: DockerScenario) -> None:
     path = scenario.job("cat words.txt", top="workspace: src")
     told = scenario.launcher("run", path)
     assert told.out == scenario.token
-    assert "builds launcher-workspace:" in told.err
-    assert "has built launcher-workspace:" in told.err
+    assert "building launcher-workspace:" in told.err
+    assert "built launcher-workspace:" in told.err
     assert "builds" not in scenario.launcher("run", path).err

@@ -65,4 +65,4 @@ def test_what_runs_of_a_matrix_is_found_by_one_word_though_the_home_was_removed(
     assert sorted(scenario.logs("sweep").splitlines()) == ["sweep-10/main/0 | 10", "sweep-2/main/0  | 2"]
     scenario.cancel("sweep", "--yes", "--grace", "0")
     assert {one.state for one in scenario.containers()} == {"exited"}
-    assert "2 apps have ended before: 2 cancelled" in scenario.cancel("sweep").err
+    assert "2 apps had already ended: 2 cancelled" in scenario.cancel("sweep").err

@@ -111,10 +111,10 @@ def test_people_read_the_beginning_the_lines_and_the_end() -> None:
         ("building", {"image": "w:1", "line": "Step 1/3"}),
     )
     assert [event_line(event) for event in heard] == [
-        "train pulls web:1",
-        "train has pulled web:1",
+        "train pulling web:1",
+        "train pulled web:1",
         "train w:1: Step 1/3",
     ]
     halfway = {**heard[0], "done": 12_000_000, "total": 48_000_000}
     assert event_line(halfway) is None
-    assert image_progress(halfway) == "pulls web:1 12 of 48 MB"
+    assert image_progress(halfway) == "pulling web:1 12 of 48 MB"

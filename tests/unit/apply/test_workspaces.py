@@ -77,7 +77,9 @@ def test_ten_files_are_named_and_the_others_counted(applied: Path, tmp_path: Pat
 def test_where_the_former_files_are_not_on_record_the_size_is_told(applied: Path, tmp_path: Path) -> None:
     shutil.rmtree(paths.workspaces())
     edit(applied)
-    assert "changed, it is not on record which; now 14 files, 128 B" in plan_text(make_plan([load(tmp_path)]))
+    assert "changed (earlier files not recorded); now 14 files, 128 B" in plan_text(
+        make_plan([load(tmp_path)])
+    )
 
 
 def test_a_plan_keeps_nothing(folder: Path, tmp_path: Path) -> None:

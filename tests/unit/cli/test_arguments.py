@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.cli.argument_types import count, key_value, one_of
 from launcher.cli.arguments import Arguments
 from launcher.cli.help import HelpRequested, Parser
-from launcher.cli.kinds import count, key_value, one_of
 from launcher.errors import UsageError
 
 
@@ -113,7 +113,7 @@ def test_abbreviated_options_are_refused():
 
 
 def test_too_many_words_are_refused():
-    with pytest.raises(UsageError, match="has no use for `c`"):
+    with pytest.raises(UsageError, match="unexpected argument `c`"):
         thorough(declare_one, ["a", "b", "c"])
 
 

@@ -56,7 +56,7 @@ def test_status_shows_every_replica_with_its_exit_code(failed):
 
 
 def test_status_without_an_app_shows_what_runs(scenario):
-    assert "nothing is running" in scenario.launcher("status").err
+    assert "no apps are running" in scenario.launcher("status").err
     gate = scenario.gate()
     scenario.apply(scenario.job(gate.script))
     gate.entered()
@@ -144,7 +144,7 @@ def test_cancel_says_what_became_of_each_app(scenario):
     scenario.apply(scenario.job(gate.script))
     gate.entered()
     assert scenario.cancel("job").err.endswith(" CANCELLED\n")
-    assert "has ended before" in scenario.cancel("job").err
+    assert "had already ended" in scenario.cancel("job").err
 
 
 def test_an_unknown_app_is_an_error_everywhere(scenario):

@@ -97,7 +97,7 @@ def test_targets_are_chosen_and_misspelt_ones_shown_the_nearest(scenario):
     document = scenario.plan_document(file, "--target", "dev")
     assert document["jobs"][0]["key"]["target"] == "dev"
     scenario.launcher("plan", file, "--out", "plan.json")
-    assert "--target says nothing to a saved plan" in (
+    assert "--target has no effect on a saved plan" in (
         scenario.launcher("apply", "plan.json", "--target", "dev", code=64).err
     )
 

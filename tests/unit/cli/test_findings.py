@@ -40,7 +40,7 @@ def test_a_warning_changes_the_exit_code_only_under_strict(scenario):
 def test_under_strict_nothing_is_done_with_a_warning(scenario, command):
     file = scenario.write("job.launcher.yaml", WARNS)
     done = scenario.launcher(*command, file, "--strict", code=6)
-    assert done.err.endswith("error: 1 warning in 1 file, which --strict does not let pass\n")
+    assert done.err.endswith("error: 1 warning in 1 file; --strict treats warnings as errors\n")
     assert done.err.count("--> ") == 1
     assert not scenario.home.exists()
 

@@ -24,7 +24,7 @@ def test_a_file_is_rewritten_once_and_its_job_stays_kept(scenario, messy):
     assert scenario.launcher("fmt").out == "formatted ./job.launcher.yaml\n"
     assert messy.read_text() == TIDY
     assert scenario.actions(messy) == {"job": "keep"}
-    assert scenario.launcher("fmt", messy).err == "1 file left as it is\n"
+    assert scenario.launcher("fmt", messy).err == "1 file unchanged\n"
 
 
 def test_check_writes_nothing_shows_the_change_and_fails(scenario, messy):

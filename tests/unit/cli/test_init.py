@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import launcher
-from launcher.cli import starter
+from launcher.cli import init_files
 from launcher.jobfile import job_schema
 from launcher.specs import canonical
 
@@ -64,16 +64,16 @@ def test_a_launcher_toml_that_applies_already_is_kept(scenario):
     scenario.launcher("init")
     above = scenario.folder / "launcher.toml"
     above.write_text('project = "ours"\n')
-    assert "kept launcher.toml" in scenario.launcher("init", "sub").err
+    assert "left launcher.toml unchanged" in scenario.launcher("init", "sub").err
     assert not (scenario.folder / "sub" / "launcher.toml").exists()
     assert above.read_text() == 'project = "ours"\n'
 
 
 def test_nothing_is_overwritten_and_then_nothing_written_at_all(scenario):
     mine = scenario.write("hello.launcher.yaml", "mine\n")
-    assert "hello.launcher.yaml is there already" in scenario.launcher("init", code=1).err
+    assert "hello.launcher.yaml already exists" in scenario.launcher("init", code=1).err
     named = scenario.launcher("init", "--name", "hello", *EXTRAS, code=1)
-    assert "hello.launcher.yaml is there already" in named.err
+    assert "hello.launcher.yaml already exists" in named.err
     assert [path.name for path in scenario.folder.iterdir()] == ["hello.launcher.yaml"]
     scenario.launcher("init", "--force")
     assert mine.read_text() != "mine\n"
@@ -108,7 +108,7 @@ def test_workspaces_of_jobs_that_are_there_stay_as_they_are(scenario):
     scenario.write(".venv/x", "x")
     digest = digest_of(scenario, job)
     told = scenario.launcher("init", "--name", "second").err
-    assert "no .launcherignore written" in told
+    assert "did not write .launcherignore" in told
     assert not (scenario.folder / ".launcherignore").exists()
     assert digest_of(scenario, job) == digest
 
@@ -120,11 +120,12 @@ def test_in_a_repository_in_use_extras_come_alone_and_twice_is_as_once(scenario)
     assert [line.removeprefix("wrote ") for line in done.out.splitlines()] == FILES_OF_EXTRAS
     assert job.read_text() == before
     assert not (scenario.folder / "launcher.toml").exists()  # a project would make other jobs of them
-    assert "name those it does not need in .launcherignore" in done.err
+    assert "list unneeded ones in .launcherignore" in done.err
     again = scenario.launcher("init", *EXTRAS)
     assert again.out == ""
     assert [
-        line.removeprefix("kept ") for line in again.err.splitlines()[: len(FILES_OF_EXTRAS)]
+        line.removeprefix("left ").removesuffix(" unchanged")
+        for line in again.err.splitlines()[: len(FILES_OF_EXTRAS)]
     ] == FILES_OF_EXTRAS
 
 
@@ -161,10 +162,10 @@ def test_what_cannot_be_merged_is_kept_and_what_to_add_is_shown(scenario):
         scenario.write(name, text)
     told = scenario.launcher("init", *EXTRAS).err
     assert {name: (scenario.folder / name).read_text() for name in texts} == texts
-    assert "kept .vscode/settings.json: add to it" in told
+    assert "left .vscode/settings.json unchanged; add to it:" in told
     assert '"yaml.schemas": {' in told
     assert "id: launcher-validate" in told
-    assert "kept .github/workflows/launcher.yml: it is not what init writes; --force writes that" in told
+    assert "left .github/workflows/launcher.yml unchanged: it differs from what init writes; --force" in told
     scenario.launcher("init", "--ci", "--force")
     assert (scenario.folder / ".github/workflows/launcher.yml").read_text() != "name: mine\n"
 
@@ -204,8 +205,8 @@ def test_the_workflow_installs_what_is_installed_here_when_that_can_be_known(mon
             origin = {"url": "https://example.org/l.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
             return json.dumps(origin)
 
-    monkeypatch.setattr(starter, "distribution", lambda name: Installed())
-    assert starter.requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
+    monkeypatch.setattr(init_files, "distribution", lambda name: Installed())
+    assert init_files.requirement() == "launcher-jobs @ git+https://example.org/l.git@abc"
 
 
 def test_a_place_that_cannot_be_written_is_an_error(scenario):

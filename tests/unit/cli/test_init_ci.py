@@ -50,7 +50,7 @@ def test_what_was_reviewed_is_applied_and_nothing_else(scenario, workflow, monke
     assert found["has_changes"] == "true"
     argv = [word.replace('"$DIGEST"', found["plan_digest"]) for word in apply]
     other = scenario.job("true", name="other")
-    assert "the effects are not the approved ones" in scenario.launcher(*argv, code=4).err
+    assert "the plan is not the approved one" in scenario.launcher(*argv, code=4).err
     other.unlink()
     scenario.launcher(*argv)
     assert scenario.actions(".") == {"hello": "keep"}
@@ -64,24 +64,24 @@ def test_a_runner_that_begins_with_nothing_says_that_it_knows_nothing(scenario, 
     assert "CI runner" not in "".join(scenario.launcher("plan", job, "--format", text)[1:])
     monkeypatch.setenv("CI", "true")
     done = scenario.launcher("plan", job, "--format", text)
-    assert "what `local_cwd` has finished before is not known here" in done.out + done.err
+    assert "jobs that `local_cwd` finished before are unknown here" in done.out + done.err
     if text == "github":
         assert done.out.startswith("::warning title=launcher::the state folder of this CI runner")
         assert "> [!WARNING]\n> the state folder" in summary.read_text()
-    assert "is not known here" in scenario.run_to_end(job).err
-    assert "is not known here" not in scenario.launcher("plan", job).err
-    assert "is not known here" not in scenario.run_to_end(job).err
+    assert "are unknown here" in scenario.run_to_end(job).err
+    assert "are unknown here" not in scenario.launcher("plan", job).err
+    assert "are unknown here" not in scenario.run_to_end(job).err
 
 
 def test_an_engine_that_all_runners_share_needs_no_warning(scenario, monkeypatch):
     from launcher import load_job
-    from launcher.cli.fresh_state import unknown_work
+    from launcher.cli.empty_state import empty_state_warning
 
     top = "scheduler: local_docker"
     launch = load_job(scenario.job("true", role="image: busybox:1.37", top=top))
-    assert unknown_work([launch], {"CI": "true"}) == ""
-    assert "local_cwd" in unknown_work([load_job(scenario.job("true"))], {"CI": "1"})
-    assert unknown_work([load_job(scenario.job("true"))], {"CI": "false"}) == ""
+    assert empty_state_warning([launch], {"CI": "true"}) == ""
+    assert "local_cwd" in empty_state_warning([load_job(scenario.job("true"))], {"CI": "1"})
+    assert empty_state_warning([load_job(scenario.job("true"))], {"CI": "false"}) == ""
 
 
 @pytest.mark.slow

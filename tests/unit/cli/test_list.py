@@ -42,7 +42,7 @@ def on_a_screen(scenario, *argv, rows, columns):
     return shown.decode().splitlines()
 
 
-def test_the_newest_apps_stay_in_sight_on_a_small_screen(scenario, recorded, monkeypatch):
+def test_the_newest_apps_stay_visible_on_a_small_screen(scenario, recorded, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     recorded(*(attempt(launch(f"job-{number:02}"), "succeeded") for number in range(30)))
     shown = on_a_screen(scenario, "list", rows=16, columns=80)
@@ -73,8 +73,11 @@ def test_a_list_is_narrowed_by_state_and_project(scenario, recorded):
 
 def test_what_no_app_matches_is_said_with_the_nearest_project(scenario, recorded):
     recorded(attempt(launch("good", project="vision"), "succeeded"))
-    assert "project `visoin`; did you mean `vision`?" in scenario.launcher("list", "--project", "visoin").err
-    assert "no app is failed or lost" in scenario.launcher("list", "--state", "failed,lost").err
+    assert (
+        "project `visoin` has no apps; did you mean `vision`?"
+        in scenario.launcher("list", "--project", "visoin").err
+    )
+    assert "no app has failed or was lost" in scenario.launcher("list", "--state", "failed,lost").err
     shown = scenario.launcher("list", "--project", "vision", "--state", "lost").err
-    assert shown == "no app of project `vision` is lost\n"
+    assert shown == "no app of project `vision` was lost\n"
     assert "did you mean `failed`?" in scenario.launcher("list", "--state", "faild", code=64).err

@@ -49,9 +49,9 @@ def test_without_a_command_the_overview_is_a_message_and_an_error(scenario):
         (["plan", "--jsn-into", "x"], "did you mean `--json-into`?"),
         (["plan", "--format", "jsno"], "did you mean `json`?"),
         (["logs"], "APP"),
-        (["logs", "a", "b"], "no use for `b`"),
-        (["logs", "a", "--regex", "("], "no regular expression"),
-        (["wait", "x", "--timeout", "soon"], "want a duration"),
+        (["logs", "a", "b"], "unexpected argument `b`"),
+        (["logs", "a", "--regex", "("], "not a regular expression"),
+        (["wait", "x", "--timeout", "soon"], "expected a duration"),
         (["apply", "x.json", "y.yaml"], "one saved plan"),
         (["apply", "x.json", "--prune"], "--prune"),
         (["apply", "x.yaml", "--logs"], "--wait"),
@@ -77,8 +77,8 @@ def test_a_wrong_command_line_is_64_with_what_would_be_right(scenario, argv, sai
 def test_errors_are_one_sentence_and_a_hint(scenario):
     done = scenario.launcher("status", "nothing", code=1)
     assert done.err.splitlines() == [
-        "error: there is no job or app `nothing`",
-        "hint: `launcher list` shows what there is",
+        "error: no job or app is named `nothing`",
+        "hint: `launcher list` shows all apps",
     ]
 
 

@@ -122,7 +122,7 @@ def test_validate_checks_saved_plans_by_their_schema(scenario):
 def test_the_approved_digest_is_an_approval(scenario):
     file = scenario.job("true")
     digest = scenario.plan_document(file)["plan_digest"]
-    assert "found lp2:" in scenario.launcher("apply", file, "--expect-digest", "lp2:sha256:00", code=4).err
+    assert "got lp2:" in scenario.launcher("apply", file, "--expect-digest", "lp2:sha256:00", code=4).err
     old = scenario.launcher("apply", file, "--expect-digest", "lp1:sha256:00", code=4).err
     assert f"pass --expect-digest {digest}\n" in old
     assert scenario.apps() == []
@@ -156,7 +156,7 @@ def test_the_command_that_an_apply_suggests_works_in_this_directory(scenario):
     scenario.write("sub/launcher.toml", 'project = "vision"\n')
     script = scenario.job(gate.script, name="sub/job").read_text().replace("sub/job", "job")
     file = scenario.write("sub/job.launcher.yaml", script)
-    suggested = scenario.apply(file).err.partition("to read along: ")[2].split()
+    suggested = scenario.apply(file).err.partition("to follow its output: ")[2].split()
     gate.entered()
     gate.open()
     assert scenario.launcher(*suggested[1:]).code == 0

@@ -58,14 +58,14 @@ def test_the_example_of_messages_is_a_request():
     ("given", "said", "hint"),
     [
         ("nonsense", "not JSON", "such as"),
-        ("[]", "no JSON object", "such as"),
-        ({"scheduler": "local_cwd"}, "no `component_name` and no `scheduler_args`", "such as"),
-        ({**ECHO, "dry_run": True}, "no field `dry_run`", "did you mean `dryrun`?"),
-        ({**ECHO, "dryrun": "yes"}, '`dryrun` is true or false, got "yes"', None),
-        ({**ECHO, "component_args_str": [1]}, "`component_args_str` is a list of texts, got [1]", None),
+        ("[]", "not a JSON object", "such as"),
+        ({"scheduler": "local_cwd"}, "`component_name` and `scheduler_args`", "such as"),
+        ({**ECHO, "dry_run": True}, "unknown field `dry_run`", "did you mean `dryrun`?"),
+        ({**ECHO, "dryrun": "yes"}, '`dryrun` must be true or false, got "yes"', None),
+        ({**ECHO, "component_args_str": [1]}, "`component_args_str` must be a list of texts, got [1]", None),
         ("[" * 100_000, "nested too deep", "such as"),
         (b"\xff{}", "not JSON", "such as"),
-        ({**ECHO, "scheduler": None}, "`scheduler` is text, got null", None),
+        ({**ECHO, "scheduler": None}, "`scheduler` must be text, got null", None),
     ],
 )
 def test_a_wrong_object_is_refused(given, said, hint):
@@ -104,13 +104,13 @@ def test_text_that_no_process_can_hold_is_refused(run, asked):
 
 def test_other_options_and_wrong_run_options_are_refused(run):
     code, _, said = run(ECHO, "--dryrun")
-    assert (code, "--dryrun cannot stand beside --stdin" in said) == (64, True)
+    assert (code, "--dryrun cannot be combined with --stdin" in said) == (64, True)
     code, _, said = run(ECHO, "train.launcher.yaml")
-    assert (code, "train.launcher.yaml cannot stand beside --stdin" in said) == (64, True)
+    assert (code, "train.launcher.yaml cannot be combined with --stdin" in said) == (64, True)
     code, _, said = run({**ECHO, "scheduler_args": {"grace": 1}})
     assert (code, "did you mean `grace_s`?" in said) == (64, True)
 
 
 def test_a_run_of_nothing_is_refused(capfd):
     assert main(["run"]) == 64
-    assert "wants FILE, COMPONENT or --stdin" in capfd.readouterr().err
+    assert "needs FILE, COMPONENT or --stdin" in capfd.readouterr().err

@@ -7,7 +7,7 @@ from socket import socket
 import pytest
 
 from launcher.errors import LauncherError, UsageError
-from launcher.inventory.find import find, whole
+from launcher.inventory.find import find, find_app
 from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
 
@@ -39,7 +39,7 @@ def test_a_number_means_that_attempt(record):
     assert find("train@1").app.number == 1
     with pytest.raises(LauncherError, match="no attempt 7") as caught:
         find("train@7")
-    assert "attempt 2" in caught.value.hint
+    assert "attempt is 2" in caught.value.hint
 
 
 def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_for_a_job_that_never_ran_in_containers_no_engine_is_asked(record, tmp_p
 
 def test_an_unknown_job_is_sought_at_the_engine_and_it_is_said_when_that_cannot_be_asked(record, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    with pytest.raises(LauncherError, match="no job or app `train`") as caught:
+    with pytest.raises(LauncherError, match="no job or app is named `train`") as caught:
         find("train")
     assert "unix:///nowhere/docker.sock" in caught.value.hint
 
@@ -114,7 +114,7 @@ def test_what_can_mean_two_apps_is_refused_with_both(record):
 
 def test_an_unknown_name_gets_the_nearest(record):
     record(attempt(launch("train"), "succeeded"))
-    with pytest.raises(LauncherError, match="no job or app `trian`") as caught:
+    with pytest.raises(LauncherError, match="no job or app is named `trian`") as caught:
         find("trian")
     assert "`train`" in caught.value.hint
 
@@ -145,6 +145,6 @@ def test_what_has_no_form_of_an_app_is_a_usage_error(record, word):
 
 def test_a_command_for_whole_apps_takes_no_role(record):
     record(attempt(launch("train"), "succeeded"))
-    assert whole("train").name == "train"
+    assert find_app("train").name == "train"
     with pytest.raises(UsageError, match="/main"):
-        whole("train/main")
+        find_app("train/main")

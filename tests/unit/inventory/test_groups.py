@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.errors import LauncherError, UsageError
-from launcher.inventory.find import find, find_all, whole, wholes
+from launcher.inventory.find import find, find_all, find_app, find_apps
 from launcher.specs import JobKey
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -70,7 +70,7 @@ def test_a_bare_pattern_means_this_project_and_a_handle_any(record):
 
 def test_what_matches_nothing_is_refused_with_the_nearest_name(record):
     record(attempt(launch("train"), "succeeded"))
-    with pytest.raises(LauncherError, match=r"`trian\*` matches no job and no app") as caught:
+    with pytest.raises(LauncherError, match=r"`trian\*` matches no job or app") as caught:
         find_all("trian*")
     assert "`train`" in caught.value.hint
 
@@ -112,7 +112,7 @@ def test_jobs_of_a_file_with_another_name_are_not_of_the_matrix(record, tmp_path
 
 def test_a_job_is_no_matrix_because_its_name_begins_like_another(record):
     record(*of_matrix("train", "large"))
-    with pytest.raises(LauncherError, match="no job or app `train`"):
+    with pytest.raises(LauncherError, match="no job or app is named `train`"):
         find_all("train")
 
 
@@ -132,7 +132,7 @@ def test_a_target_says_whose_jobs_are_meant(record):
     with pytest.raises(LauncherError, match="no attempt in target `pord`") as caught:
         find("train-1", "pord")
     assert "dev, prod" in caught.value.hint
-    with pytest.raises(LauncherError, match="target `dev`, not of `prod`"):
+    with pytest.raises(LauncherError, match="target `dev`, not `prod`"):
         find(dev[0].handle, "prod")
 
 
@@ -141,13 +141,13 @@ def test_roles_and_replicas_stand_behind_a_group(record):
     for word in ("sweep/main/0", "sweep-*/main/0"):
         assert [(each.role, each.replicas) for each in find_all(word).selected] == [("main", (0,))] * 2
         with pytest.raises(UsageError, match="/main"):
-            wholes(word)
+            find_apps(word)
 
 
 def test_a_command_for_one_app_takes_no_group(record):
     record(*of_matrix("sweep", "1", "2"))
-    with pytest.raises(LauncherError, match="2 apps, and this takes one") as caught:
-        whole("sweep")
+    with pytest.raises(LauncherError, match="2 apps, but this command takes one") as caught:
+        find_app("sweep")
     assert "sweep-1-1-" in caught.value.hint
     with pytest.raises(UsageError):
         find_all("sweep*@2")

@@ -1,4 +1,4 @@
-"""How far images are, for commands that submit one app and are no apply."""
+"""Progress of image pulls and builds for `run`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from launcher.cli.watch import Watch
 from launcher.specs.jobkey import JobKey
 
 
-class ImageNews:
-    """Shows pulls and builds as an apply does: in place on a terminal, else in lines. A context manager.
+class ImageProgress:
+    """Shows pulls and builds as apply does: in place on a terminal, else in lines. A context manager.
 
-    Nothing is loaded before there is something to show. Called from any thread.
+    Creates the display on the first event. Called from any thread.
     """
 
     def __init__(self, name: str, console: Console) -> None:
@@ -26,7 +26,7 @@ class ImageNews:
         self._watch: Watch | None = None
         self._events: Events | None = None
 
-    def __enter__(self) -> ImageNews:
+    def __enter__(self) -> ImageProgress:
         return self
 
     def __exit__(
@@ -36,11 +36,11 @@ class ImageNews:
             self._watch.__exit__(kind, error, trace)
 
     def __call__(self, app_id: str, kind: str, facts: Mapping[str, Any]) -> None:
-        events = self._begun()
+        events = self._start()
         events.introduce(JobKey("", "default", self._name), app_id=app_id)
         events.progress(app_id, kind, facts)
 
-    def _begun(self) -> Events:
+    def _start(self) -> Events:
         with self._lock:
             if self._watch is None or self._events is None:
                 self._watch = Watch(self._console, format="text", wait=False, logs=False)

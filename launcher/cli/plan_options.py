@@ -1,4 +1,4 @@
-"""The options that plan and apply share: what they ask of the planner, and what is a reason to stop."""
+"""Options of plan and apply for the planner, and --fail-on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from os.path import commonpath, isdir, join, realpath, relpath
 from typing import Any
 
 from launcher.apply.look import Choices
-from launcher.cli.kinds import several_of
+from launcher.cli.argument_types import several_of
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.verdict import FAIL_ON, matches
@@ -15,37 +15,35 @@ from launcher.specs import Launch
 
 
 def add_arguments(parser: Any) -> None:
-    group = parser.add_argument_group("What to decide")
+    group = parser.add_argument_group("Planning")
     group.add_argument(
         "--rerun",
         metavar="JOB",
         action="append",
         default=[],
-        help="run this job again although its document is the same; may be repeated",
+        help="run this job again even if it has not changed; may be repeated",
     )
-    group.add_argument(
-        "--retry-failed", action="store_true", help="run the jobs again that failed or were lost"
-    )
+    group.add_argument("--retry-failed", action="store_true", help="run failed and lost jobs again")
     group.add_argument(
         "--prune",
         action="store_true",
-        help="stop live jobs of the directories given that no file declares any more",
+        help="stop running jobs that no file in the given directories declares any more",
     )
     group.add_argument(
-        "--take-over", action="store_true", help="take jobs over that another repository has applied"
+        "--take-over", action="store_true", help="take over jobs last applied from another repository"
     )
     group.add_argument(
         "--fail-on",
         metavar="LIST",
         type=several_of(*FAIL_ON),
         default=(),
-        help="exit 3 when a job is held, an orphan is found, or a job drifted: some of it was removed or "
-        "stopped by hand (comma-separated: held,orphan,drift)",
+        help="exit with 3 if a job is held, is an orphan (running, but in no file) or drifted (removed or "
+        "stopped outside of launcher); comma-separated: held,orphan,drift",
     )
 
 
 def choices(launches: Sequence[Launch], args: Any) -> Choices:
-    """The options as the planner takes them."""
+    """Convert the options for the planner."""
     return Choices(
         rerun=tuple(args.rerun),
         retry_failed=args.retry_failed,
@@ -56,7 +54,7 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
 
 
 def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
-    """Where orphans are sought: in the directories among `paths`, never around single files."""
+    """Where to look for orphans: in the directories among `paths`, not around single files."""
     found: dict[Scope, None] = {}
     for directory in (realpath(path) for path in paths if isdir(path)):
         for launch in launches:
@@ -71,5 +69,5 @@ def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ..
 
 
 def matched(plan: Plan, fail_on: Sequence[str]) -> list[str]:
-    """What of `--fail-on` the plan shows, as phrases."""
+    """The conditions of `--fail-on` that hold for the plan, as phrases."""
     return [f"{word}: {', '.join(map(str, keys))}" for word, keys in matches(plan, fail_on).items()]

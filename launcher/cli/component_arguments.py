@@ -1,4 +1,4 @@
-"""A component and its arguments on a command line."""
+"""Components and their arguments on a command line."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ OF_RUN = ("scheduler", "cfg", "dryrun", "detach", "workspace", "parent_run_id")
 def words_of(
     words: Sequence[str], declared: Any, *, always: bool = False
 ) -> tuple[Sequence[str], Sequence[str] | None]:
-    """The words up to the component and those behind it; all, and None, when the first name is none.
+    """Split words into those up to the component and those after it; (all, None) without a component.
 
     Args:
         declared: the command's own options (`launcher.cli.arguments.Arguments`).
-        always: whether the first name is a component whatever it looks like.
+        always: whether the first name is a component in any case.
     """
     takes_value = {name for option in declared.declared if not option.is_flag for name in option.names}
     position = 0
@@ -52,9 +52,9 @@ def words_of(
 
 
 def is_component(word: str) -> bool:
-    """Whether a word means a component: it names no file there is, and none by its suffix.
+    """Whether a word names a component, not a file: no such file exists, and it has no suffix of a file.
 
-    A single word is one only where a package has registered it: `launcher run train` may mistake a file.
+    A name without dots must be registered by a package: in `launcher run train` it may be a misspelt file.
     """
     if ".py:" in word or word.endswith(".py"):
         return True
@@ -67,23 +67,23 @@ def is_component(word: str) -> bool:
 
 
 def refuse_options_of_files(args: Any) -> None:
-    """Raises UsageError for an option that says something about a job file."""
+    """Raises UsageError for an option that applies only to job files."""
     for name in OF_FILES:
         if getattr(args, name):
             option = name.replace("_", "-")
-            hint = "a component has arguments; they stand behind its name"
-            raise UsageError(f"--{option} is for job files, and {args.file} is a component", hint=hint)
+            hint = "arguments of a component follow its name"
+            raise UsageError(f"--{option} is only for job files, and {args.file} is a component", hint=hint)
 
 
 def made(
     name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
 ) -> AppDef | None:
-    """The app that a component makes of its words; None when they asked for help, which was printed.
+    """Call a component and return its app; None if the words ask for help, which is printed.
 
     Args:
-        values: parameter → value, for those that no word gives.
+        values: parameter → value, for parameters that the words do not set.
 
-    Raises LauncherError: no such component, wrong arguments, or what the component says.
+    Raises LauncherError: unknown component, invalid arguments, or an error of the component.
     """
     found = called(name, words, console, values)
     return build(*found) if found else None
@@ -92,12 +92,12 @@ def made(
 def called(
     name: str, words: Sequence[str], console: Console, values: Mapping[str, Any] | None = None
 ) -> tuple[Component, ComponentArgs] | None:
-    """A component and the arguments that its words are; None when they asked for help, which was printed.
+    """Find a component and parse its arguments; None if the words ask for help, which is printed.
 
     Args:
         values: as in `made`.
 
-    Raises LauncherError: no such component, wrong arguments.
+    Raises LauncherError: unknown component, invalid arguments.
     """
     component = get_component(name)
     defaults = component_defaults().get(component.name)
@@ -116,14 +116,14 @@ def called(
 
 
 def _placed(problem: ArgumentProblem) -> ArgumentProblem:
-    """With the hint that an option of `run` stands in front of the component."""
+    """Add the hint that options of `run` go before the component."""
     if problem.code != "unknown-field" or problem.name not in OF_RUN:
         return problem
-    return problem._replace(hint=f"an option of `run` stands before the component: run --{problem.name} …")
+    return problem._replace(hint=f"options of `run` go before the component: run --{problem.name} …")
 
 
 def scheduler_and_options(args: Any, runner: Runner) -> tuple[str, dict[str, Any]]:
-    """Where to run, and with which options: the command line, else configuration files, else our default."""
+    """The scheduler and its run options: of the command line, configuration files or defaults."""
     configured = config.get_config("cli", "run", "scheduler")
     scheduler = args.scheduler or configured or get_default_scheduler_name()
     cfg = runner.cfg_from_str(scheduler, *args.cfg)

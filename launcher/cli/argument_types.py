@@ -1,4 +1,4 @@
-"""The kinds of values that options take: names, durations, moments, KEY=VALUE. For `type=` of an argument."""
+"""Argument types: choices, counts, durations, times, KEY=VALUE. Functions for `type=` of an argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAST = 253_402_214_400.0  # the end of the year 9999: calendars go no further
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """One of these words; a wrong one is answered with the nearest."""
+    """A type that accepts one of these words; its error suggests the nearest one."""
 
     def word(text: str) -> str:
         if text in allowed:
@@ -28,7 +28,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def several_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
-    """A list of these words, separated by commas."""
+    """A type that accepts a comma-separated list of these words."""
     single = one_of(*allowed)
 
     def words(text: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def several_of(*allowed: str) -> Callable[[str], tuple[str, ...]]:
 def count(text: str) -> int:
     """A whole number, 0 or more."""
     if not text.isascii() or not text.isdigit():
-        raise ArgumentTypeError(f"want a whole number, got `{text}`")
+        raise ArgumentTypeError(f"expected a whole number, got `{text}`")
     return int(text)
 
 
@@ -48,7 +48,7 @@ def key_value(text: str) -> tuple[str, str]:
     """`KEY=VALUE`; the value may be empty and may hold further `=`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ArgumentTypeError(f"want KEY=VALUE, got `{text}`")
+        raise ArgumentTypeError(f"expected KEY=VALUE, got `{text}`")
     return key, value
 
 
@@ -58,12 +58,12 @@ def duration(text: str) -> float:
     if seconds is None:
         meant = duration_meant(text)
         hint = f"; did you mean `{meant}`?" if meant else ""
-        raise ArgumentTypeError(f"want a duration such as {DURATION_EXAMPLES}, got `{text}`{hint}")
+        raise ArgumentTypeError(f"expected a duration such as {DURATION_EXAMPLES}, got `{text}`{hint}")
     return seconds
 
 
 def _with_colon(stamp: str) -> str:
-    """A zone as Python 3.10 reads it: with a colon, which is not how we print it, and never as Z."""
+    """Put a colon into the zone, for Python 3.10; launcher prints zones without one."""
     zone = stamp[-5:]
     return (
         f"{stamp[:-2]}:{zone[3:]}"
@@ -73,7 +73,7 @@ def _with_colon(stamp: str) -> str:
 
 
 def moment(text: str) -> float:
-    """Seconds since the epoch, from a duration (so long ago), a local date and time, or `@SECONDS`.
+    """Seconds since the epoch, from a duration before now, a local date and time, or `@SECONDS`.
 
     `10m` is ten minutes ago; `2025-03-01`, `2025-03-01T12:30`, `2025-03-01 12:30:05+02:00`, `12:30` (today).
     """
@@ -92,15 +92,15 @@ def moment(text: str) -> float:
         return datetime.fromisoformat(stamp).timestamp()
     except (ValueError, OverflowError):
         raise ArgumentTypeError(
-            f"want a time such as 10m (ago), 12:30, 2025-03-01T12:30 or @1740832200, got `{text}`"
+            f"expected a time such as 10m (ago), 12:30, 2025-03-01T12:30 or @1740832200, got `{text}`"
         ) from None
 
 
 def add_target(parser: Any, *names: str) -> None:
-    """The option that says which target of a job is meant, for commands that take apps."""
+    """Declare --target, for commands that take apps."""
     parser.add_argument(
         *names or ("-t", "--target"),
         metavar="TARGET",
         default="",
-        help="of a job that runs in several targets, this one's app",
+        help="target of the job, if it runs in several",
     )

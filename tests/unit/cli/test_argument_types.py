@@ -5,8 +5,8 @@ from datetime import datetime, timezone
 
 import pytest
 
+from launcher.cli.argument_types import count, duration, key_value, moment, several_of
 from launcher.cli.arguments import ArgumentTypeError
-from launcher.cli.kinds import count, duration, key_value, moment, several_of
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_durations(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "x", "10x", "h", "1h30", "-5", "1..2s", "²", "10 s", "1e5", "30m1h"])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(ArgumentTypeError, match="want a duration"):
+    with pytest.raises(ArgumentTypeError, match="expected a duration"):
         duration(text)
 
 
@@ -66,7 +66,7 @@ def test_a_time_of_day_is_of_today():
 
 @pytest.mark.parametrize("text", ["yesterday", "25:00", "2025-13-01", "@x", ""])
 def test_what_is_no_moment_is_refused(text):
-    with pytest.raises(ArgumentTypeError, match="want a time"):
+    with pytest.raises(ArgumentTypeError, match="expected a time"):
         moment(text)
 
 

@@ -1,4 +1,4 @@
-"""The files that `launcher init` writes: their paths and texts. Reads the surroundings, writes nothing."""
+"""The files that `launcher init` writes: their paths and texts. Writes nothing itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from textwrap import indent
 from typing import Any
 
-from launcher.cli.merge_hooks import HOOKS, with_hooks
-from launcher.cli.merge_json import merged
-from launcher.cli.starter_texts import (
+from launcher.cli.init_templates import (
     CONFIG,
     IGNORE,
     SCHEMA,
@@ -24,12 +22,14 @@ from launcher.cli.starter_texts import (
     WORKFLOW_TEXT,
     YAML_JOB,
 )
+from launcher.cli.merge_hooks import HOOKS, with_hooks
+from launcher.cli.merge_json import merged
 from launcher.files import PROJECT_FILE
 from launcher.git import repository
 from launcher.jobfile import job_schema
 
 DISTRIBUTION = "launcher-jobs"
-"""What pip knows this package by; `launcher` on PyPI is another project."""
+"""The name of the distribution; `launcher` on PyPI is another project."""
 
 IGNORE_FILE = ".launcherignore"
 VSCODE = ".vscode/settings.json"
@@ -40,10 +40,10 @@ WORKFLOW = ".github/workflows/launcher.yml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to begin with: the job's name and project, and which extras.
+    """What to write: the job's name and project, and which extras.
 
     Attributes:
-        name: "" for no job: only what goes with those that are there.
+        name: "" for no job, only extras.
     """
 
     name: str
@@ -57,15 +57,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """One file to begin with.
+    """One file to write.
 
     Attributes:
         path: absolute.
-        text: where there is no such file.
-        merge: a file that is there → the same with what it lacks; None where it cannot take that. Of a file
-            that is ours alone, None.
-        addition: what belongs into a file that is there, to be put in by hand.
-        is_optional: whether a file of another content is left alone without a word of refusal.
+        text: the content of a new file.
+        merge: existing text → text with the additions, or None if it cannot be merged. None for files that
+            only launcher writes.
+        addition: what the user should add by hand to an existing file that cannot be merged.
+        is_optional: whether an existing file with other content is left alone without an error.
     """
 
     path: str
@@ -76,8 +76,7 @@ class Starter:
 
 
 def files(wanted: Wanted, folder: str) -> list[Starter]:
-    """The job file and what belongs to it stand in `folder`, and come first; what tools look for at the top
-    of a repository stands there."""
+    """The files to write: first those of the job, in `folder`; then extras, at the top of the repository."""
     top = top_of(folder)
     found = list(_of_job(wanted, folder, top)) if wanted.name else []
     if wanted.editor:
@@ -105,7 +104,7 @@ def _of_job(wanted: Wanted, folder: str, top: str) -> Iterator[Starter]:
 
 
 def modeline(schema: str, *, is_toml: bool) -> str:
-    """The first line of a job file, which tells editors where its schema is."""
+    """The first line of a job file, from which editors find its schema."""
     return f"#:schema {schema}" if is_toml else f"# yaml-language-server: $schema={schema}"
 
 
@@ -118,7 +117,7 @@ def _of_editor(top: str) -> Iterator[Starter]:
 
 
 def _newer_schema(schema: str, there: str) -> str | None:
-    """The schema in the place of one of an older version; None in the place of anything else."""
+    """The schema if the existing file is an older version of it; None for any other file."""
     try:
         return schema if json.loads(there).get("$id") == json.loads(schema)["$id"] else None
     except (ValueError, AttributeError):
@@ -134,7 +133,7 @@ def _in(top: str, name: str) -> str:
 
 
 def top_of(folder: str) -> str:
-    """The root of the work tree that holds a folder, which need not be there yet; else the folder itself."""
+    """The root of the work tree around a folder, which may not exist yet; else the folder itself."""
     there = folder
     while not os.path.isdir(there):
         there = os.path.dirname(there)
@@ -143,14 +142,14 @@ def top_of(folder: str) -> str:
 
 
 def label(text: str) -> str:
-    """The nearest name that can stand for a job or project: "My Project_2" → "my-project-2"."""
+    """The nearest valid name of a job or project: "My Project_2" → "my-project-2"."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-") or "default"
 
 
 def requirement() -> str:
-    """What pip is to install to get this launcher again: the repository and commit that it came from.
+    """The requirement from which pip installs this launcher: the repository and commit that it came from.
 
-    "" where that is not known: an installation from a folder.
+    "" if unknown, as for an installation from a folder.
     """
     try:
         origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")

@@ -1,4 +1,4 @@
-"""What engines that others may use as well hold of jobs: newer attempts than those on record here."""
+"""Attempts on shared engines that are newer than those recorded here."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
 def held_by_engines(
     known: Collection[str], ask: Callable[[Scheduler[Any]], Iterable[Attempt]]
 ) -> tuple[list[Attempt], str]:
-    """What engines that others may use as well hold of jobs; and which of them could not be asked, in words.
+    """Query shared engines for attempts; return them, and a text about unreachable engines.
 
-    Of targets that are not on record, only what has not settled is found.
+    Of targets without a record here, only unfinished attempts are found.
 
     Args:
-        known: the schedulers that the jobs are known to have run on; where there is none, all are asked.
-        ask: what to ask one of them.
+        known: the schedulers on which the jobs are known to have run; if empty, all are queried.
+        ask: the query.
     """
     from launcher.inventory.installed import schedulers
 
     held: list[Attempt] = []
-    unasked = ""
+    unreached = ""
     for scheduler in schedulers(dict.fromkeys(known) or None, detach=True, readonly=True):
         if not scheduler.shared_engine:
             continue
         try:
             held += ask(scheduler)
-        except LauncherError as error:  # the record is all there is then
+        except LauncherError as error:  # then the record is all that is known
             if scheduler.is_in_use():
-                unasked += f"; {scheduler.shared_engine} could not be asked: {error}"
+                unreached += f"; {scheduler.shared_engine} could not be reached: {error}"
         finally:
             scheduler.close()
-    return held, unasked
+    return held, unreached
 
 
 def with_newer(jobs: Mapping[Key, AppRecord], held: Sequence[Attempt]) -> dict[Key, AppRecord]:
-    """The latest attempt of each job. A submission that is not done counts where there is nothing else."""
+    """The latest attempt of each job; an unfinished submission only if the job has no other attempt."""
     from launcher.state.records import of_attempt
 
     out = dict(jobs)
-    for attempt in sorted(held, key=_standing):
+    for attempt in sorted(held, key=_rank):
         known = jobs.get(attempt.key)
-        if known is None or _standing(attempt) > (True, known.number or 0):
+        if known is None or _rank(attempt) > (True, known.number or 0):
             out[attempt.key] = of_attempt(attempt)
     return out
 
 
-def _standing(attempt: Attempt) -> tuple[bool, int]:
+def _rank(attempt: Attempt) -> tuple[bool, int]:
     return attempt.state not in ("reserved", "created"), attempt.number

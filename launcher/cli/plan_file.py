@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def findings(path: str) -> list[Diagnostic]:
-    """What is wrong with a saved plan: that it is no JSON, its seal, or else every breach of the schema."""
+    """Check a saved plan: invalid JSON, a broken seal, or every violation of the schema."""
     from jsonschema import Draft202012Validator
 
     refusal = None
@@ -32,10 +32,10 @@ def findings(path: str) -> list[Diagnostic]:
         refusal = error
     if isinstance(refusal, SealError):
         return [_finding(path, str(refusal), refusal.hint)]
-    breaches = Draft202012Validator(plan_schema()).iter_errors(plan)
+    violations = Draft202012Validator(plan_schema()).iter_errors(plan)
     found = [
-        _finding(path, f"{breach.json_path}: {breach.message}")
-        for breach in sorted(breaches, key=lambda breach: breach.json_path)
+        _finding(path, f"{error.json_path}: {error.message}")
+        for error in sorted(violations, key=lambda error: error.json_path)
     ]
     return found or ([_finding(path, str(refusal), refusal.hint)] if refusal else [])
 
@@ -77,15 +77,15 @@ def _not_json(path: str, error: ValueError) -> LauncherError:
         line, column = error.lineno, error.colno
         text = error.doc.split("\n")[line - 1]
         span = Span(line=line, column=column, end_line=line, end_column=column + 1)
-    message = f"the file is no saved plan: it is not JSON ({getattr(error, 'msg', error)})"
-    hint = "`launcher plan --out` writes one; a job file ends in .launcher.yaml or .launcher.toml"
+    message = f"the file is not a saved plan: it is not JSON ({getattr(error, 'msg', error)})"
+    hint = "save a plan with `launcher plan --out`; job files end in .launcher.yaml or .launcher.toml"
     return job_file_error(
         [Diagnostic(file=path, span=span, code="invalid-value", message=message, hint=hint, source_line=text)]
     )
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a file whole or not at all. Raises LauncherError."""
+    """Write a file atomically. Raises LauncherError."""
     try:
         write_whole(path, text)
     except OSError as error:
@@ -93,13 +93,16 @@ def write_text(path: str, text: str) -> None:
 
 
 def read_plan(path: str) -> Plan:
-    """Raises SealError when it was edited, PlanFileError when it is no usable plan, JobFileError when it
-    cannot be read."""
+    """Read a saved plan.
+
+    Raises SealError if it was edited, PlanFileError if it is not a valid plan, JobFileError if it cannot be
+    read.
+    """
     return loads(_bytes(path), name=path)
 
 
 def document(plan: Plan) -> str:
-    """The text of the plan as it is saved, with an id, its time and the commits of its job files."""
+    """The text of the saved plan, with an id, the time and the commits of its job files."""
     launches = [step.launch for step in plan.steps if step.launch is not None]
     roots = {launch.origin: launch.root for launch in launches}
     commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}

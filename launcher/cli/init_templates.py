@@ -1,4 +1,4 @@
-"""The texts of the files that `launcher init` writes."""
+"""Templates of the files that `launcher init` writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SCHEMA = ".launcher/job-v1.schema.json"
 
 YAML_JOB = """\
 version: 1
-name: NAME  # with the project, this job's identity: renamed, it is another job
+name: NAME  # identifies the job, with the project: a renamed job is a new job
 description: Says hello. Needs nothing but a shell.
 
 # Inputs, given with --var whom=moon; $<var.whom> is the value.
@@ -31,7 +31,7 @@ timeout: 10m
 
 TOML_JOB = """\
 version = 1
-name = "NAME"  # with the project, this job's identity: renamed, it is another job
+name = "NAME"  # identifies the job, with the project: a renamed job is a new job
 description = "Says hello. Needs nothing but a shell."
 timeout = "10m"
 
@@ -50,15 +50,15 @@ num_replicas = 2
 """
 
 CONFIG = """\
-# What the job files in this folder and below have in common.
+# Settings of the job files in this folder and below.
 project = "PROJECT"
-# Patterns of job files that a directory does not stand for:
+# Job files to skip when a command is given a directory:
 # exclude = ["tests/bad"]
 """
 
 IGNORE = """\
-# What no job reads of a workspace: one pattern a line, with the rules of .dockerignore.
-# Version control, Python's caches and job files are left out anyway; `!PATTERN` takes back.
+# Files to leave out of workspaces: one pattern per line, as in .dockerignore.
+# Version control, Python caches and job files are always left out; `!PATTERN` includes them.
 **/.venv
 **/venv
 **/node_modules
@@ -84,7 +84,7 @@ _CHECKOUT = "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0"
 _SETUP_PYTHON = "actions/setup-python@e797f83bcb11b83ae66e0230d6156d7c80228e7c # v6.0.0"
 
 WORKFLOW_TEXT = f"""\
-# Checks the job files of every pull request, and shows in the summary what applying them would do.
+# Checks the job files of every pull request, and shows their plan in the summary of the run.
 name: launcher
 on:
   pull_request:
@@ -95,7 +95,7 @@ concurrency:
   group: launcher-${{{{ github.ref }}}}
   cancel-in-progress: ${{{{ github.event_name == 'pull_request' }}}}
 env:
-  # What pip installs as launcher, such as: launcher-jobs @ git+https://HOST/PATH@COMMIT
+  # The requirement from which pip installs launcher, such as: launcher-jobs @ git+https://HOST/PATH@COMMIT
   LAUNCHER: "REQUIREMENT"
 jobs:
   check:
@@ -110,9 +110,9 @@ jobs:
       - uses: {_SETUP_PYTHON}
         with:
           python-version: "3.12"
-      - run: pip install "${{LAUNCHER:?say in this workflow what to install}}"
+      - run: pip install "${{LAUNCHER:?set it in this workflow}}"
       - run: launcher fmt --check
-      # A pull request is the code of another author: none of it runs, and it reads no environment variable.
+      # Code of a pull request is not trusted: none of it runs, and it reads no environment variables.
       - if: github.event_name == 'pull_request'
         run: launcher validate --format github --no-components --no-env-vars
       - if: github.event_name == 'pull_request'
@@ -122,10 +122,10 @@ jobs:
       - if: github.event_name != 'pull_request'
         run: launcher plan --format github
 
-  # To apply what is merged, take the first `# ` from the lines below. They need a runner of your own that
-  # has launcher, and whose LAUNCHER_HOME or Docker engine stays: one that forgets runs finished work again.
-  # Give the environment `launcher` reviewers: they see the plan of `review` before `apply` carries out
-  # that plan, and nothing else.
+  # To apply merged changes, remove the first `# ` from the lines below. They need a self-hosted runner with
+  # launcher installed, and with a persistent LAUNCHER_HOME or Docker engine: without one, finished jobs run
+  # again. Add reviewers to the environment `launcher`: they see the plan of `review` before `apply` runs,
+  # and `apply` refuses any other plan.
 #   review:
 #     if: github.event_name == 'push'
 #     needs: check
@@ -139,7 +139,7 @@ jobs:
 #     steps:
 #       - uses: {_CHECKOUT}
 #         with:
-#           clean: false # what jobs wrote beside their files stays
+#           clean: false # keep files that jobs wrote into the checkout
 #           persist-credentials: false
 #       - id: plan
 #         run: launcher plan --format github
