@@ -126,7 +126,7 @@ def test_at_a_terminal_a_watched_status_is_a_table_and_then_the_app(scenario, mo
     assert watching.wait() == 0
     assert b"job SUCCEEDED after " in shown
     assert b"in project default, attempt 1" in shown
-    assert "nothing is running" in scenario.launcher("status", "--watch").err
+    assert "no apps are running" in scenario.launcher("status", "--watch").err
     assert "cannot be combined" in scenario.launcher("status", "--watch", "--json", code=64).err
 
 
