@@ -228,4 +228,4 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(scenario):
         (scenario.folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(scenario.folder / name)
     said = scenario.launcher("init", *EXTRAS, timeout_s=20).err
-    assert "kept .vscode/settings.json: add to it" in said
+    assert "left .vscode/settings.json unchanged; add to it" in said
