@@ -29,6 +29,12 @@ def is_sensitive(name: str) -> bool:
     return _SENSITIVE.search(words) is not None
 
 
+def may_hold_secret(text: str) -> bool:
+    """Whether a value stands behind a name like that: `train --token abc`, `TOKEN=abc train`."""
+    words = re.split(r"[\s=:]+", text.strip())
+    return any(map(is_sensitive, words[:-1]))
+
+
 def hide(value: Any, name: str = "") -> Any:
     """`value`, found under `name`, with what should not be shown replaced by HIDDEN at any depth."""
     if isinstance(value, Secret) or reference_in(value):

@@ -13,7 +13,7 @@ from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.model.job_file import JobFile, RoleSpec
 from launcher.specs import find_macros
 from launcher.specs.check import SET_FOR_REPLICAS
-from launcher.specs.sensitive import is_sensitive
+from launcher.specs.sensitive import is_sensitive, may_hold_secret
 from launcher.specs.text import shell_words
 
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"-]\S*)"""
@@ -135,4 +135,7 @@ def _advise_entrypoint(role: str, text: str, folder: str, problems: Collector) -
         return
     message = f"the entrypoint of role `{role}` is one program, and this looks like one with its arguments"
     path = ("roles", role, "entrypoint")
-    problems.add(path, "command-line", message, hint=f"write {problems.command(words)}", severity="warning")
+    advice = (
+        "make each word an item of `args`" if may_hold_secret(text) else f"write {problems.command(words)}"
+    )
+    problems.add(path, "command-line", message, hint=advice, severity="warning")

@@ -10,6 +10,7 @@ from typing import Any
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.model.foreign import compose_mount
 from launcher.jobfile.text.document import Path
+from launcher.specs.sensitive import may_hold_secret
 from launcher.specs.text import shell_words
 from launcher.text import is_number
 
@@ -20,6 +21,8 @@ _LONGEST = 200
 def list_remedy(path: Path, value: Any, problems: Collector) -> str:
     """A label: the list that was meant, as the file's format writes it; "" where that is unknown."""
     field = str(path[-1]) if path else ""
+    if isinstance(value, str) and may_hold_secret(value):
+        return "make each word an item of a list"
     if field == "args" and isinstance(value, str) and _is_list_without_blanks(value):
         return "write a space after each `-`"
     items = _READERS.get(field, _split)(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from launcher.jobfile.model.job_file import foreign_names
 from launcher.jobfile.text.document import Path
+from launcher.specs.sensitive import may_hold_secret
 from launcher.text import nearest as _nearest
 
 _SHOWN = 60
@@ -82,7 +83,7 @@ def got(value: Any) -> str:
     if isinstance(value, int | float):
         return f"the number {_shortened(value)}"
     if isinstance(value, str):
-        return f"the text {show(value)}"
+        return "a text" if may_hold_secret(value) else f"the text {show(value)}"
     if isinstance(value, list):
         return "a list"
     return "a mapping" if isinstance(value, dict) else "a date or time"

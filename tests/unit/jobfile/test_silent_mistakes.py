@@ -127,9 +127,21 @@ def test_an_option_with_its_value_in_one_argument(tmp_path: Path, given: str, wo
     assert lines(compile_text(tmp_path, text.replace(one, words))) == []
 
 
-def test_a_secret_in_such_an_argument_is_not_repeated(tmp_path: Path) -> None:
-    (found,) = compile_text(tmp_path, role("args: [--api-token t0ps3cret]")).diagnostics
-    assert "t0ps3cret" not in found.render()
+@pytest.mark.parametrize(
+    ("fields", "entrypoint"),
+    [
+        ("args: [--api-token t0ps3cret]", "train"),
+        ("args: []", "train --api-token t0ps3cret"),
+        ("args: []", "env API_TOKEN=t0ps3cret train"),
+        ("args: --api-token t0ps3cret", "train"),
+        ("args: --api-token=t0ps3cret", "train"),
+    ],
+)
+def test_a_secret_in_what_is_wrong_is_not_repeated(tmp_path: Path, fields: str, entrypoint: str) -> None:
+    (found,) = compile_text(tmp_path, role(fields, entrypoint)).diagnostics
+    assert found.code in ("command-line", "wrong-type")
+    said = (found.message, found.label, found.hint)
+    assert "t0ps3cret" not in "".join(filter(None, said))
 
 
 @pytest.mark.parametrize(
