@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SYNTAX = "use a job name, JOB@ATTEMPT, an app id or a handle (SCHEDULER://SESSION/APP_ID)"
 _WILD = "*?["  # characters of patterns, which job names and app ids never contain
+_LONGEST = 1000  # characters: beyond that no app has a name, and SQLite takes no pattern
 
 
 class Selected:
@@ -69,6 +70,8 @@ class AppName:
 
     def __init__(self, text: str, target: str = "") -> None:
         """Raises UsageError."""
+        if len(text) > _LONGEST:
+            raise UsageError(f"`{text[:20]}…` is too long for the name of an app", hint=SYNTAX)
         self.scheduler = self.session = ""
         self.target = target
         rest = text

@@ -157,3 +157,8 @@ def test_a_pipe_where_the_job_file_was_is_not_opened(record, tmp_path):
     record(*of_matrix("sweep", "a", "b", origin=str(tmp_path)))
     os.mkfifo(tmp_path / "sweep.launcher.yaml")
     assert names("sweep") == ["sweep-a", "sweep-b"]
+
+
+def test_a_pattern_that_is_longer_than_any_name_is_no_fault_of_the_state_folder(record):
+    with pytest.raises(UsageError, match="too long"):
+        find_all("?" * 60_000)
