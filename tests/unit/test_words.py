@@ -7,8 +7,8 @@ ROOT = Path(__file__).parents[2]
 WORDS = re.compile(r"\b(nobody|somebody|whoever|told|wish|bury|news|roster|sight)\b", re.IGNORECASE)
 """Write client, user, caller, replica, record, event, outcome or request."""
 
-BUDGET = 35
-"""The aim is below 20. Lower it with the count; it never rises."""
+BUDGET = 3
+"""Lower it with the count; it never rises."""
 
 
 def test_prose_names_who_acts_and_what_is_recorded() -> None:
