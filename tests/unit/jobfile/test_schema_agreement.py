@@ -42,7 +42,7 @@ THROUGH_VARIABLES = r"out-of-range|unknown-variant .* cannot be"
 """What is found where a variable is used, when its default was changed."""
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # a fixture judges thousands of files twice
 
 
 @pytest.fixture(scope="module")
