@@ -70,7 +70,7 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
         _advise_args(name, roles[name].get("args"), problems)
         _advise_names(name, role, problems)
         if role.image.endswith(":latest"):
-            message = f"the image of role `{name}` is pinned to nothing: `latest` is another one tomorrow"
+            message = f"the image of role `{name}` is not pinned: tag `latest` may change"
             path = ("roles", name, "image")
             problems.add(path, "unpinned-image", message, label="name a version", severity="warning")
         _advise_env(role.env, ("roles", name, "env"), f"role `{name}`", problems)

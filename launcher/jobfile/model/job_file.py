@@ -194,7 +194,7 @@ class RoleSpec(Model):
         1, description="How many replicas run.", examples=[2]
     )
     min_replicas: Count | None = Field(
-        None, description="With how many a scheduler may make do.", examples=[1]
+        None, description="Minimum number of replicas to start.", examples=[1]
     )
     max_retries: Annotated[Count, Traits(foreign=("retries",))] = Field(
         0, description="How often a failure is followed by a restart.", examples=[2]
