@@ -193,9 +193,7 @@ class RoleSpec(Model):
     num_replicas: Annotated[Replicas, Traits(foreign=("instances", "replicas"))] = Field(
         1, description="How many replicas run.", examples=[2]
     )
-    min_replicas: Count | None = Field(
-        None, description="Minimum number of replicas to start.", examples=[1]
-    )
+    min_replicas: Count | None = Field(None, description="Minimum number of replicas to start.", examples=[1])
     max_retries: Annotated[Count, Traits(foreign=("retries",))] = Field(
         0, description="How often a failure is followed by a restart.", examples=[2]
     )
