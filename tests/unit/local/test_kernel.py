@@ -134,8 +134,11 @@ def test_a_wait_may_last_for_longer_than_the_kernel_counts(
     system: str, timeout_s: float, tmp_path: Path
 ) -> None:
     child = subprocess.Popen(["sleep", "0.1"])
-    assert pids.wait_for_exit(child.pid, pids.start_time(child.pid) or 0, timeout_s)
-    child.wait()
+    start = pids.start_time(child.pid) or 0
+    reaper = threading.Thread(target=child.wait)  # without it, other systems see a process that still runs
+    reaper.start()
+    assert pids.wait_for_exit(child.pid, start, timeout_s)
+    reaper.join()
     read, write = os.pipe()
     poller = kernel.Poller()
     poller.add(read)
