@@ -105,13 +105,14 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "u" / name.lower()))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # subprocesses run this checkout, whatever is installed
+    before = frozenset(processes.everything())
     yield home
-    _fail_on_leftovers(str(home))
+    _fail_on_leftovers(str(home), before)
 
 
-def _fail_on_leftovers(home: str) -> None:
+def _fail_on_leftovers(home: str, before: frozenset[int]) -> None:
     deadline = time.monotonic() + SETTLE_S
-    while (left := processes.of_home(home)) and time.monotonic() < deadline:
+    while (left := processes.of_home(home, before)) and time.monotonic() < deadline:
         processes.gone(left, timeout_s=deadline - time.monotonic())
     if not left:
         return

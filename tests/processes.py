@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -17,15 +17,22 @@ _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 AGAIN_S = 0.25  # Linux 6.18 at times tells nobody that a process with several threads has ended
 
 
-def of_home(home: str) -> list[int]:
-    """Every live process of this LAUNCHER_HOME: clients, supervisors, replicas, what they left."""
+def of_home(home: str, without: Collection[int] = ()) -> list[int]:
+    """Every live process of this LAUNCHER_HOME: clients, supervisors, replicas, what they left.
+
+    Args:
+        without: pids that are known to be of other processes.
+    """
     marks = (f"LAUNCHER_HOME={home}\0", f"LAUNCHER_SCRATCH={home}/")
     return [
         pid
-        for pid in _pids()
-        if _environ_holds(pid, marks)
-        or _locked_folder(pid, f"{home}/local/apps/")
-        or _watched_folder(pid, f"{home}/docker/apps/")
+        for pid in everything()
+        if pid not in without
+        and (
+            _environ_holds(pid, marks)
+            or _locked_folder(pid, f"{home}/local/apps/")
+            or _watched_folder(pid, f"{home}/docker/apps/")
+        )
     ]
 
 
@@ -35,7 +42,7 @@ def of_app(home: str, app_id: str) -> list[int]:
     marks = (f"LAUNCHER_SCRATCH={folder}",)
     return [
         pid
-        for pid in _pids()
+        for pid in everything()
         if _environ_holds(pid, marks)
         or _locked_folder(pid, folder)
         or os.path.basename(_watched_folder(pid, f"{home}/docker/apps/")) == app_id
@@ -45,7 +52,7 @@ def of_app(home: str, app_id: str) -> list[int]:
 def supervisors(home: str) -> dict[str, int]:
     """App id → pid of the live supervisor that holds its lock, or of the watcher of its containers."""
     found = {}
-    for pid in _pids():
+    for pid in everything():
         folder = _locked_folder(pid, f"{home}/local/apps/") or _watched_folder(pid, f"{home}/docker/apps/")
         if folder:
             found[os.path.basename(folder)] = pid
@@ -54,7 +61,7 @@ def supervisors(home: str) -> dict[str, int]:
 
 def with_argument(text: str) -> list[int]:
     """Every live process with `text` as one whole argument: finds those that threw their environment away."""
-    return [pid for pid in _pids() if text.encode() in _read(pid, "cmdline").split(b"\0")]
+    return [pid for pid in everything() if text.encode() in _read(pid, "cmdline").split(b"\0")]
 
 
 def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
@@ -104,7 +111,8 @@ def describe(pid: int) -> str:
     return f"{pid}: {argv[:300] or '(no command line)'}"
 
 
-def _pids() -> list[int]:
+def everything() -> list[int]:
+    """The pids of all live processes."""
     if not os.path.isdir("/proc/self"):
         return []
     me = os.getpid()

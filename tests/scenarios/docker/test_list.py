@@ -46,7 +46,7 @@ def test_without_watcher_and_engine_the_last_that_was_seen_is_shown_and_that_is_
         for words in (["list"], ["status"]):
             done = scenario.launcher(*words)
             assert "RUNNING" in done.out
-            assert "shown in its last known state" in done.err
+            assert "shown in the last known state" in done.err
             assert NOWHERE in done.err
     assert states(scenario, "list") == ["running"]
     scenario.cancel("job")

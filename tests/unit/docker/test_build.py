@@ -123,7 +123,7 @@ def test_the_workdir_is_part_of_the_name_where_it_matters(place: Place) -> None:
 
     assert name(workdir="/a") != name(workdir="/b") != name()
     for root in ("/", "//", "/a/.."):
-        with pytest.raises(LauncherError, match="would go into `/`"):
+        with pytest.raises(LauncherError, match="would overwrite the image's own in `/`"):
             name(workdir=root)
     place.write("Dockerfile", "FROM $IMAGE\nCOPY . /app\n")
     assert name(workdir="/") == name()
