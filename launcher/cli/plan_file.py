@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import read_regular, write_whole
@@ -103,6 +102,8 @@ def read_plan(path: str) -> Plan:
 
 def document(plan: Plan) -> str:
     """The text of the saved plan, with an id, the time and the commits of its job files."""
+    from uuid import uuid4
+
     launches = [step.launch for step in plan.steps if step.launch is not None]
     roots = {launch.origin: launch.root for launch in launches}
     commits = {origin: commit for origin, root in roots.items() if (commit := commit_of(root))}
