@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import JobFileError, LauncherError
 from launcher.files import read_regular, write_whole
 from launcher.git import commit_of
-from launcher.plan.codec import PlanFileError, SealError, dumps, loads, plan_schema
 from launcher.plan.model import Plan
 
 if TYPE_CHECKING:
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 def findings(path: str) -> list[Diagnostic]:
     """Check a saved plan: invalid JSON, a broken seal, or every violation of the schema."""
     from jsonschema import Draft202012Validator
+
+    from launcher.plan.codec import PlanFileError, SealError, loads, plan_schema
 
     refusal = None
     try:
@@ -97,12 +98,16 @@ def read_plan(path: str) -> Plan:
     Raises SealError if it was edited, PlanFileError if it is not a valid plan, JobFileError if it cannot be
     read.
     """
+    from launcher.plan.codec import loads
+
     return loads(_bytes(path), name=path)
 
 
 def document(plan: Plan) -> str:
     """The text of the saved plan, with an id, the time and the commits of its job files."""
     from uuid import uuid4
+
+    from launcher.plan.codec import dumps
 
     launches = [step.launch for step in plan.steps if step.launch is not None]
     roots = {launch.origin: launch.root for launch in launches}

@@ -22,12 +22,12 @@ from launcher.cli.render.outcomes import (
 from launcher.cli.render.plan_text import plan_text
 from launcher.inventory.find import shortest_name
 from launcher.plan.model import Plan
-from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.launch import JobKey
 
 if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
     from launcher.cli.render.progress import Progress
+    from launcher.schedulers.responses import DescribeAppResponse
 
 
 _MOST_ROWS = 20  # unchanged jobs listed in the result; more are only counted

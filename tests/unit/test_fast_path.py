@@ -57,7 +57,7 @@ ON_BRANCH = {
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text",
     "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
-    "launcher.cli.plan_file": "diagnostics of job files, and uuid, for plans that are read",
+    "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
     "launcher.cli.validate": "saved plans, for job files",
     "launcher.cli.watch": "rich, for output that is no terminal",
     "launcher.apply.execute": "the message of an interrupt, for applies without one",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
 from launcher.schedulers.docker.records import app_record, record
-from launcher.schedulers.docker.state.status import DockerAppView
 from launcher.state.records import AppRecord
+
+if TYPE_CHECKING:
+    from launcher.schedulers.docker.state.status import DockerAppView
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
