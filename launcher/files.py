@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from _collections_abc import Iterator
 from _thread import get_ident
 
 PROJECT_FILE = "launcher.toml"
@@ -51,20 +52,31 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def upwards(folder: str) -> Iterator[str]:
+    """A folder and those above it, up to the top of its work tree; without one, up to the root.
+
+    Args:
+        folder: an absolute path; the folder need not exist.
+    """
+    yield folder
+    while not is_top(folder) and (parent := os.path.dirname(folder)) != folder:
+        folder = parent
+        yield folder
+
+
+def is_top(folder: str) -> bool:
+    """Whether a folder is the top of a work tree."""
+    return os.path.exists(os.path.join(folder, ".git"))
+
+
 def project_file(folder: str) -> str | None:
     """The launcher.toml in a folder or the nearest one above it, no higher than the top of its work tree.
 
     Args:
         folder: an absolute path; the folder need not exist.
     """
-    while True:
-        path = os.path.join(folder, PROJECT_FILE)
-        if os.path.isfile(path):
-            return path
-        parent = os.path.dirname(folder)
-        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
-            return None
-        folder = parent
+    paths = (os.path.join(each, PROJECT_FILE) for each in upwards(folder))
+    return next(filter(os.path.isfile, paths), None)
 
 
 def write_whole(

@@ -9,7 +9,7 @@ import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from launcher.files import is_below, read_regular
+from launcher.files import is_below, is_top, read_regular, upwards
 from launcher.inventory import recorded
 from launcher.inventory.engine_attempts import held_by_engines, with_newer
 from launcher.inventory.project import project_here
@@ -143,10 +143,6 @@ def _name_in(lines: Iterable[str]) -> str:
 
 def _work_tree() -> str:
     """The nearest folder upwards that contains `.git`, else the current one."""
-    here = folder = os.getcwd()
-    while not os.path.exists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return here
-        folder = parent
-    return folder
+    here = os.getcwd()
+    *_, top = upwards(here)
+    return top if is_top(top) else here

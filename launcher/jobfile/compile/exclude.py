@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
-from launcher.files import PROJECT_FILE, read_regular
+from launcher.files import PROJECT_FILE, read_regular, upwards
 from launcher.jobfile.text.source import MAX_BYTES
 from launcher.workspace.ignore import BadPatternError, Ignore
 
@@ -33,12 +34,8 @@ class Excluded:
     @classmethod
     def above(cls, folder: str) -> Excluded:
         """Those of the folders above. A rule that takes `folder` itself does not count: it was asked for."""
-        rules = []
-        inner = folder
-        while not os.path.exists(os.path.join(inner, ".git")) and (outer := os.path.dirname(inner)) != inner:
-            inner = outer
-            rules += [rule for rule in _rules_of(inner) if not rule.leaves_out(folder)]
-        return cls(tuple(rules))
+        above = (rule for outer in islice(upwards(folder), 1, None) for rule in _rules_of(outer))
+        return cls(tuple(rule for rule in above if not rule.leaves_out(folder)))
 
     def within(self, folder: str) -> Excluded:
         """These, and those of the launcher.toml in `folder`."""
