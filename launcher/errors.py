@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+NOT_SUCCEEDED = 5
+"""Exit code of commands that waited for an app that did not succeed. It is no error, so none has it."""
+
+
 class LauncherError(Exception):
     """An error with a message for the user.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import monotonic, time
 from typing import Any, Literal
 
+from launcher.errors import NOT_SUCCEEDED
 from launcher.plan.step import ActionKind
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
@@ -166,5 +167,5 @@ class Result:
             return 1
         wanted = [outcome for outcome in self.outcomes if outcome.kind != "destroy" and not outcome.disabled]
         if self.waited and not all(outcome.succeeded for outcome in wanted):
-            return 5
+            return NOT_SUCCEEDED
         return 0

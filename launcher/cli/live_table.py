@@ -11,7 +11,7 @@ from launcher.cli.render.apps import apps_table, in_short, ran_for
 from launcher.cli.render.progress import Progress
 from launcher.cli.render.status_text import status_text
 from launcher.cli.render.values import state_cell
-from launcher.errors import LauncherError
+from launcher.errors import NOT_SUCCEEDED, LauncherError
 from launcher.inventory.status import inspect
 from launcher.schedulers.answers import description_of
 from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
@@ -20,7 +20,6 @@ from launcher.text import paint
 
 More = Callable[[], Sequence[AppRecord]]
 
-NOT_SUCCEEDED = 5
 
 _INTERVAL_S = 0.25
 _SHARE = 4  # refreshing takes at most 1/4 of the time: many apps are refreshed less often

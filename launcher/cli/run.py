@@ -21,7 +21,7 @@ from launcher.cli.interrupts import Attached, Terminated, terminate_with_excepti
 from launcher.cli.log_reader import LogRequest, display, note, show
 from launcher.cli.render.log_lines import prefixes
 from launcher.cli.run_request import read_request
-from launcher.errors import UsageError
+from launcher.errors import NOT_SUCCEEDED, UsageError
 from launcher.inventory.find import find
 from launcher.inventory.installed import scheduler_of
 from launcher.inventory.logs import replicas_of
@@ -55,7 +55,6 @@ EXAMPLES = """\
 
 Exit codes: 0 succeeded, 5 did not succeed, 130 interrupted."""
 
-NOT_SUCCEEDED = 5
 _SHOWN = 8  # names in a message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.argument_types import add_target, duration
+from launcher.errors import NOT_SUCCEEDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ EXAMPLES = """\
   launcher wait train && launcher logs train --tail 1
   launcher wait 'sweep-*'
   launcher wait train eval --timeout 1h30m"""
-
-NOT_SUCCEEDED = 5
 
 
 def add_arguments(parser: Any) -> None:
