@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,13 @@ def _row(name: str, info: FieldInfo, cls: type[Model]) -> str:
     return f"| `{name}` | {value} | {default} | {_cell(about)} | {REFERENCES[traits_of(info).mode]} |"
 
 
+@cache
+def _job_schema() -> dict[str, Any]:
+    return job_schema()
+
+
 def _schema_of(cls: type[Model]) -> dict[str, Any]:
-    made = job_schema()
+    made = _job_schema()
     return made if cls is model.JobFile else made["$defs"][cls.__name__]
 
 
