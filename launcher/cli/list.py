@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.cli.argument_types import count, several_of
+from launcher.state.records import ENDED, LIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _IN_STATE = {
     "lost": "was lost",
     "unknown": "is in an unknown state",
 }
-STATES = ("reserved", "created", "running", "succeeded", "failed", "cancelled", "lost", "unknown")
+STATES = (*LIVE, *ENDED, "unknown")
 
 
 def _states(text: str) -> tuple[str, ...]:
