@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
 from tests import processes
+from tests.engines.proxy import Proxy
 from tests.unit.docker.apps_by_hand import SLEEP, STUBBORN, HandMade
 from tests.unit.docker.engine_things import Bench
 
@@ -268,6 +270,33 @@ def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make
     found = made.end()
     assert (found.state, found.num_restarts, found.final) == ("failed", 1, True)
     assert re.fullmatch(r"r/0 could not be restarted: network \w+ not found", found.message)
+
+
+def test_a_watcher_survives_requests_that_the_engine_refuses(
+    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that is short of memory or busy refuses what it answers a moment later."""
+    lists, streams = itertools.count(1), itertools.count(1)
+
+    def refuses_some(_: str, path: str) -> bool:
+        if "/events" in path:
+            return next(streams) != 1
+        return "/containers/json" not in path or next(lists) not in (1, 3, 4)
+
+    with Proxy(tmp_path / "p.sock", refuses_some) as proxy:
+        made = app({"r": ["exit 3"]}, retries={"r": (1, "ROLE")})
+        with monkeypatch.context() as environment:
+            environment.setenv("DOCKER_HOST", proxy.host)  # of the watcher alone
+            watcher = made.spawn()
+        watcher.go()
+        for container in made.create():
+            made.engine.start(container)
+        assert watcher.started()
+        made.release()
+        watcher.close()
+        found = made.end()
+        assert (found.state, found.num_restarts, found.final) == ("failed", 1, True)
+        assert len(proxy.refused) == 4
 
 
 def _in_this_process(made: HandMade) -> Watcher:

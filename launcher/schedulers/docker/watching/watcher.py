@@ -46,6 +46,7 @@ from launcher.schedulers.docker.watching.observer import AppObserver
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0
+_SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 30.0
 _LATE_S = 0.5
 
@@ -74,7 +75,7 @@ class Watcher:
             return
         if self._attached:
             Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
-        pause, since, connected = 0.1, time.monotonic(), False
+        pause, since, connected = _SHORTEST_PAUSE_S, time.monotonic(), False
         while time.monotonic() - since < GIVE_UP_S:
             try:
                 with self._engine.events(f"{APP_ID}={self._app_id}") as events:
@@ -82,12 +83,14 @@ class Watcher:
                     Thread(target=self._events.read_events, args=(events,), daemon=True).start()
                     self._follow()
                 return
-            except EngineUnreachable:
+            except EngineError as error:
+                if connected and not isinstance(error, EngineUnreachable):
+                    raise  # `_follow` has given up
                 self._aim = None  # the action that failed may be repeated
                 if connected:
                     # An engine that breaks each connection off is not asked ten times a second.
                     held_s, since, connected = time.monotonic() - since, time.monotonic(), False
-                    pause = 0.1 if held_s > _LONGEST_PAUSE_S else pause
+                    pause = _SHORTEST_PAUSE_S if held_s > _LONGEST_PAUSE_S else pause
                 self._events.reconnect()
                 self._observer.invalidate()
                 time.sleep(pause)
@@ -124,27 +127,48 @@ class Watcher:
     # -- while it runs -------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
+        """Act until the app has ended. A request that the engine refuses is made again after a pause."""
+        pause, since = _SHORTEST_PAUSE_S, time.monotonic()
         while self._lock.is_valid:
-            found, journal = self._observer.containers(), self._read_journal()
-            if self._observer.record_exits(found, journal):
-                journal = self._read_journal()
-            seen = view(found, journal, expected_replicas=self._observer.expected_replicas)
-            if self._events.orphaned and journal.stop is None and seen is not None and not seen.ended:
-                message = "its Runner was closed" if self._events.closed else "its parent process ended"
-                action: Action = Stop(unended(found), "parent", message)
-            else:
-                action = self._decide(seen, found, journal)
-            if isinstance(action, (End, Leave)):
-                if isinstance(action, End) and seen is not None:
-                    stop.write_end(self._engine, self._app_dir, seen, found)
-                return
-            new = aim(action, found)
-            if new is None or new != self._aim:
-                self._aim = new or self._aim
-                self._act(action, found)
-            else:
-                self._aim = None
-                self._do_not_repeat(action)
+            try:
+                if self._has_ended():
+                    return
+                pause, since = _SHORTEST_PAUSE_S, time.monotonic()
+            except EngineUnreachable:
+                raise
+            except EngineError:
+                if time.monotonic() - since > GIVE_UP_S:
+                    raise
+                self._aim = None  # the action that failed may be repeated
+                self._observer.invalidate()
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    def _has_ended(self) -> bool:
+        """Read the app once and do its next action; True when none is left to do."""
+        found, journal = self._observer.containers(), self._read_journal()
+        if self._observer.record_exits(found, journal):
+            journal = self._read_journal()
+        seen = view(found, journal, expected_replicas=self._observer.expected_replicas)
+        action = self._next(seen, found, journal)
+        if isinstance(action, (End, Leave)):
+            if isinstance(action, End) and seen is not None:
+                stop.write_end(self._engine, self._app_dir, seen, found)
+            return True
+        new = aim(action, found)
+        if new is None or new != self._aim:
+            self._aim = new or self._aim
+            self._act(action, found)
+        else:
+            self._aim = None
+            self._do_not_repeat(action)
+        return False
+
+    def _next(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
+        if self._events.orphaned and journal.stop is None and seen is not None and not seen.ended:
+            message = "its Runner was closed" if self._events.closed else "its parent process ended"
+            return Stop(unended(found), "parent", message)
+        return self._decide(seen, found, journal)
 
     def _do_not_repeat(self, action: Action) -> None:
         """Give up an action that the engine accepted without effect: it would be repeated for ever."""
