@@ -15,6 +15,7 @@ from launcher.components import Component, ComponentArgs
 from launcher.components.build import build
 from launcher.errors import LauncherError, UsageError
 from launcher.jobfile.compile.files import compile_text
+from launcher.jobfile.compile.script import script_of
 from launcher.jobfile.format import format_text
 from launcher.jobfile.model.job_file import RoleSpec
 from launcher.jobfile.text.parse import parse
@@ -114,8 +115,12 @@ def _text(fields: dict[str, Any]) -> str:
 
 
 def _said(role: dict[str, Any]) -> dict[str, Any]:
-    """A role without fields that have their default value."""
-    return {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
+    """A role without fields that have their default value; the command of a script is written as that."""
+    said = {key: value for key, value in role.items() if RoleSpec.model_fields[key].default != value}
+    script = script_of(role["entrypoint"], role.get("args", ()))
+    if script is None:
+        return said
+    return {**{key: value for key, value in said.items() if key not in ("entrypoint", "args")}, **script}
 
 
 def _canonical(text: str) -> str:

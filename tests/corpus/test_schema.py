@@ -67,6 +67,10 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "targets/option-of-the-other-scheduler.launcher.yaml",
         "targets/unknown-scheduler.launcher.yaml",
     ),
+    "the program of a role: one": (
+        "commands/run-and-entrypoint.launcher.yaml",
+        "commands/run-names-another-shell.launcher.yaml",
+    ),
     "what a scheduler takes and refuses": (
         "commands/image-without-tag.launcher.yaml",
         "schedulers/component-makes-no-image.launcher.yaml",
@@ -96,6 +100,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "matrix/exclude-unknown-axis.launcher.yaml",
         "matrix/in-toml.launcher.toml",
         "names/target-default.launcher.yaml",
+        "commands/unknown-reference-in-run.launcher.yaml",
         "references/forgotten-var-prefix.launcher.yaml",
         "references/in-block-text.launcher.yaml",
         "references/in-mount-text.launcher.yaml",

@@ -83,7 +83,7 @@ def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 def role_fields(role: Role) -> dict[str, Any]:
     """The fields of a role under their names in job files."""
-    values = {name: getattr(role, name) for name in RoleSpec.model_fields}
+    values = {name: getattr(role, name) for name in RoleSpec.model_fields if hasattr(role, name)}
     values |= {
         "env": {name: _env(value) for name, value in role.env.items()},
         "retry_policy": str(role.retry_policy).lower(),

@@ -66,7 +66,7 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
     """
     roles = (problems.document.value or {}).get("roles", {})
     for name, role in job.roles.items() if job is not None else ():
-        _advise_entrypoint(name, role.entrypoint, folder, problems)
+        _advise_entrypoint(name, role.entrypoint or "", folder, problems)
         _advise_args(name, roles[name].get("args"), problems)
         _advise_names(name, role, problems)
         if role.image.endswith(":latest"):
@@ -98,7 +98,7 @@ def _advise_args(role: str, args: Any, problems: Collector) -> None:
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:
     """Note variables of the environment that the role's program cannot see, or sees another value of."""
-    is_shell = os.path.basename(spec.entrypoint) in _SHELLS
+    is_shell = spec.run is not None or os.path.basename(spec.entrypoint or "") in _SHELLS
     for name in spec.env:
         path = ("roles", role, "env", name)
         if problems.is_broken(path):

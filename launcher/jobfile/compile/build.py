@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import copy
 
+from launcher.jobfile.compile import script
 from launcher.jobfile.compile.inputs import triggers
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import listing, suggest
@@ -21,6 +23,7 @@ from launcher.jobfile.text.document import Path
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
 from launcher.specs.check import Problem
 from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
+from launcher.specs.rolefields import ROLE_FIELDS
 
 # What `specs.check` calls it → what diagnostics call it.
 _CODES = {
@@ -37,7 +40,7 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     `problems`."""
     roles = [_role(key, role, problems) for key, role in job.roles.items()]
     app = AppDef(name=name, roles=roles, metadata=dict(job.metadata))
-    for found in check_app(app):
+    for found in as_written(check_app(app), job):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
             continue  # a placeholder takes part in it, or what it says was said already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
@@ -49,6 +52,17 @@ def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
 def code_of(problem: Problem) -> str:
     """What diagnostics call a problem of an app."""
     return _CODES.get(problem.code, problem.code)
+
+
+def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
+    """The problems of an app under the paths of its job file: those of a command may be of a script."""
+    scripted = {name for name, role in job.roles.items() if role.run is not None}
+    for problem in problems:
+        match problem.path:
+            case ("roles", name, "entrypoint" | "args", *_) if name in scripted:
+                yield problem._replace(path=("roles", name, "run"))
+            case _:
+                yield problem
 
 
 def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
@@ -71,8 +85,11 @@ def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
 
 
 def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
-    said = {key: copy(getattr(role, key)) for key in RoleSpec.model_fields}
+    entrypoint, *args = script.command(role.run, role.shell) if role.run else (role.entrypoint, *role.args)
+    said = {key: copy(getattr(role, key)) for key in RoleSpec.model_fields if key in ROLE_FIELDS}
     said |= {
+        "entrypoint": entrypoint or script.UNKNOWN,
+        "args": args,
         "env": {
             key: value.secret if isinstance(value, SecretRef) else value for key, value in role.env.items()
         },

@@ -18,6 +18,7 @@ from launcher.jobfile.compile.options import Schedulers, check_options
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
 from launcher.jobfile.compile.rules import Rules, check_rules
+from launcher.jobfile.compile.script import check_commands
 from launcher.jobfile.compile.variables import Inputs, Value
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import show
@@ -105,6 +106,7 @@ def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
     if problems.is_broken(("version",)):
         value = {**value, "version": VERSION}
     check_shape(value, problems)
+    check_commands(value, problems)
     model = ComponentJob if "component" in value else JobFile
     try:
         return model.model_validate(value)

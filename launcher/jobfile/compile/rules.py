@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from launcher.jobfile.compile.build import code_of
+from launcher.jobfile.compile.build import as_written, code_of
 from launcher.jobfile.diagnostics.diagnostic import WARNINGS, Severity
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import place_name
@@ -44,8 +44,8 @@ def check_rules(
     except MacroError:
         return  # a text that has no spelling in this folder; submitting it reports that
     has_workspace = job.workspace is not None or problems.holds_assumed(("workspace",))
-    refused = [*rules(job.scheduler, bound, cfg, has_workspace)]
-    known = {found.path for found in check_app(app)} if refused else set()
+    refused = [*as_written(rules(job.scheduler, bound, cfg, has_workspace), job)]
+    known = {found.path for found in as_written(check_app(app), job)} if refused else set()
     for found in refused:
         if found.path in known:
             continue

@@ -57,6 +57,9 @@ class Trace:
         """Where the value at a path of the job file comes from: ("roles", "trainer", "image")."""
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
+        if path[:1] == ("roles",) and path[2:3] in (("entrypoint",), ("args",)):
+            script = (*path[:2], "run")
+            path = script if _holds(self.document.value, script) else path
         if _holds(self.document.value, path):
             start, _ = self.document.value_range(path)
             first, last = self.variant.inside

@@ -9,7 +9,7 @@ from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.text.document import Path
 
 # Something valid in the place of what must be there.
-_STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed", "entrypoint": "unknown"}
+_STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
 
 
 def sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:

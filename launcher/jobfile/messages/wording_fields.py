@@ -18,7 +18,7 @@ ENV_RULE = "a name is not empty and holds no `=` and no NUL"
 _NEEDED: Mapping[str, str] = {
     "name": "add `name`: what the job is called within its project",
     "roles": "add `roles`: what runs, by name",
-    "entrypoint": "add `entrypoint`: the program to run",
+    "entrypoint": "add `entrypoint`: the program to run, or `run`: a script",
     "type": "add `type`",
     "src": "add `src`: what is mounted",
     "dst": "add `dst`: the path it gets",

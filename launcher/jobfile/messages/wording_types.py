@@ -63,6 +63,8 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
         return "", _arguments_by_name((problems.document.value or {})["component"], value, problems)
     if kind == "string_type" and path[-1:] == ("entrypoint",) and isinstance(value, list):
         return "", _command_remedy(value, problems)
+    if kind == "string_type" and path[-1:] == ("run",) and isinstance(value, list):
+        return "write the commands as the lines of one text", ""
     if kind.startswith(("model", "dict")) and isinstance(value, str) and blank_after_colon(value):
         name = blank_name(blank_after_colon(value))
         return f"write a plain space after the colon: this is a {name}", ""

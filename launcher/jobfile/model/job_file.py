@@ -171,6 +171,10 @@ RETRY = {
     "replica": "Only the replica that failed is started again.",
     "role": "The replicas of its role are stopped and started again.",
 }
+SHELLS = {
+    "sh": "Runs `sh -euc`: ends at the first command that fails, and at an unset variable.",
+    "bash": "Runs `bash -euo pipefail -c`: as `sh`, and a pipeline fails with any of its commands.",
+}
 
 
 class RoleSpec(Model):
@@ -179,11 +183,20 @@ class RoleSpec(Model):
     image: Annotated[str, Traits("bound", foreign=("container",))] = Field(
         "", description="Container image, or the folder for `local_dir`.", examples=["python:3.12-slim"]
     )
-    entrypoint: Annotated[str, Traits("run", as_written=True, foreign=("cmd", "command", "program"))] = Field(
-        min_length=1, description="The program to run.", examples=["python"]
-    )
+    entrypoint: Annotated[
+        str | None, Traits("run", as_written=True, foreign=("cmd", "command", "program"))
+    ] = Field(None, min_length=1, description="The program to run.", examples=["python"])
     args: Annotated[list[str], Traits("run", as_written=True, foreign=("arguments",))] = Field(
         [], description="Its arguments; numbers are taken as written.", examples=[["-m", "train"]]
+    )
+    run: Annotated[str | None, Traits("run", as_written=True, foreign=("script",))] = Field(
+        None,
+        min_length=1,
+        description="A script for a shell, in place of `entrypoint` and `args`.",
+        examples=["./prepare.sh && ./train.sh --lr 0.1"],
+    )
+    shell: Annotated[Literal["sh", "bash"], Traits(choices=SHELLS)] = Field(
+        "sh", description="The shell of `run`.", examples=["bash"]
     )
     env: Annotated[dict[EnvName, EnvValue], Traits("run", as_written=True, foreign=("environment",))] = Field(
         {},

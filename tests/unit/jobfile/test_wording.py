@@ -113,7 +113,11 @@ def role(fields: str) -> str:
         (role("Image: x"), "`Image` is not a field of role `main`", "did you mean `image`?"),
         (HEAD + "roles: {}\n", "`roles` is empty", "a job has at least one role"),
         (HEAD + "roles: [a]\n", "`roles` must be a mapping, not a list", ""),
-        (HEAD + "roles: {a: {}}\n", "role `a` has no `entrypoint`", "add `entrypoint`: the program to run"),
+        (
+            HEAD + "roles: {a: {}}\n",
+            "role `a` has no `entrypoint`",
+            "add `entrypoint`: the program to run, or `run`: a script",
+        ),
         (HEAD + "roles: {a: {entrypoint: ''}}\n", "`entrypoint` of role `a` is empty", "write a value"),
         (HEAD + "roles: {My Role: {entrypoint: x}}\n", "`My Role` cannot name a role", "such as `my-role`"),
         (HEAD, "the job has no `roles`", "add `roles`: what runs, by name"),

@@ -1,0 +1,93 @@
+"""`run`: a script in place of `entrypoint` and `args`."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.cli.main import main
+from launcher.cli.render.job_text import origins
+from launcher.jobfile.compile.files import compile_files, compile_text
+from launcher.jobfile.format import format_text
+from launcher.jobfile.text.parse import parse
+from launcher.jobfile.text.source import Source, source_of
+from launcher.specs import Launch, digest, document
+
+HEAD = "version: 1\nname: job\nroles:\n  main:\n"
+
+
+def _launch(body: str) -> Launch:
+    made = compile_text(HEAD + body, "/tmp/job.launcher.yaml")
+    made.raise_for_errors()
+    return made.launches[0]
+
+
+def test_the_document_has_the_command_that_it_comes_to() -> None:
+    written = _launch("    run: |\n      a\n      b $<app_id>\n")
+    (role,) = document(written)["roles"]
+    assert role == {"name": "main", "entrypoint": "sh", "args": ["-euc", "a\nb $<app_id>\n"]}
+    same = _launch('    entrypoint: sh\n    args: [-euc, "a\\nb $<app_id>\\n"]\n')
+    assert digest(document(written)) == digest(document(same))
+
+
+@pytest.mark.parametrize(
+    ("shell", "script", "code"),
+    [
+        ("sh", "false; true", 1),
+        ("sh", "echo $unset_here; true", 2),
+        ("bash", "false | true", 1),
+        ("bash", "true | true", 0),
+    ],
+)
+def test_the_script_ends_at_its_first_failure(shell: str, script: str, code: int) -> None:
+    role = _launch(f"    run: {script}\n    shell: {shell}\n").app.roles[0]
+    ended = subprocess.run([role.entrypoint, *role.args], capture_output=True, check=False)
+    assert ended.returncode in ((1, 127) if code == 2 else (code,)) or code == ended.returncode
+
+
+def test_the_origin_of_its_command_is_the_line_of_the_script(tmp_path: Path) -> None:
+    path = tmp_path / "job.launcher.yaml"
+    path.write_text(HEAD + "    image: x:1\n    run: ls\n")
+    made = compile_files([str(path)])
+    (launch,) = made.launches
+    found = origins(launch, made.traces[launch.key])
+    assert {found[f"roles.main.{each}"]["line"] for each in ("entrypoint", "args[0]", "args[1]")} == {6}
+
+
+def test_what_takes_part_in_it_is_reported_at_the_script() -> None:
+    (found,) = compile_text(HEAD + '    run: "echo $<app>"\n', "/tmp/job.launcher.yaml").errors
+    assert (found.code, found.span and found.span.line) == ("unknown-reference", 5)
+    assert found.label == "did you mean `$<app_id>`?"
+
+
+def test_the_formatter_puts_it_behind_the_arguments() -> None:
+    text = HEAD + "    shell: bash\n    num_replicas: 2\n    run: ls\n    image: a:1\n"
+    source = source_of("job.launcher.yaml", text.encode())
+    assert isinstance(source, Source)
+    made = format_text(source, parse(source))
+    assert [line.split(":")[0].strip() for line in made.splitlines()[-4:]] == [
+        "image",
+        "run",
+        "shell",
+        "num_replicas",
+    ]
+
+
+def test_convert_writes_the_command_of_a_script_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.py").write_text(
+        "from launcher.specs import AppDef, Role\n\n\n"
+        "def job() -> AppDef:\n"
+        '    """A job."""\n'
+        '    return AppDef("job", [Role("main", "", entrypoint="bash",'
+        ' args=["-euo", "pipefail", "-c", "ls\\npwd\\n"])])\n'
+    )
+    assert main(["convert", "c.py:job"]) == 0
+    text = capsys.readouterr().out
+    assert "shell: bash" in text
+    assert "entrypoint" not in text
+    assert compile_text(text, "/tmp/job.launcher.yaml").launches[0].app.roles[0].args[-1] == "ls\npwd\n"
