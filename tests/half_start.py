@@ -11,16 +11,16 @@ from tests import processes
 
 def dies_starting() -> None:
     """From now on this process kills the watcher, starts the first replica, and then kills itself."""
-    from launcher.schedulers.docker.submit import submission
+    from launcher.schedulers.docker import submission
 
-    submission.start = _start
+    submission.start_all = _start
 
 
 def interrupted_starting() -> None:
     """From now on this process starts the first replica, and then somebody presses Ctrl-C."""
-    from launcher.schedulers.docker.submit import submission
+    from launcher.schedulers.docker import submission
 
-    submission.start = _start_one
+    submission.start_all = _start_one
 
 
 def _start_one(engine: Any, containers: Iterable[tuple[str, Any]]) -> None:

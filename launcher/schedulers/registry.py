@@ -34,7 +34,7 @@ DEFAULT_SCHEDULER_MODULES = {
 }
 """Scheduler name → module with a `create_scheduler`, where there is one for the name alone."""
 
-APP_SOURCES = ("launcher.schedulers.local.rebuild:apps", "launcher.schedulers.docker.records.rows:apps")
+APP_SOURCES = ("launcher.schedulers.local.rebuild:apps", "launcher.schedulers.docker.rows:apps")
 """Functions of the built-in schedulers that yield every app with a record: see `appstore.every_app`."""
 
 

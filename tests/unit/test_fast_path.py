@@ -172,7 +172,7 @@ def fast(scenario) -> set[str]:
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",
-        "schedulers.docker.state.apps",
+        "schedulers.docker.apps",
         "schedulers.docker.client.wire",
     )
     entries += ("schedulers.docker.watching.client",)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.objects import Labelled
@@ -19,10 +20,7 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
-from launcher.schedulers.docker.records import record, rows
-from launcher.schedulers.docker.records.record import RecordLock
-from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.apps import DockerApp
+from launcher.schedulers.docker.record import RecordLock
 from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"

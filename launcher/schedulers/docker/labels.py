@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from launcher.schedulers.docker.records.owner import Owner
+    from launcher.schedulers.docker.owner import Owner
     from launcher.specs.attempt import Attempt
 
 PREFIX = "launcher."
@@ -102,7 +102,7 @@ class Labels:
     @property
     def owner(self) -> Owner | None:
         """The process that submits the app, or did; None where the label is missing."""
-        from launcher.schedulers.docker.records.owner import from_json
+        from launcher.schedulers.docker.owner import from_json
 
         return from_json(self.text("owner"))
 

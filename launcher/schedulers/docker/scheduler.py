@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.bound import BoundWorkspace
+    from launcher.schedulers.docker.apps import DockerApp
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.view import EngineView
     from launcher.schedulers.docker.request.job import DockerJob
-    from launcher.schedulers.docker.state.apps import DockerApp
-    from launcher.schedulers.docker.submit.staging import DockerReservation
-    from launcher.schedulers.docker.submit.submission import Submission
+    from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
     from launcher.specs.app import AppDef, CfgVal
@@ -131,7 +130,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         Raises StartError, with nothing left behind, when one cannot.
         """
-        from launcher.schedulers.docker.submit.launch import launch
+        from launcher.schedulers.docker.submission import launch
 
         engine, attached = self.engine, not self._detach
         app_id, submission = launch(engine, dryrun_info, self.session_name, self._report, attached=attached)
@@ -145,49 +144,51 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return f"docker:{self.view.engine_id()}"
 
     def reserve(self, attempt: Attempt) -> DockerReservation:
-        from launcher.schedulers.docker.submit import staging
+        from launcher.schedulers.docker import submission
 
         report, fresh = self._report(attempt.app_id), set[str]()
-        made = staging.reserve_attempt(
+        made = submission.reserve_attempt(
             self.engine, attempt, take_over=self.take_over, report=report, fresh=fresh
         )
         self._fresh[attempt.app_id] = fresh
         return made
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.docker.submit import staging
+        from launcher.schedulers.docker import submission
 
         resolved, report = self.run_opts().resolve(cfg), self._report(reservation.app_id)
         fresh = self._fresh.pop(reservation.app_id, set())
-        staging.create(self.engine, staging.as_docker_reservation(reservation), app, resolved, report, fresh)
+        submission.create(
+            self.engine, submission.as_docker_reservation(reservation), app, resolved, report, fresh
+        )
 
     def start(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker.submit import staging
+        from launcher.schedulers.docker import submission
 
-        staging.start(staging.as_docker_reservation(reservation))
+        submission.start(submission.as_docker_reservation(reservation))
 
     def abort(self, reservation: Reservation) -> None:
-        from launcher.schedulers.docker.submit import staging
+        from launcher.schedulers.docker import submission
 
         self._fresh.pop(reservation.app_id, None)
-        staging.abort(self.engine, staging.as_docker_reservation(reservation))
+        submission.abort(self.engine, submission.as_docker_reservation(reservation))
 
     # Observation
 
     def observe(self, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:
-        from launcher.schedulers.docker.state import other_engines
-        from launcher.schedulers.docker.state.apps import observe
+        from launcher.schedulers.docker import recorded
+        from launcher.schedulers.docker.apps import observe
 
         here = observe(self.view, keys, settled, take_over=self.take_over)
-        return [*here, *other_engines.observe(self.view, keys, settled)]
+        return [*here, *recorded.live_elsewhere(self.view, keys, settled)]
 
     def attempt(self, app_id: str) -> Attempt | None:
-        from launcher.schedulers.docker.state import apps, other_engines
+        from launcher.schedulers.docker import apps, recorded
 
         found = apps.find(self.view, app_id, take_over=self.take_over)
         if found is not None:
             return apps.attempt_of(found)
-        return other_engines.attempt(self.view, app_id) if apps.is_id(app_id) else None
+        return recorded.attempt_elsewhere(self.view, app_id) if apps.is_id(app_id) else None
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         from launcher.schedulers.docker.images import tag_changes
@@ -205,18 +206,18 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def _find_watched(self, app_id: str) -> DockerApp | None:
         """The app. Starts a watcher when the app needs one and has none."""
-        from launcher.schedulers.docker.state import apps, other_engines
+        from launcher.schedulers.docker import apps, recorded
         from launcher.schedulers.docker.watching.client import ensure_watched
 
         found = apps.find(self.view, app_id)
         if found is None and apps.is_id(app_id):
-            other_engines.refuse(self.view, app_id)
+            recorded.refuse_elsewhere(self.view, app_id)
         if found is not None and found.view.needs_watcher and not self._readonly:
             ensure_watched(self.engine, app_id)
         return found
 
     def _response(self, found: DockerApp) -> DescribeAppResponse:
-        from launcher.schedulers.docker.state.describe import error_files, response
+        from launcher.schedulers.docker.describe import error_files, response
 
         return response(found, error_files(self.view, found))
 
@@ -229,7 +230,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     def has_apps_here(self) -> bool:
         from os.path import isdir
 
-        from launcher.schedulers.docker.records.record import root
+        from launcher.schedulers.docker.record import root
 
         return isdir(root())
 
@@ -240,19 +241,19 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         """Read the records of these apps; apps without a watcher are read from the engine's list."""
-        from launcher.schedulers.docker.records import app_record
+        from launcher.schedulers.docker import recorded
 
         unwatched = []
         for app_id in app_ids:
-            seen = app_record.read(app_id)
-            if seen is not None and (not seen.is_live or app_record.is_locked(app_id)):
+            seen = recorded.read(app_id)
+            if seen is not None and (not seen.is_live or recorded.is_locked(app_id)):
                 if seen.state == "reserved":
                     seen.state = "unknown"  # the record has no line between reservation and start
                 yield seen
             else:
                 unwatched.append(app_id)
         if unwatched:
-            from launcher.schedulers.docker.state.apps import find_all
+            from launcher.schedulers.docker.apps import find_all
 
             found = {app.app_id: app for app in find_all(self.view)}
             for app_id in unwatched:
@@ -290,7 +291,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
         """Stop the app; returns when none of its containers runs. An app that has ended stays as it ended."""
-        from launcher.schedulers.docker.state import apps
+        from launcher.schedulers.docker import apps
         from launcher.schedulers.docker.watching import stop
 
         if apps.is_id(app_id):
@@ -298,17 +299,17 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             stop.cancel(self.engine, app_id, grace_s=grace_s)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
-        from launcher.schedulers.docker.state import apps
+        from launcher.schedulers.docker import apps
         from launcher.schedulers.docker.watching import stop
 
         if apps.is_id(app_id):
             stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
 
     def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker.state import apps, other_engines
+        from launcher.schedulers.docker import apps, recorded
 
         if apps.is_id(app_id):
-            other_engines.refuse(self.view, app_id)
+            recorded.refuse_elsewhere(self.view, app_id)
 
     def _cancel_existing(self, app_id: str) -> None:
         self.cancel(app_id)
@@ -370,10 +371,10 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         follow: bool = False,
         streams: Stream | None = None,
     ) -> Iterator[LogRecord]:
-        from launcher.schedulers.docker.logs import app_logs
+        from launcher.schedulers.docker.logs import read
         from launcher.schedulers.docker.logs.reader import LogQuery
 
-        return app_logs.records(
+        return read.app_records(
             self.view, app_id, (role_name, k), LogQuery(streams, since, until), follow=follow
         )
 
@@ -388,15 +389,15 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[tuple[str, int, bytes]]:
-        from launcher.schedulers.docker.logs import app_logs
+        from launcher.schedulers.docker.logs import read
         from launcher.schedulers.docker.logs.reader import LogQuery
 
         query = LogQuery(stream, since, until)
-        return app_logs.chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
+        return read.app_chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
 
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.answers import listed_of
-        from launcher.schedulers.docker.state.apps import find_all
+        from launcher.schedulers.docker.apps import find_all
 
         return [listed_of(app.to_record()) for app in find_all(self.view)]
 

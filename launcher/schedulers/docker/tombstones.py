@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.journal import RecordedOutcome
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TOMBSTONE, Labels
-from launcher.schedulers.docker.records.journal import RecordedOutcome
 from launcher.specs.attempt import ENDED_STATES
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.engine import Engine
     from launcher.schedulers.docker.client.objects import Labelled
     from launcher.schedulers.docker.client.view import EngineView
-    from launcher.schedulers.docker.state.status import DockerAppView
+    from launcher.schedulers.docker.status import DockerAppView
     from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
 

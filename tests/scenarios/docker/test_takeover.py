@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker.records.owner import this_process
-from launcher.schedulers.docker.submit import staging
+from launcher.schedulers.docker import submission
+from launcher.schedulers.docker.owner import this_process
 from launcher.specs import AppDef, Role
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document
@@ -64,7 +64,7 @@ def elsewhere(scenario: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
-        there.setattr(staging, "this_process", lambda: far)
+        there.setattr(submission, "this_process", lambda: far)
         scheduler: Any = get_scheduler("local_docker", scenario.token, detach=True)
         reservation = scheduler.reserve(attempt)
     yield attempt.app_id

@@ -8,12 +8,12 @@ import select
 import time
 from collections.abc import Callable, Mapping
 
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.owner import Owner, this_process
-from launcher.schedulers.docker.state.app_containers import inspect_app
-from launcher.schedulers.docker.state.status import DockerAppView
+from launcher.schedulers.docker.owner import Owner, this_process
+from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import WatcherClient
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.names import container_name
-from launcher.schedulers.docker.state.app_containers import own_containers
 
 LABELS = {"launcher.app-id": "job-1-abcde", "launcher.role": "main", "launcher.part": "replica"}
 LONG_ROLE = "r" * 60

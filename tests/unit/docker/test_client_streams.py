@@ -14,7 +14,7 @@ from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.frames import frames
-from launcher.schedulers.docker.logs.timestamps import split_timestamp
+from launcher.schedulers.docker.logs.reader import split_timestamp
 from tests.unit.docker.engine_things import Bench
 
 

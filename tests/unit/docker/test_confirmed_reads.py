@@ -18,13 +18,12 @@ from typing import Any
 import pytest
 
 from launcher.errors import ReservedError
+from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.owner import Owner, this_process
+from launcher.schedulers.docker.owner import Owner, this_process
 from launcher.schedulers.docker.request.labelling import attempt_labels, replica_labels
-from launcher.schedulers.docker.state import apps
 from launcher.schedulers.docker.watching import stop
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of

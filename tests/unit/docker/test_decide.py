@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.records.journal import Journal
-from launcher.schedulers.docker.state.status import view
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching.decide import (
     Action,
     End,

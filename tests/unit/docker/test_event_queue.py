@@ -9,7 +9,7 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.events import Event
-from launcher.schedulers.docker.watching.event_queue import EventQueue
+from launcher.schedulers.docker.watching.observer import EventQueue
 
 Facts = tuple[str, dict[str, str]]
 DIE: Facts = ("die", {})

@@ -13,10 +13,9 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import get_scheduler
-from launcher.schedulers.docker import gc
+from launcher.schedulers.docker import gc, record
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.records import record
 from launcher.specs import AppDef, Role
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.request.labelling import (
     RESERVATION_LABELS,
     app_labels,

@@ -15,8 +15,7 @@ from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.logs.follow import FollowedApp
 from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records
-from launcher.schedulers.docker.logs.reader import LogQuery, LogsGone
-from launcher.schedulers.docker.logs.timestamps import split_timestamp
+from launcher.schedulers.docker.logs.reader import LogQuery, LogsGone, split_timestamp
 from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.records import owner, record
+from launcher.schedulers.docker import owner, record
 
 HOLDER = """
 import sys
-from launcher.schedulers.docker.records import record
+from launcher.schedulers.docker import record
 lock = record.claim(record.folder("app"))
 print("held", flush=True)
 sys.stdin.read()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.owner import this_process
+from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.watching.record_ends import record_ends
 from tests import processes
 from tests.contract.conftest import DockerCase

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.docker.records.journal import Journal, RecordedExit, RecordedStop
-from launcher.schedulers.docker.state.replicas import replicas
+from launcher.schedulers.docker.journal import Journal, RecordedExit, RecordedStop
+from launcher.schedulers.docker.replicas import replicas
 from tests.unit.docker.test_status import container
 
 

@@ -16,10 +16,9 @@ import pytest
 
 from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
+from launcher.schedulers.docker import record, submission
 from launcher.schedulers.docker.names import container_name, scratch_volume
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.owner import this_process
-from launcher.schedulers.docker.submit import staging
+from launcher.schedulers.docker.owner import this_process
 from launcher.specs import AppState
 from launcher.specs.attempt import Attempt
 from tests import processes
@@ -37,7 +36,7 @@ def elsewhere(case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     far = replace(this_process(), host="far-away", boot="b", home="/home/far/.launcher")
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
-        there.setattr(staging, "this_process", lambda: far)
+        there.setattr(submission, "this_process", lambda: far)
         reservation: Any = case.another().reserve(attempt)  # type: ignore[attr-defined]
     yield attempt
     reservation.reserved.lock.release()

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.errors import LauncherError
 from launcher.schedulers.appstore import open_store
-from launcher.schedulers.docker.records import record, rows
+from launcher.schedulers.docker import record, rows
 from launcher.specs.attempt import Attempt
 from launcher.state.records import AppRecord
 from tests.contract.conftest import DockerCase

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.records.journal import Journal, fold
-from launcher.schedulers.docker.state.status import DockerAppView, view
+from launcher.schedulers.docker.journal import Journal, fold
+from launcher.schedulers.docker.status import DockerAppView, view
 
 EXPECTED = [("main", 0), ("main", 1)]
 

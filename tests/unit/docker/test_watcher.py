@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker import network
+from launcher.schedulers.docker import network, record
+from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.owner import Owner
-from launcher.schedulers.docker.state.app_containers import inspect_app
+from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher

@@ -1,4 +1,4 @@
-"""Read the logs of containers from the engine: up to now, or followed until the app has ended."""
+"""Read the logs of an app from the engine: up to now, or followed until the app has ended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import chain
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
+from launcher.schedulers.docker import apps, recorded
 from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs.follow import FollowedApp, merge
@@ -15,6 +16,49 @@ from launcher.schedulers.logs import LogRecord
 from launcher.text import name_hint
 
 _CHUNK = 1 << 18
+
+
+def app_records(
+    engine: EngineView, app_id: str, replica: tuple[str, int], query: LogQuery, *, follow: bool
+) -> Iterator[LogRecord]:
+    """See `Scheduler.log_records`."""
+    (container,) = _containers(engine, app_id, [replica])
+    return records(engine, container, query, _followed_app(engine, app_id) if follow else None)
+
+
+def app_chunks(
+    engine: EngineView,
+    app_id: str,
+    replicas: Sequence[tuple[str, int]],
+    query: LogQuery,
+    *,
+    tail: int | None,
+    follow: bool,
+) -> Iterator[tuple[str, int, bytes]]:
+    """See `Scheduler.log_chunks`."""
+    found = _containers(engine, app_id, replicas)
+    sources = [(role, k, container) for (role, k), container in zip(replicas, found, strict=True)]
+    followed = _followed_app(engine, app_id) if follow else None
+    return chunks(engine, sources, query, tail=tail, followed=followed)
+
+
+def _containers(engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]) -> Sequence[str]:
+    found = apps.find(engine, app_id, inspected=False)
+    if found is None:
+        recorded.refuse_elsewhere(engine, app_id)
+        raise SchedulerError(f"there is no app {app_id} at {engine.host}")
+    there = dict.fromkeys(found.expected_replicas, "") | {
+        (each.role, each.k): each.id for each in found.view.replicas
+    }
+    return [find(there, app_id, role, k) for role, k in replicas]
+
+
+def _followed_app(engine: EngineView, app_id: str) -> FollowedApp:
+    def is_over() -> bool:
+        found = apps.find(engine, app_id)
+        return found is None or found.view.ended
+
+    return FollowedApp(engine, app_id, is_over)
 
 
 def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int) -> str:
@@ -70,7 +114,7 @@ def chunks(
         return
     readers = [LogReader(engine, container, query, marks=False) for _, _, container in sources]
     try:
-        for number, data in merge(readers, [_followed(reader, followed, tail) for reader in readers]):
+        for number, data in merge(readers, [_follow(reader, followed, tail) for reader in readers]):
             role, k, _ = sources[number]
             yield role, k, data
     finally:
@@ -83,11 +127,11 @@ def _there(engine: EngineView, container: str, query: LogQuery, tail: int | None
     return iter(last_lines(engine, container, query, tail))
 
 
-def _followed(reader: LogReader, followed: FollowedApp, tail: int | None) -> Iterator[bytes]:
+def _follow(reader: LogReader, followed: FollowedApp, tail: int | None) -> Iterator[bytes]:
     if tail is None:
         return (record.data for record in reader.follow(followed) if record.data)
     first = logs.tail((record.data for record in reader.read()), tail)
-    return chain(first, _followed(reader, followed, None))
+    return chain(first, _follow(reader, followed, None))
 
 
 def _joined(stream: LogStream) -> Iterator[bytes]:

@@ -6,16 +6,16 @@ for the next event, and continues after the last record that it has read.
 
 from __future__ import annotations
 
+import calendar
 import time
 from collections.abc import Iterator
 
 from launcher.errors import SchedulerError
-from launcher.schedulers.docker.client.errors import NotFound
+from launcher.schedulers.docker.client.errors import EngineError, NotFound
 from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.streams import ResponseStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.logs.follow import FollowedApp
-from launcher.schedulers.docker.logs.timestamps import split_timestamp
 from launcher.schedulers.logs import (
     COMBINED,
     RESTART,
@@ -30,6 +30,8 @@ from launcher.schedulers.responses import Stream
 
 # A process may print before the engine records its start; a restart takes longer than this.
 _EARLY_NS = 100_000_000
+_SECONDS = len("2026-01-02T03:04:05")
+_STAMP = len("2026-01-02T03:04:05.123456789Z ")
 
 
 class LogsGone(SchedulerError):
@@ -183,3 +185,35 @@ class LogReader:
             start_ns = self._starts.pop(0)
             if self._latest_ns:
                 yield LogRecord(start_ns, RESTART, b"")
+
+
+_seen: tuple[bytes, int] = (b"", 0)
+
+
+def split_timestamp(payload: bytes) -> tuple[int, bytes]:
+    """Nanoseconds since the epoch, and the text after the time that the engine puts in front of each line.
+
+    Raises EngineError for a line without a time: that is an error of the engine, not a part of the log.
+    """
+    global _seen
+    text, epoch = _seen
+    if payload[:_SECONDS] != text:  # most lines are of the same second as the one before
+        text, epoch = payload[:_SECONDS], _epoch(payload)
+        _seen = text, epoch
+    try:
+        return epoch * 10**9 + int(payload[_SECONDS + 1 : _STAMP - 2]), payload[_STAMP:]
+    except ValueError:
+        raise _broken(payload) from None
+
+
+def _epoch(payload: bytes) -> int:
+    try:
+        day, hour = payload[:_SECONDS].split(b"T")
+        return calendar.timegm((*map(int, day.split(b"-")), *map(int, hour.split(b":"))))
+    except (ValueError, TypeError):
+        raise _broken(payload) from None
+
+
+def _broken(payload: bytes) -> EngineError:
+    said = payload.decode("utf-8", "replace").strip()
+    return EngineError(f"the engine cannot read on in the log: {said}")

@@ -22,7 +22,7 @@ from launcher.schedulers.docker.labels import (
     SCHEDULER,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.records.owner import Owner
+from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.request.job import DockerJob
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt

@@ -12,9 +12,9 @@ import sys
 
 from launcher import paths
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.record import HeldError, RecordLock
+from launcher.schedulers.docker.record import HeldError, RecordLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
 
     Only on the machine that started the app, unless `take_over`: only there can a live watcher be detected.
     """
-    from launcher.schedulers.docker.state.app_containers import inspect_app
+    from launcher.schedulers.docker.apps import inspect_app
 
     if record.is_locked(record.folder(app_id)):
         return False

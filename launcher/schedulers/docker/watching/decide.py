@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from launcher.schedulers.docker.client.container import Container
-from launcher.schedulers.docker.records.journal import Journal
-from launcher.schedulers.docker.state.replicas import DockerReplica, where
-from launcher.schedulers.docker.state.restarts import may_restart, not_restarted, pending_restart
-from launcher.schedulers.docker.state.status import DockerAppView
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.replicas import DockerReplica, where
+from launcher.schedulers.docker.status import DockerAppView, may_restart, not_restarted, pending_restart
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,124 @@
-"""Observe an app for its watcher: the current state of its containers, and which of them have ended."""
+"""Observe an app for its watcher: the events that wake it, and the current state of the containers."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from queue import Empty, SimpleQueue
 
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.events import Event, EventStream
+from launcher.schedulers.docker.journal import Journal, RecordedExit
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.journal import Journal, RecordedExit
-from launcher.schedulers.docker.state.app_containers import list_containers
-from launcher.schedulers.docker.state.replicas import expected_replicas, is_reservation, where
-from launcher.schedulers.docker.state.restarts import not_restarted
-from launcher.schedulers.docker.watching.event_queue import EventQueue
+from launcher.schedulers.docker.replicas import expected_replicas, is_reservation, where
+from launcher.schedulers.docker.status import not_restarted
+
+_LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
+_DEADLY = ("2", "3", "9", "15")
+_BY_SIGNAL = frozenset(128 + int(signal) for signal in _DEADLY)
+_KILLED = 137
+
+
+class EventQueue:
+    """The engine's events about the app: filled by the reader threads, drained by the watcher loop.
+
+    Attributes:
+        changed: containers with an event since they were last inspected.
+        oom: containers with an out-of-memory event; a busy engine reports it in the event alone.
+        stopped_externally: containers that another program stopped, whose end is not on record yet.
+        orphaned: the connection to the client that attached the app to itself has ended.
+        closed: that client has closed the connection on purpose.
+    """
+
+    def __init__(self, app_dir: str) -> None:
+        self.changed: set[str] = set()
+        self.oom: set[str] = set()
+        self.stopped_externally: set[str] = set()
+        self.orphaned = False
+        self.closed = False
+        self._app_dir = app_dir
+        self._dead: set[str] = set()
+        self._complete: set[str] = set()  # ended, and all events of the end were received
+        self._queue: SimpleQueue[Event | Exception | None] = SimpleQueue()
+
+    def read_events(self, events: EventStream) -> None:
+        """Queue the engine's events until the stream breaks; the last item is the error that broke it."""
+        queue = self._queue
+        try:
+            for event in events:
+                if not event.action.startswith(("exec_", "health_status", "top", "attach")):
+                    queue.put(event)
+        except Exception as error:
+            queue.put(error)
+
+    def read_client(self, ops: Iterator[str]) -> None:
+        """Read the client's messages until the client ends, and wake the watcher then."""
+        for op in ops:
+            self.closed = self.closed or op == "close"
+        self.orphaned = True
+        self._queue.put(None)
+
+    def reconnect(self) -> None:
+        """Forget the events of an engine that went away: the containers that it stops as it shuts down were
+        not stopped by a user."""
+        self.stopped_externally.clear()
+        self._dead.clear()
+        self._complete.clear()
+        self._queue = SimpleQueue()  # what still arrives on the last connection is dropped
+
+    def wait(self, deadline: float | None) -> None:
+        """Sleep until the next event, or until `deadline` (epoch seconds).
+
+        Raises the error that broke the connection.
+        """
+        timeout_s = None if deadline is None else max(0.0, deadline - time.time())
+        try:
+            self._apply(self._queue.get(timeout=timeout_s))
+            while True:
+                self._apply(self._queue.get_nowait())
+        except Empty:
+            return
+
+    def wait_for_cause(self, ended: Container) -> None:
+        """Wait for the late events of an end: a signal from outside, or out of memory."""
+        if ended.exit_code not in _BY_SIGNAL or ended.id in self._complete:
+            return
+        self._complete.add(ended.id)
+        now = time.time()
+        self._wait_until(now + _LATE_S, lambda: ended.id in self._dead)
+        if ended.exit_code == _KILLED and not ended.oom and ended.id not in self.stopped_externally:
+            self._wait_until(min(now, ended.ended_at or now) + _LATE_S, lambda: ended.id in self.oom)
+
+    def _wait_until(self, deadline: float, is_done: Callable[[], bool]) -> None:
+        while not is_done():
+            try:
+                self._apply(self._queue.get(timeout=max(0.0, deadline - time.time())))
+            except Empty:
+                return
+
+    def _apply(self, item: Event | Exception | None) -> None:
+        if item is None:
+            return
+        if isinstance(item, Exception):
+            raise item
+        container = item.container_id
+        self.changed.add(container)
+        deadly = item.action == "kill" and item.attributes.get("signal") in _DEADLY
+        if deadly or item.action == "stop":
+            journal = record.journal(self._app_dir)
+            if journal is None or container not in journal.stop_requested:
+                self.stopped_externally.add(container)
+        elif item.action == "die":
+            self._dead.add(container)
+        elif item.action == "oom":
+            self.oom.add(container)
+        elif item.action == "start":
+            for ids in (self.oom, self.stopped_externally, self._dead, self._complete):
+                ids.discard(container)
 
 
 class AppObserver:

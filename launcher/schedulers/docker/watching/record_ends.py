@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.records import record, rows
-from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.apps import DockerApp
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched
 from launcher.specs.attempt import Attempt

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from launcher.actor import actor
-from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker import apps, record, tombstones
+from launcher.schedulers.docker.apps import inspect_app, list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.app_containers import inspect_app, list_containers
-from launcher.schedulers.docker.state.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
-from launcher.schedulers.docker.state.status import DockerAppView
+from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
+from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message, unended
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from threading import Timer
 
+from launcher.schedulers.docker import apps, record
+from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.apps import DockerApp
 from launcher.schedulers.docker.watching.client import wait_for_exit
 
 _EXIT_S = 30.0

@@ -16,18 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Thread
 from typing import Any
 
-from launcher.schedulers.docker import network
+from launcher.schedulers.docker import network, record
+from launcher.schedulers.docker.apps import list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.journal import Journal, RecordedStop
 from launcher.schedulers.docker.labels import APP_ID, Labels
-from launcher.schedulers.docker.records import record
-from launcher.schedulers.docker.records.journal import Journal, RecordedStop
-from launcher.schedulers.docker.records.record import RecordLock
-from launcher.schedulers.docker.state.app_containers import list_containers
-from launcher.schedulers.docker.state.replicas import where
-from launcher.schedulers.docker.state.status import DockerAppView, view
+from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.replicas import where
+from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
@@ -41,8 +40,7 @@ from launcher.schedulers.docker.watching.decide import (
     decide,
     unended,
 )
-from launcher.schedulers.docker.watching.event_queue import EventQueue
-from launcher.schedulers.docker.watching.observer import AppObserver
+from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0

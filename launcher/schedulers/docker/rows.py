@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
+from launcher.schedulers.docker import record, recorded
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
-from launcher.schedulers.docker.records import app_record, record
 from launcher.state.records import AppRecord
 
 if TYPE_CHECKING:
-    from launcher.schedulers.docker.state.status import DockerAppView
+    from launcher.schedulers.docker.status import DockerAppView
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
@@ -23,7 +23,7 @@ def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
 def add(labels: Mapping[str, str]) -> None:
     """Add the row of an app. Its record must exist: a row without one is void. Raises StateError."""
     with open_store(durable=False) as store:
-        store.add(app_record.of_labels(labels[APP_ID], labels))
+        store.add(recorded.of_labels(labels[APP_ID], labels))
 
 
 def remove(app_id: str) -> None:
@@ -64,7 +64,7 @@ def match_records() -> None:
 
 def _records(app_ids: list[str]) -> Iterator[tuple[AppRecord, bool]]:
     for app_id in app_ids:
-        found = app_record.read(app_id)
+        found = recorded.read(app_id)
         if found is not None:
             journal = record.journal(record.folder(app_id))
             yield found, journal is None or not journal.end_recorded

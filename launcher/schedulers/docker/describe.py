@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
-from launcher.schedulers.docker.state.apps import DockerApp
-from launcher.schedulers.docker.state.replicas import DockerReplica
+from launcher.schedulers.docker.replicas import DockerReplica
 from launcher.schedulers.responses import DescribeAppResponse, app_state
 from launcher.specs.app import NONE
 from launcher.specs.canonical import app_from_document

@@ -12,20 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import ReservedError, SchedulerError
-from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, NameTaken
 from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.names import scratch_volume
-from launcher.schedulers.docker.records import record, rows
-from launcher.schedulers.docker.records.record import RecordLock
+from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.replicas import is_reservation
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
-from launcher.schedulers.docker.state import apps
-from launcher.schedulers.docker.state.app_containers import list_containers
-from launcher.schedulers.docker.state.apps import DockerApp
-from launcher.schedulers.docker.state.replicas import is_reservation
-from launcher.schedulers.docker.submit.name_conflict import is_foreign, name_taken
 from launcher.specs.attempt import Attempt
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from launcher.files import write_whole
 from launcher.schedulers import appfolder
 from launcher.schedulers.appfolder import GONE, is_at, lock, try_lock
 from launcher.schedulers.appfolder import is_locked as is_locked
-from launcher.schedulers.docker.records.journal import Journal, fold
-from launcher.schedulers.docker.records.owner import Owner, from_json, this_process
+from launcher.schedulers.docker.journal import Journal, fold
+from launcher.schedulers.docker.owner import Owner, from_json, this_process
 
 _PATIENCE_S = 0.2  # another process may hold it for a moment, to test whether it is held
 _AGAIN_S = 0.01

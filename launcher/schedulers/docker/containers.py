@@ -14,8 +14,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from launcher.errors import SchedulerError, StartError
+from launcher.errors import ReservedError, SchedulerError, StartError
 from launcher.schedulers.docker import network
+from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NameTaken
 from launcher.schedulers.docker.client.objects import Image
@@ -25,7 +26,6 @@ from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
-from launcher.schedulers.docker.submit.name_conflict import name_taken
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
 
@@ -182,7 +182,7 @@ class ContainerSetup:
             )
 
 
-def start(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> None:
+def start_all(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> None:
     """Start each (container id, request). Raises StartError naming role, replica and command."""
 
     def one(item: tuple[str, DockerContainer]) -> None:
@@ -231,3 +231,20 @@ def _folder(path: str, mode: int) -> bytes:
         entry.type, entry.mode = tarfile.DIRTYPE, mode
         tar.addfile(entry)
     return out.getvalue()
+
+
+def is_foreign(engine: Engine, name: str) -> bool:
+    """Whether a container that belongs to no app has this name."""
+    holder = engine.inspect(name)
+    return holder is not None and (APP_ID not in holder.labels or not own_containers([holder]))
+
+
+def name_taken(engine: Engine, app_id: str, name: str, doing: str) -> SchedulerError:
+    """The error for a container name in use; `doing` as in "cannot create main/0".
+
+    A ReservedError where another launcher client has it: callers wait for that client's attempt.
+    """
+    if is_foreign(engine, name):
+        text = f"{doing}: a container that is not launcher's holds the name {name}"
+        return SchedulerError(text, hint=f"remove or rename it: docker rm {name}")
+    return ReservedError(app_id, "created")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.journal import Journal, RecordedExit
 from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
-from launcher.schedulers.docker.records.journal import Journal, RecordedExit
 
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"

@@ -12,16 +12,9 @@ from dataclasses import dataclass, replace
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.records.journal import Journal
-from launcher.schedulers.docker.state.replicas import (
-    CANCELLED,
-    TIMED_OUT,
-    DockerReplica,
-    is_reservation,
-    replicas,
-)
-from launcher.schedulers.docker.state.restarts import may_restart, pending_restart
+from launcher.schedulers.docker.replicas import CANCELLED, TIMED_OUT, DockerReplica, is_reservation, replicas
 from launcher.specs.attempt import AttemptState
 
 _LOST = "its containers were removed"
@@ -245,3 +238,20 @@ def _started_at(facts: _Facts) -> float | None:
 
 def _ended_at(facts: _Facts) -> float | None:
     return max((each.ended_at for each in facts.replicas if each.ended_at is not None), default=None)
+
+
+def may_restart(role: str, retries: Mapping[str, tuple[int, str]], journal: Journal) -> bool:
+    """Whether the watcher restarts a role that has failed; REPLICA restarts are the engine's."""
+    most, policy = retries.get(role, (0, ""))
+    return policy in ("APPLICATION", "ROLE") and journal.restarts_of(role, policy) < most
+
+
+def pending_restart(containers: Iterable[Container], journal: Journal) -> bool:
+    """Whether a container of the last restart was not started yet."""
+    return bool(journal.restarts) and any(not_restarted(each, journal) for each in containers)
+
+
+def not_restarted(container: Container, journal: Journal) -> bool:
+    """Whether the last restart has not started this container yet. Needs an inspected container."""
+    was = journal.restarts[-1].was if journal.restarts else {}
+    return container.inspected and container.id in was and container.started_at == was[container.id]

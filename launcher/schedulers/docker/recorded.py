@@ -1,0 +1,118 @@
+"""Docker apps as their records in this state folder show them.
+
+Apps that run at another engine, since DOCKER_HOST or the docker context was changed, are known from there
+alone: they are never lost, and cannot be stopped through this engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.labels import SCHEDULER, read_labels
+from launcher.state.records import AppRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from launcher.schedulers.docker.client.view import EngineView
+    from launcher.specs.attempt import Attempt, AttemptState
+    from launcher.specs.jobkey import JobKey
+
+
+def of_labels(app_id: str, labels: Mapping[str, Any]) -> AppRecord:
+    """The app as it was reserved, from the labels of its containers."""
+    key = tuple(str(labels.get(f"launcher.{name}", "")) for name in ("project", "target", "job"))
+    number = str(labels.get("launcher.attempt", ""))
+    return AppRecord(
+        SCHEDULER,
+        str(labels.get("launcher.session", "")),
+        app_id,
+        name=str(labels.get("launcher.name", "")),
+        key=(key[0], key[1], key[2]) if key[2] else None,
+        number=int(number) if key[2] and number.isdecimal() else None,
+        state="reserved",
+        created_at=_seconds(labels.get("launcher.created-at")),
+    )
+
+
+def read(app_id: str) -> AppRecord | None:
+    """The app as last recorded: reserved until it was started, running, or with its outcome.
+
+    None where there is no record of it.
+    """
+    if not app_id or app_id.startswith(".") or "/" in app_id or "\0" in app_id:
+        return None
+    app_dir = record.folder(app_id)
+    labels = (record.read_attempt(app_dir) or {}).get("labels")
+    if not isinstance(labels, dict):
+        return None
+    found = of_labels(app_id, labels)
+    journal = record.journal(app_dir)
+    if journal is not None and journal.going_at is not None:
+        found.state, found.started_at = "running", journal.going_at
+    if journal is not None and journal.outcome is not None:
+        outcome = journal.outcome
+        found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
+        found.ended_at = outcome.at
+    return found
+
+
+def is_locked(app_id: str) -> bool:
+    """Whether a process here, the watcher or the submitting client, keeps the record up to date."""
+    return record.is_locked(record.folder(app_id))
+
+
+def _seconds(text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
+    """The attempt of an app at another engine, as last recorded.
+
+    None for an app without a job, of this engine, or without an outcome.
+    """
+    app_dir = record.folder(app_id)
+    facts = record.read_attempt(app_dir)
+    if facts is None or facts.get("engine") in (None, engine.engine_id()):
+        return None
+    labels = read_labels(facts.get("labels") or {})
+    found = labels.attempt if labels is not None else None
+    if found is None:
+        return None
+    journal = record.journal(app_dir)
+    outcome = journal.outcome if journal is not None else None
+    if journal is not None and journal.end_recorded and outcome is None:
+        return None  # it has ended, and only the ledger has the outcome
+    if outcome is not None:
+        return replace(
+            found, state=outcome.state, message=outcome.message, exit_code=outcome.code, ended_at=outcome.at
+        )
+    going_at = journal.going_at if journal is not None else None
+    state: AttemptState = "created" if going_at is None else "running"
+    host = str(facts.get("host"))
+    return replace(found, state=state, started_at=going_at, message=f"at the engine {host}", elsewhere=host)
+
+
+def live_elsewhere(engine: EngineView, keys: Collection[JobKey], settled: Collection[str]) -> list[Attempt]:
+    """The live attempts of these jobs at other engines."""
+    wanted, known = set(keys), set(settled)
+    found = (attempt_elsewhere(engine, app_id) for app_id in record.app_ids() if app_id not in known)
+    return [each for each in found if each is not None and each.key in wanted and each.is_live]
+
+
+def refuse_elsewhere(engine: EngineView, app_id: str) -> None:
+    """Raises SchedulerError, with the engine's address, for a live app of another engine."""
+    found = attempt_elsewhere(engine, app_id)
+    if found is not None and found.is_live:
+        host = (record.read_attempt(record.folder(app_id)) or {}).get("host")
+        raise SchedulerError(
+            f"{app_id} is at the engine {host}, and this is {engine.host}",
+            hint=f"DOCKER_HOST={host} says which engine to ask",
+        )

@@ -1,1 +1,0 @@
-"""The state of apps, derived from their containers, their labels and their records here."""

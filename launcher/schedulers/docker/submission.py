@@ -1,0 +1,245 @@
+"""Submit an app: at once under a fresh id, or as an attempt of a job, in stages from its reservation on.
+
+Either way all replicas start or none does, and a submission that fails leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.schedulers.docker import apps, record, rows
+from launcher.schedulers.docker.apps import DockerApp
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.containers import ContainerSetup, start_all
+from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.request.derive import bind_request, build_request
+from launcher.schedulers.docker.request.edits import check_head
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
+from launcher.schedulers.docker.reserve import ReservedId, release, reserve
+from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_exit
+from launcher.schedulers.ids import make_unique, normalise
+from launcher.schedulers.staged import Reservation
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.attempt import Attempt
+from launcher.specs.dryrun import AppDryRunInfo
+
+if TYPE_CHECKING:
+    Report = Callable[[str, Mapping[str, Any]], None]
+
+_EXIT_S = 60.0
+
+
+class Submission:
+    """Creates and starts one app, or removes all of it.
+
+    Needs the lock of the app's record, which the watcher takes over.
+
+    Args:
+        fresh: images that need not be pulled again; see `pull.ensure_images`.
+        marker: id of the container that reserves the app's name; removed when all others exist.
+        attached: the app is cancelled when this object is closed, or its process ends.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        lock: RecordLock,
+        report: Report | None = None,
+        fresh: set[str] | None = None,
+        *,
+        marker: str = "",
+        attached: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._lock = lock
+        self._app_dir = lock.app_dir
+        self._marker = marker
+        self._attached = attached
+        self._setup = ContainerSetup(engine, report, fresh)
+        self._watcher: WatcherClient | None = None
+        self._to_start: list[tuple[str, DockerContainer]] = []
+
+    def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
+        """Create all containers. When it fails, the caller must call `abort`."""
+        self._spawn(job.app_id)
+        self._setup.create(job, common, os.environ)
+        if self._marker:
+            self._engine.remove(self._marker)
+            self._marker = ""
+        self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
+
+    def resume(self, job: DockerJob, app: DockerApp) -> None:
+        """Take over the containers that a dead owner created; `start` starts those that it did not."""
+        self._spawn(job.app_id)
+        of = {(each.role, each.replica): each for each in job.containers}
+        pending = [each for each in app.view.replicas if each.state == "pending"]
+        self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
+
+    def _spawn(self, app_id: str) -> None:
+        """Spawn the watcher, before any request: it loads its modules while the engine works."""
+        self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached)
+
+    def start(self) -> None:
+        """Start every replica. Raises StartError, with nothing of the app left.
+
+        Interrupted, it closes the submission: a detached app runs on, an attached one is cancelled. So it
+        does when the engine cannot be reached, since it is not known then which replicas were started.
+        """
+        assert self._watcher is not None, "what was not created cannot be started"
+        try:
+            self._watcher.go()
+            start_all(self._engine, self._to_start)
+            self._watcher.started()
+        except EngineUnreachable as error:
+            self.close()
+            then = "cancels the app" if self._attached else "starts the rest"
+            raise EngineUnreachable(
+                f"lost the engine while {os.path.basename(self._app_dir)} was being started: {error}",
+                hint=f"the engine was stopped or restarted: when it answers, the app's watcher {then};"
+                " `launcher list` and apply show how far it came",
+            ) from error
+        except Exception:
+            self.abort()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self._lock.release()
+        if not self._attached:
+            self.close()
+
+    def abort(self) -> None:
+        """Remove all created objects, running or not, and the record."""
+        try:
+            self._setup.undo()
+            if self._marker:
+                self._engine.remove(self._marker)
+        except EngineError:
+            pass  # the engine went away, as the error that led here reports
+        if self._watcher is not None:
+            self._watcher.abort()
+        discard(self._lock)
+
+    def close(self) -> None:
+        """Close the connection to the watcher: an attached app is cancelled."""
+        if self._watcher is not None:
+            self._watcher.close()
+        self._lock.release()
+
+    def wait_for_exit(self) -> None:
+        wait_for_exit(self._app_dir, _EXIT_S)
+
+
+def discard(lock: RecordLock) -> None:
+    """Remove a record, if its lock is still valid."""
+    if lock.is_valid:
+        record.remove(lock.app_dir)
+    rows.remove(os.path.basename(lock.app_dir))  # also where the watcher was faster
+    lock.release()
+
+
+def launch(
+    engine: Engine,
+    info: AppDryRunInfo[DockerJob],
+    session: str,
+    report_of: Callable[[str], Report],
+    *,
+    attached: bool,
+) -> tuple[str, Submission]:
+    """Start an app without a job, under a fresh id.
+
+    Returns the id and the submission, which can close or cancel the app.
+
+    Raises StartError, with nothing left behind; SchedulerError for a request edited into an invalid one.
+    """
+    app, cfg = info.app, info.cfg
+    if app is None:
+        raise ValueError("want an info that submit_dryrun has made")
+    check_head(info.request, build_request(app, cfg, session=session))
+    app_id = make_unique(normalise(app.name, limit=32))
+    request = bind_request(info.request, app_id)
+    common = app_labels(app, cfg, app_id, session, time.time(), this_process()) | job_labels(request)
+    lock = record.claim(record.folder(app_id))
+    submission = Submission(engine, lock, report_of(app_id), attached=attached)
+    try:
+        record.write_attempt(lock.app_dir, apps.facts(engine, common))
+        rows.add(common)
+        submission.create(request, common)
+    except BaseException:
+        submission.abort()
+        raise
+    submission.start()
+    return app_id, submission
+
+
+class DockerReservation(Reservation):
+    """An attempt whose app id is reserved; `resumed`: a dead owner had started a part of it."""
+
+    def __init__(self, attempt: Attempt, reserved: ReservedId, labels: Mapping[str, str]) -> None:
+        super().__init__(attempt)
+        self.reserved = reserved
+        self.labels = labels
+        self.resumed = reserved.resumed is not None
+        self.submission: Submission | None = None
+        self.is_over = False  # started, or removed
+
+
+def reserve_attempt(
+    engine: Engine, attempt: Attempt, *, take_over: bool, report: Report, fresh: set[str]
+) -> DockerReservation:
+    """Reserve the app id. Raises ReservedError, EngineError, StateError, with nothing left behind."""
+    labels = attempt_labels(attempt, this_process())
+    reserved = reserve(engine, attempt, labels, take_over=take_over, report=report, fresh=fresh)
+    return DockerReservation(attempt, reserved, labels)
+
+
+def create(
+    engine: Engine,
+    reservation: DockerReservation,
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    report: Report,
+    fresh: set[str],
+) -> None:
+    """Create all containers. `cfg`: resolved. When it fails, all of the attempt is removed."""
+    job = build_request(app, cfg, reservation.app_id, session=reservation.attempt.key.session)
+    made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
+    reservation.submission = made
+    try:
+        if reservation.reserved.resumed is not None:
+            made.resume(job, reservation.reserved.resumed)
+        else:
+            made.create(job, reservation.labels)
+    except BaseException:
+        abort(engine, reservation)
+        raise
+
+
+def start(reservation: DockerReservation) -> None:
+    if reservation.submission is None:
+        raise ValueError(f"{reservation.app_id} was not created")
+    reservation.is_over = True
+    reservation.submission.start()
+
+
+def abort(engine: Engine, reservation: DockerReservation) -> None:
+    """Remove the attempt, unless it was started or removed before."""
+    if reservation.is_over:
+        return
+    reservation.is_over = True
+    if reservation.submission is not None:
+        reservation.submission.abort()
+    else:
+        release(engine, reservation.reserved)
+
+
+def as_docker_reservation(reservation: Reservation) -> DockerReservation:
+    if not isinstance(reservation, DockerReservation):
+        raise TypeError(f"{reservation.app_id} was not reserved here")
+    return reservation

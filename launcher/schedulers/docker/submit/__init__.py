@@ -1,1 +1,0 @@
-"""Submission: reserve an app id, create the containers, start all of them or remove everything."""
