@@ -63,6 +63,8 @@ class Scheduler(ABC, Generic[T]):
 
     builds_workspaces = False
     """Whether the scheduler builds workspaces into images."""
+    supports: Collection[str] = ()
+    """The fields of roles marked `BY_CAPABILITY` that the scheduler takes. An app with others is refused."""
     workspace_option = ""
     """The run option for the working folder, for schedulers that run a workspace in place."""
     no_workspace_hint = "leave the workspace out, or use another scheduler"
@@ -305,10 +307,14 @@ class Scheduler(ABC, Generic[T]):
     def submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[T]:
         """The request that `submit` would send. `app` and `cfg` are not changed.
 
-        Raises InvalidRunConfigException for wrong run options.
+        Raises InvalidRunConfigException for wrong run options, RejectedAppError for fields of roles that this
+        scheduler does not support.
         """
+        from launcher.schedulers.checks import check_supported
+
         resolved = self.run_opts().resolve(cfg)
         info = self._submit_dryrun(app, resolved)
+        check_supported(app, self.supports, self.backend)
         for role in app.roles:
             info = role.pre_proc(self.backend, info)
         return info.completed(app=app, cfg=resolved, scheduler=self.backend)

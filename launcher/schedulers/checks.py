@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef
 from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app
+from launcher.specs.rolefields import CAPABILITIES
 from launcher.specs.runopts import runopts
 
 
@@ -22,9 +23,39 @@ def check_runnable(app: AppDef, own: Callable[[AppDef], Iterable[Problem]] | Non
     problems = check_app(app)
     if own is not None and all(problem.code != "wrong-type" for problem in problems):
         problems += own(app)
-    if problems:
+    check_problems(app, problems)
+
+
+def check_problems(app: AppDef, problems: Iterable[Problem]) -> None:
+    """Raise RejectedAppError when there is any."""
+    if problems := list(problems):
         found = "\n".join(f"  {'.'.join(str(part) for part in p.path)}: {p.message}" for p in problems)
         raise RejectedAppError(f"app `{app.name}` cannot be run:\n{found}")
+
+
+def check_supported(app: AppDef, supports: Collection[str], scheduler: str) -> None:
+    """Raise RejectedAppError for fields of roles that the scheduler does not support."""
+    check_problems(app, unsupported(app, supports, scheduler))
+
+
+def unsupported(
+    app: AppDef,
+    supports: Collection[str],
+    scheduler: str,
+    others: Callable[[str], Iterable[str]] = lambda _: (),
+) -> Iterator[Problem]:
+    """The fields of roles that the scheduler does not support.
+
+    Args:
+        others: the schedulers that support a field.
+    """
+    for role in app.roles:
+        for field in CAPABILITIES:
+            if field.name not in supports and getattr(role, field.name) != field.default:
+                where = " or ".join(others(field.name))
+                remedy = f"run it on {where}, or leave it out" if where else "leave it out"
+                message = f"{scheduler} does not support `{field.name}`: {remedy}"
+                yield Problem(("roles", role.name, field.name), "constraint", message)
 
 
 def add_times(opts: runopts, grace_s: float) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.schedulers.api import Scheduler
-from launcher.schedulers.registry import get_scheduler_factories
+from launcher.schedulers.checks import unsupported
+from launcher.schedulers.registry import DEFAULT_SCHEDULERS, get_scheduler_factories
 from launcher.specs.check import Problem
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
 
     def problems(
         self, name: str, app: AppDef, cfg: Mapping[str, Any], has_workspace: bool
-    ) -> Iterable[Problem]:
+    ) -> Iterator[Problem]:
         """The problems of an app on the scheduler of that name. See `Scheduler.app_problems`."""
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
@@ -54,7 +55,11 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
             app = replace(
                 app, roles=[replace(role, image=role.image or "workspace:built") for role in app.roles]
             )
-        return scheduler.app_problems(app, cfg)
+        yield from unsupported(app, scheduler.supports, name, self._supporting)
+        yield from scheduler.app_problems(app, cfg)
+
+    def _supporting(self, field: str) -> list[str]:
+        return [name for name in DEFAULT_SCHEDULERS if field in self._scheduler(name).supports]
 
     def _scheduler(self, name: str) -> Scheduler[Any]:
         if name not in self._schedulers:

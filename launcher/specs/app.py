@@ -69,6 +69,13 @@ def at_least(number: int) -> dict[str, Any]:
     return {"least": number}
 
 
+BY_CAPABILITY = {"by_capability": True}
+"""For the `metadata` of a field: only schedulers that name it in `Scheduler.supports` take a value for it."""
+
+LONGEST_DELAY_S = 300
+"""The longest pause before a restart, in seconds."""
+
+
 TAKES_MACROS = {"takes_macros": True}
 """For the `metadata` of a field: its texts may hold macros (`launcher.specs.macros`)."""
 
@@ -80,7 +87,8 @@ class Role:
     `entrypoint`, `args`, the values of `env`, `metadata` and the sources of `mounts` may hold macros
     (`launcher.specs.macros`); values of `env` may be references to secrets (`launcher.specs.secret`).
     `min_replicas` informs schedulers that can do with less. `base_image` is
-    deprecated and kept for its place among the positional arguments.
+    deprecated and kept for its place among the positional arguments. `retry_delay` is the pause before the
+    first restart in seconds; it doubles with each further one, up to `LONGEST_DELAY_S`.
 
     A field added here is in documents, checks and plans (`launcher.specs.rolefields`). It needs a default,
     and a document leaves that out: no digest changes.
@@ -100,6 +108,7 @@ class Role:
     port_map: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict, metadata=TAKES_MACROS)
     mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list, metadata=TAKES_MACROS)
+    retry_delay: int = field(default=0, metadata={**at_least(0), "most": LONGEST_DELAY_S, **BY_CAPABILITY})
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         """Hook for subclasses: a dry run passes its info to each role in order and uses the returned one."""

@@ -229,7 +229,7 @@ def _rule(field: RoleField) -> Rule | None:
     each = _check_text if field.takes_macros else _check_fixed
     rules: Mapping[str, Rule] = {
         "bool": _check_flag,
-        "int": partial(_check_whole, field.least),
+        "int": partial(_check_whole, field.least, field.most),
         "str": each,
         "list[str]": partial(_check_texts, each),
         VARIABLES: _check_env,
@@ -247,10 +247,12 @@ def _check_flag(path: Path, value: object) -> Iterator[Problem]:
         yield Problem(path, "wrong-type", f"{path[-1]} is True or False, got {value!r}")
 
 
-def _check_whole(least: int | None, path: Path, value: object) -> Iterator[Problem]:
+def _check_whole(least: int | None, most: int | None, path: Path, value: object) -> Iterator[Problem]:
     if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
         bound = "" if least is None else f" of {least} or more"
         yield Problem(path, "out-of-range", f"{path[-1]} is an integer{bound}, got {value!r}")
+    elif most is not None and value > most:
+        yield Problem(path, "out-of-range", f"{path[-1]} is at most {most}, got {value!r}")
 
 
 def _check_choice(choices: list[Enum], path: Path, value: object) -> Iterator[Problem]:

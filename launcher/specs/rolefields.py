@@ -23,17 +23,20 @@ class RoleField:
     Attributes:
         kind: its type as `Role` has it, without `| None`: "int", "list[str]".
         default: what a document leaves out; None where there is no default.
-        least: of a number; None where nothing bounds it.
+        least, most: of a number; None where nothing bounds it.
+        by_capability: whether only some schedulers take a value for it.
         takes_macros: whether the run fills in `$<app_id>` and its like.
     """
 
-    __slots__ = ("default", "kind", "least", "name", "takes_macros")
+    __slots__ = ("by_capability", "default", "kind", "least", "most", "name", "takes_macros")
 
     def __init__(self, name: str, kind: str, default: Any, metadata: Mapping[str, Any]) -> None:
         self.name = name
         self.kind = kind
         self.default = default
         self.least: int | None = metadata.get("least")
+        self.most: int | None = metadata.get("most")
+        self.by_capability: bool = metadata.get("by_capability", False)
         self.takes_macros: bool = metadata.get("takes_macros", False)
 
     @property
@@ -64,3 +67,6 @@ _ORDER = "args env image base_image resource mounts port_map num_replicas min_re
 _ORDER += " retry_policy metadata"
 DOCUMENT_FIELDS = [ROLE_FIELDS[name] for name in dict.fromkeys((*ALWAYS, *_ORDER.split(), *ROLE_FIELDS))]
 """In the order in which documents are written since `lr1`; fields of later versions follow."""
+
+CAPABILITIES = [each for each in ROLE_FIELDS.values() if each.by_capability]
+"""The fields that a scheduler may leave to others; see `Scheduler.supports`."""

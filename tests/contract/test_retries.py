@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppState, RetryPolicy
 from tests.contract.conftest import Case, states
 
@@ -67,3 +68,17 @@ def test_application_policy_restarts_everything(case: Case) -> None:
     app_id = _two_roles(case, RetryPolicy.APPLICATION)
     assert case.lines(app_id, "r", 1) == ["try 0\n", "try 1\n"]
     assert case.lines(app_id, "other", 0) == ["try 0\n", "try 1\n"]
+
+
+def test_a_pause_before_a_restart_is_kept_or_refused(case: Case) -> None:
+    app = case.app(case.count + 'test "$LAUNCHER_RESTART" -ge 1', max_retries=1, retry_delay=1)
+    if "retry_delay" not in case.scheduler.supports:
+        with pytest.raises(RejectedAppError, match=rf"{case.name} does not support `retry_delay`"):
+            case.start(app)
+        return
+    found = case.run(app)
+    assert (found.state, found.num_restarts) == (AppState.SUCCEEDED, 1)
+    (replica,) = found.roles_statuses[0].replicas
+    assert found.created_at is not None
+    assert replica.started_at is not None
+    assert replica.started_at - found.created_at >= 1

@@ -82,6 +82,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/local-secret-path.launcher.yaml",
         "schedulers/local-timeout-below-one.launcher.yaml",
         "schedulers/only-in-a-target.launcher.yaml",
+        "schedulers/retry-delay-on-docker.launcher.yaml",
     ),
     "which components there are, their arguments, and what they make of them": (
         "components/another-each-time.launcher.yaml",
@@ -190,6 +191,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "mounts/home-of-another.launcher.yaml",
         "mounts/text-two-mounts.launcher.yaml",
         "mounts/text-unknown-option.launcher.yaml",
+        "ranges/retry-delay-of-an-hour.launcher.yaml",
         "ranges/timeout-of-a-century.launcher.yaml",
         "ranges/timeout-zero-text.launcher.yaml",
         "resources/memory-zero.launcher.yaml",

@@ -28,10 +28,12 @@ from launcher.jobfile.model.quantities import (
     SECRET_PATTERN,
     memory_mib,
     mount_of,
+    pause,
     seconds,
     secret_of,
 )
 from launcher.jobfile.model.variables import Vars
+from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from launcher.text import DURATION_PATTERN
 
@@ -213,6 +215,17 @@ class RoleSpec(Model):
     retry_policy: Annotated[
         Literal["application", "replica", "role"], Traits(foreign=("restart_policy",), choices=RETRY)
     ] = Field("application", description="What restarts when a replica fails.", examples=["replica"])
+    retry_delay: Annotated[Annotated[int, BeforeValidator(pause)], Traits(foreign=("backoff",))] = Field(
+        0,
+        description="Pause before the first restart; doubled before each further one, up to 5 minutes.",
+        examples=["2s"],
+        json_schema_extra={
+            "type": ["string", "integer"],
+            "minimum": 0,
+            "maximum": LONGEST_DELAY_S,
+            "pattern": DURATION_PATTERN,
+        },
+    )
     resource: Annotated[ResourceSpec | None, Traits(foreign=("resources",))] = Field(
         None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]
     )

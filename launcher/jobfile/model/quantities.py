@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from launcher.jobfile.model.foreign import compose_mount
 from launcher.specs import Secret, parse_mounts
+from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.mounts import InvalidMountException, Mount
 from launcher.specs.secret import MalformedSecretException
 from launcher.text import DURATION_UNITS, duration_meant, is_number, seconds_in
@@ -75,7 +76,24 @@ def _memory_meant(text: str) -> str:
 
 
 def seconds(value: Any) -> int:
-    """ "1h30m" → 5400; a whole number is seconds."""
+    """The timeout of an app: "1h30m" → 5400; a whole number is seconds."""
+    total = _duration(value)
+    if not 1 <= total <= MAX_SECONDS:
+        raise problem(
+            "out-of-range", "a timeout is at least 1 second and at most 10 years", 'such as "2h" or "90s"'
+        )
+    return total
+
+
+def pause(value: Any) -> int:
+    """The pause before a restart, in seconds."""
+    total = _duration(value)
+    if not 0 <= total <= LONGEST_DELAY_S:
+        raise problem("out-of-range", "a pause before a restart is at most 5 minutes", 'such as "2s" or "1m"')
+    return total
+
+
+def _duration(value: Any) -> int:
     if isinstance(value, float) and is_number(str(value)):
         raise problem(
             "wrong-type",
@@ -87,12 +105,7 @@ def seconds(value: Any) -> int:
         raise problem(
             "wrong-type", "a duration is text or a whole number of seconds", 'such as "2h" or "90s"'
         )
-    total = value if isinstance(value, int) else _whole_seconds(value)
-    if not 1 <= total <= MAX_SECONDS:
-        raise problem(
-            "out-of-range", "a timeout is at least 1 second and at most 10 years", 'such as "2h" or "90s"'
-        )
-    return total
+    return value if isinstance(value, int) else _whole_seconds(value)
 
 
 def _whole_seconds(text: str) -> int:

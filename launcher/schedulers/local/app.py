@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
 
+LONGEST_DELAY_S = 300
+"""The longest pause before a restart; as in `launcher.specs.app`, which a supervisor does not import."""
+
 STARTS_PER_TURN = 8  # then the loop looks at pipes and signals
 TAKE_BACK_GRACE_S = 1.0
 
@@ -208,10 +211,23 @@ class RunningApp:
         self._restart(role.replicas, "role", cause, role.restarts)
 
     def _restart(self, replicas: Sequence[Replica], scope: str, cause: Replica, count: int) -> None:
-        self._record.add("restart", scope=scope, role=cause.role.name, k=cause.k, n=count)
+        delay_s = pause_s(cause.role.retry_delay, count)
+        more = {"delay_s": delay_s} if delay_s else {}
+        self._record.add("restart", scope=scope, role=cause.role.name, k=cause.k, n=count, **more)
         for replica in replicas:
             replica.restarts += 1
-        self._queue(replicas)
+        if not delay_s:
+            self._queue(replicas)
+            return
+        rounds = [each.restarts for each in replicas]
+
+        def resume() -> None:
+            if self._outcome or self._restarting or cause.role.restarting:
+                return  # the app stops, or they are started with others
+            if rounds == [each.restarts for each in replicas]:
+                self._queue(replicas)
+
+        self._loop.after(delay_s, resume)
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -236,3 +252,8 @@ class RunningApp:
             for role in self._roles:
                 role.restarting = False
             self._restart(self._all, "app", cause, self._restarts)
+
+
+def pause_s(first_s: int, count: int) -> int:
+    """The pause before restart number `count`, which doubles from restart to restart."""
+    return min(first_s << min(count - 1, 20), LONGEST_DELAY_S)

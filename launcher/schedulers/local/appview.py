@@ -148,6 +148,12 @@ def _line(text: bytes) -> Any:
         return None
 
 
+def is_restarted(event: dict[str, Any], role: str, k: int) -> bool:
+    """Whether a restart event is about this replica."""
+    scope = event["scope"]
+    return bool(scope == "app" or (role == event["role"] and (scope == "role" or k == event["k"])))
+
+
 class _Fold:
     """Folds the events one by one into `view`."""
 
@@ -223,6 +229,10 @@ class _Fold:
     def _restart(self, event: dict[str, Any], at: float) -> None:
         self.view.num_restarts += 1
         self.view.stop_why = self.view.stop_by = ""
+        if event.get("delay_s"):
+            for replica in self.view.replicas:
+                if is_restarted(event, replica.role, replica.k):
+                    replica.state = "pending"
 
     def _stopping(self, event: dict[str, Any], at: float) -> None:
         self.view.stop_why = event["why"]

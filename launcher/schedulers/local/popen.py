@@ -43,6 +43,7 @@ class PopenRequest:
         role_params, role_log_dirs: per role, in order of the replicas.
         handle: of the app; `app_dir`: its folder of records below the state folder.
         role_retries: role → (max_retries, retry policy).
+        role_rules: role → the fields of it that the supervisor follows beside these, where they are set.
         timeout_s: of the whole app, restarts included; None for no limit.
         grace_s: from TERM to KILL when the app is stopped.
         log_max_mb: megabytes (10^6 bytes) that the log of one replica may take; None for no bound.
@@ -61,6 +62,7 @@ class PopenRequest:
     grace_s: float = DEFAULT_GRACE_S
     log_max_mb: int | None = None
     notes: list[str] = field(default_factory=list)
+    role_rules: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return _render(self)
@@ -90,6 +92,10 @@ def _render(request: PopenRequest) -> str:
         lines += ["", f"role {role}: {plural(len(params), 'replica')}"]
         if retries:
             lines.append(_line("retries", f"{retries} ({policy.lower()})"))
+        lines += [
+            _line(name.replace("_", " "), str(value))
+            for name, value in request.role_rules.get(role, {}).items()
+        ]
         lines += _replica_blocks(params, request.role_log_dirs[role])
     if request.notes:
         lines += ["", *(f"note: {note}" for note in request.notes)]

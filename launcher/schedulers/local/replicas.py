@@ -47,6 +47,7 @@ class RunningRole:
         "replicas",
         "restarting",
         "restarts",
+        "retry_delay",
         "retry_policy",
     )
 
@@ -55,6 +56,7 @@ class RunningRole:
         self.common = common
         self.max_retries = max_retries
         self.retry_policy = retry_policy
+        self.retry_delay = 0  # seconds before the first restart
         self.replicas: list[Replica] = []
         self.active = 0
         self.restarts = 0

@@ -69,6 +69,7 @@ def build_request(
         grace_s=_number(cfg, "grace_s", float) or 0.0,
         log_max_mb=_number(cfg, "log_max_mb", int),
         notes=notes(app, scheduler),
+        role_rules={role.name: rules for role in app.roles if (rules := _rules(role))},
     )
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
@@ -120,6 +121,7 @@ def bind_request(request: PopenRequest, app_id: str) -> PopenRequest:
         handle=bind(request.handle),
         app_dir=bind(request.app_dir),
         role_retries=dict(request.role_retries),
+        role_rules=dict(request.role_rules),
         notes=list(request.notes),
     )
 
@@ -187,6 +189,11 @@ def _environment(
         RANK0_ENV: "localhost",
         "LAUNCHER_SCRATCH": os.path.join(request.app_dir, "scratch"),
     }
+
+
+def _rules(role: Role) -> dict[str, Any]:
+    """What the supervisor is to follow beside the retry policy, as plain data."""
+    return {"retry_delay": role.retry_delay} if role.retry_delay else {}
 
 
 def _app_dir(apps_dir: str) -> str:

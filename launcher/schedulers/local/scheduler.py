@@ -65,6 +65,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     Raises ValueError for a `cache_size` below 1.
     """
 
+    supports = ("retry_delay",)
+
     def __init__(
         self,
         session_name: str,

@@ -269,6 +269,7 @@ def _role(given: Mapping[str, Any]) -> RunningRole:
     replicas = given["replicas"]
     common = replicas[0]["env"] if replicas else {}
     role = RunningRole(given["name"], given["max_retries"], given["retry_policy"], common)
+    role.retry_delay = given.get("rules", {}).get("retry_delay", 0)
     role.replicas = [
         Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]

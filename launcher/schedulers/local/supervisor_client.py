@@ -197,6 +197,7 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
         "name": name,
         "max_retries": retries,
         "retry_policy": policy,
+        "rules": request.role_rules.get(name, {}),
         "replicas": [
             {
                 "argv": [_exact(arg) for arg in param.args],

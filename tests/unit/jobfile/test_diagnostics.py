@@ -34,7 +34,7 @@ def test_text_form(tmp_path: Path) -> None:
         "6 |     num_replica: 2\n"
         "  |     ^^^^^^^^^^^ did you mean `num_replicas`?\n"
         "  = help: fields here: args, entrypoint, env, image, max_retries, metadata, min_replicas, mounts, "
-        "num_replicas, port_map, resource, retry_policy, run, shell"
+        "num_replicas, port_map, resource, retry_delay, retry_policy, run, shell"
     )
 
 

@@ -92,6 +92,7 @@ class Driven:
         retries: int = 0,
         policy: str = "APPLICATION",
         log_dir: str | None = None,
+        rules: Mapping[str, Any] = {},
     ) -> dict[str, Any]:
         """A role of the request: one replica an argv."""
         ours = {"LAUNCHER_SCRATCH": rundir.scratch(self.app_dir), "LAUNCHER_JOB_ID": "local_cwd://test/app"}
@@ -104,7 +105,13 @@ class Driven:
             }
             for k, argv in enumerate(argvs)
         ]
-        return {"name": name, "max_retries": retries, "retry_policy": policy, "replicas": replicas}
+        return {
+            "name": name,
+            "max_retries": retries,
+            "retry_policy": policy,
+            "rules": dict(rules),
+            "replicas": replicas,
+        }
 
     def create(
         self,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launcher.schedulers.local import rundir
+from launcher.schedulers.local.app import pause_s
 from launcher.schedulers.local.logwriter import RECORD_BYTES, RESTART
 from tests.unit.local.driving import Driven, sh
 
@@ -126,3 +129,48 @@ def test_replicas_of_a_role_keep_their_own_environments(app: Driven) -> None:
         role["replicas"][k]["env"].update(own)
     assert app.run(role).state == "succeeded"
     assert [app.log("main", k).splitlines()[-1] for k in range(3)] == ["1 a b", "1 other", "1 b"]
+
+
+def _events(app: Driven, kind: str) -> list[dict[str, Any]]:
+    return [event for line in app.record.splitlines() if (event := json.loads(line))["e"] == kind]
+
+
+def test_a_pause_doubles_up_to_five_minutes() -> None:
+    assert [pause_s(2, n) for n in (1, 2, 3, 8, 9, 1000)] == [2, 4, 8, 256, 300, 300]
+    assert pause_s(0, 7) == 0
+
+
+@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+def test_a_restart_waits_for_its_pause(app: Driven, policy: str) -> None:
+    argv = sh(SAY + "exit $((1 - LAUNCHER_RESTART))")
+    view = app.run(app.role("main", argv, retries=1, policy=policy, rules={"retry_delay": 1}))
+    assert (view.state, view.num_restarts, app.log()) == ("succeeded", 1, "run 0\nrun 1\n")
+    (restart,) = _events(app, "restart")
+    assert restart["delay_s"] == 1
+    assert _events(app, "spawn")[1]["t"] - restart["t"] >= 1e9
+
+
+def test_a_replica_in_its_pause_is_pending(app: Driven) -> None:
+    app.start(app.role("main", sh("exit 1"), retries=1, policy="REPLICA", rules={"retry_delay": 300}))
+    view = app.until(lambda view: view.num_restarts)
+    assert (view.state, app.replica().state) == ("running", "pending")
+    app.cancel()
+    assert (app.ended().state, app.replica().state) == ("cancelled", "cancelled")
+
+
+def test_a_pause_ends_when_everything_starts_again(app: Driven) -> None:
+    """The replica that pauses is started with the others, and not a second time."""
+    paused = app.role("paused", sh(SAY + "[ $LAUNCHER_RESTART != 0 ]"), retries=1, policy="REPLICA")
+    paused["rules"] = {"retry_delay": 2}
+    breaker = sh(SAY + "[ $LAUNCHER_RESTART = 1 ] && sleep 3 || { sleep 0.5; exit 1; }")
+    view = app.run(paused, app.role("main", breaker, retries=1))
+    assert view.state == "succeeded"
+    assert app.log("paused") == "run 0\nrun 2\n"
+
+
+def test_a_supervisor_that_dies_in_a_pause_leaves_a_lost_app(app: Driven) -> None:
+    app.start(app.role("main", sh("exit 1"), retries=1, policy="REPLICA", rules={"retry_delay": 300}))
+    app.until(lambda view: view.num_restarts)
+    app.kill()
+    assert app.view.state == "lost"
+    assert app.left() == []

@@ -72,6 +72,7 @@ def test_role_fields_stand_in_the_established_order():
         "port_map",
         "metadata",
         "mounts",
+        "retry_delay",
     ]
 
 
