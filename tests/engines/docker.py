@@ -151,8 +151,8 @@ class Daemon:
                 self.ask("DELETE", path, **query)
                 return
             except Refused as refused:
-                if refused.status in (403, 404, 409):
-                    return
+                if refused.status in (403, 404, 409) or "unrecognized image ID" in str(refused):
+                    return  # the last one: an image that another process removes at this moment
                 if "directory not empty" not in str(refused) or attempt == _REMOVALS - 1:
                     raise
                 time.sleep(0.2)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from launcher.schedulers.docker.client.engine import Engine, connect
 
@@ -88,6 +92,31 @@ class FakeEngine:
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self.threads:
             thread.join()
+
+
+NEEDS_OPENSSL = pytest.mark.skipif(
+    not shutil.which("openssl"), reason="there is no `openssl` command to make certificates with"
+)
+
+
+def certificates(folder: Path, *more: str) -> Path:
+    """ca.pem, cert.pem and key.pem: one certificate for 127.0.0.1 that vouches for itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", *(more or ["-nodes"]), *names, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    shutil.copy(folder / "cert.pem", folder / "ca.pem")
+    return folder
+
+
+def server_tls(folder: Path) -> ssl.SSLContext:
+    """TLS of a server with these certificates, which asks its clients for one of theirs."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    tls.load_verify_locations(folder / "ca.pem")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    return tls
 
 
 @contextlib.contextmanager

@@ -17,7 +17,8 @@ from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineUnreachable
 from tests.engines import require
 from tests.engines.docker import Daemon
-from tests.unit.docker.fake_engine import FakeEngine, reply
+from tests.engines.port import tunnels
+from tests.unit.docker.fake_engine import NEEDS_OPENSSL, FakeEngine, certificates, reply, server_tls
 
 
 def _context(config: Path, name: str, host: str, **more: object) -> Path:
@@ -96,37 +97,20 @@ def test_verified_tls_without_its_files_names_the_first_missing_one(config: Path
     assert "DOCKER_CERT_PATH" in (caught.value.hint or "")
 
 
-def _certificates(folder: Path) -> Path:
-    """ca.pem, cert.pem and key.pem: one certificate for 127.0.0.1 that vouches for itself."""
-    folder.mkdir(parents=True, exist_ok=True)
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files]
-    subprocess.run(command, check=True, capture_output=True)
-    shutil.copy(folder / "cert.pem", folder / "ca.pem")
-    return folder
-
-
-def _tls_engine(certificates: Path) -> FakeEngine:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
-    tls.load_verify_locations(certificates / "ca.pem")
-    tls.verify_mode = ssl.CERT_REQUIRED
+def _engine(tls: ssl.SSLContext | None = None) -> FakeEngine:
     return FakeEngine(None, lambda *_: reply(200, "[]"), tls)
 
 
-@pytest.mark.skipif(
-    not shutil.which("openssl"), reason="there is no `openssl` command to make certificates with"
-)
+@NEEDS_OPENSSL
 def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(_certificates(tmp_path / "others") / "ca.pem"))
-    certificates = _certificates(tmp_path / "certs")
-    fake = _tls_engine(certificates)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates(tmp_path / "others") / "ca.pem"))
+    ours = certificates(tmp_path / "certs")
+    fake = _engine(server_tls(ours))
     host = f"tcp://127.0.0.1:{fake.port}"
-    shutil.copytree(certificates, _context(config, "far", host))
-    by_environment = {"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(certificates)}
+    shutil.copytree(ours, _context(config, "far", host))
+    by_environment = {"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)}
     try:
         for environ in (by_environment, {"HOME": str(config.parent), "DOCKER_CONTEXT": "far"}):
             engine = connect(environ=environ)
@@ -139,12 +123,10 @@ def test_an_engine_behind_tls_is_reached_by_environment_and_by_context(
         fake.close()
 
 
-@pytest.mark.skipif(
-    not shutil.which("openssl"), reason="there is no `openssl` command to make certificates with"
-)
+@NEEDS_OPENSSL
 def test_an_engine_that_we_do_not_trust_is_not_talked_to(tmp_path: Path):
-    fake = _tls_engine(_certificates(tmp_path / "theirs"))
-    ours = _certificates(tmp_path / "ours")
+    fake = _engine(server_tls(certificates(tmp_path / "theirs")))
+    ours = certificates(tmp_path / "ours")
     environ = {
         "DOCKER_HOST": f"tcp://127.0.0.1:{fake.port}",
         "DOCKER_TLS_VERIFY": "1",
@@ -159,6 +141,106 @@ def test_an_engine_that_we_do_not_trust_is_not_talked_to(tmp_path: Path):
         fake.close()
     assert "DOCKER_CERT_PATH" in (caught.value.hint or "")
     assert fake.asked == []
+
+
+@NEEDS_OPENSSL
+@pytest.mark.parametrize("host", ["tcp://localhost:{}", "https://127.0.0.1:{}"])
+def test_a_certificate_for_another_host_or_of_an_unknown_authority_is_refused(tmp_path: Path, host: str):
+    ours = certificates(tmp_path / "ours")
+    fake = _engine(server_tls(ours))
+    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)} if host.startswith("tcp") else {}
+    engine = connect(environ={"DOCKER_HOST": host.format(fake.port), **tls})
+    try:
+        with pytest.raises(EngineUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            engine.containers()
+    finally:
+        engine.close()
+        fake.close()
+    assert fake.asked == []
+
+
+@NEEDS_OPENSSL
+def test_a_key_that_wants_a_password_is_refused_without_asking_for_it(tmp_path: Path):
+    ours = certificates(tmp_path / "ours", "-passout", "pass:secret")
+    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(ours)}
+    with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at tcp://h:2376"):
+        connect(environ={"DOCKER_HOST": "tcp://h:2376", **tls})
+
+
+def test_an_address_may_have_a_path_and_requests_name_its_host():
+    fake = _engine()
+    host = f"tcp://127.0.0.1:{fake.port}"
+    engine = connect(environ={"DOCKER_HOST": f"{host}/engines/a/"})
+    try:
+        assert engine.containers() == []
+    finally:
+        engine.close()
+        fake.close()
+    assert fake.asked == ["GET /engines/a/_ping", "GET /engines/a/v1.41/containers/json?all=1"]
+    assert {each["host"] for each in fake.headers} == {f"127.0.0.1:{fake.port}"}
+
+
+@pytest.mark.parametrize("host", ["tcp://u@h:1", "tcp://h:1?x", "tcp://h:1#x", f"tcp://{'h' * 64}:1"])
+def test_an_address_of_a_port_has_a_host_a_port_and_a_path(host: str):
+    with pytest.raises(EngineUnreachable, match="cannot use the Docker engine at"):
+        connect(environ={"DOCKER_HOST": host})
+
+
+def test_an_engine_elsewhere_is_asked_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    proxy = _engine()
+    monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{proxy.port}")
+    engine = connect(environ={"DOCKER_HOST": "tcp://engine.test:2375"})
+    try:
+        assert engine.containers() == []
+    finally:
+        engine.close()
+        proxy.close()
+    assert proxy.asked[0] == "GET http://engine.test:2375/_ping"
+    assert {each["host"] for each in proxy.headers} == {"engine.test:2375"}
+    assert {each["proxy-authorization"] for each in proxy.headers} == {"Basic bWU6cEBzcw=="}
+
+
+@NEEDS_OPENSSL
+def test_tls_goes_through_a_tunnel_of_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ours = certificates(tmp_path / "ours")
+    fake, heads = _engine(server_tls(ours)), list[str]()
+    tls = {"DOCKER_TLS": "1", "DOCKER_CERT_PATH": str(ours)}  # not verified: it is not engine.test's
+    with tunnels(fake.port, heads) as port:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:x@127.0.0.1:{port}")
+        engine = connect(environ={"DOCKER_HOST": "tcp://engine.test:2376", **tls})
+        try:
+            assert engine.containers() == []
+        finally:
+            engine.close()
+            fake.close()
+    assert heads[0].startswith("CONNECT engine.test:2376 HTTP/1.")
+    assert "Proxy-Authorization: Basic bWU6eA==" in heads[0]
+    assert fake.asked[0] == "GET /_ping"
+    assert all("proxy-authorization" not in each for each in fake.headers)
+
+
+@pytest.mark.parametrize("exempt", ["", "127.0.0.1", "*"])
+def test_an_engine_of_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch, exempt: str):
+    fake = _engine()
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", exempt)
+    engine = connect(environ={"DOCKER_HOST": f"tcp://127.0.0.1:{fake.port}"})
+    try:
+        assert engine.containers() == []
+    finally:
+        engine.close()
+        fake.close()
+
+
+def test_a_proxy_that_does_not_speak_http_is_an_error_and_no_proxy_avoids_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:secret@proxy.test:1080")
+    with pytest.raises(EngineUnreachable, match="is not an HTTP proxy") as caught:
+        connect(environ={"DOCKER_HOST": "tcp://engine.test:2375"})
+    assert "secret" not in str(caught.value)
+    monkeypatch.setenv("NO_PROXY", ".test")
+    connect(environ={"DOCKER_HOST": "tcp://engine.test:2375"}).close()
 
 
 def _ssh(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

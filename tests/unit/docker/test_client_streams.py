@@ -7,15 +7,19 @@ import threading
 import time
 from collections.abc import Callable
 from http.client import IncompleteRead
+from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.docker.client.chunks import dechunked
+from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.frames import frames
 from launcher.schedulers.docker.logs.reader import split_timestamp
+from tests.engines.port import engine_port
 from tests.unit.docker.engine_things import Bench
+from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, server_tls
 
 
 def test_events_tell_the_life_of_a_container_in_order(own: Bench):
@@ -77,6 +81,22 @@ def test_closing_ends_a_waiting_stream_of_events_at_once(own: Bench):
     thread.join(timeout=5)
     assert not thread.is_alive()
     assert got == []
+
+
+@NEEDS_OPENSSL
+def test_closing_ends_a_waiting_stream_behind_tls_at_once(tmp_path: Path, token: str):
+    folder = certificates(tmp_path)
+    with engine_port(server_tls(folder)) as port:
+        tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)}
+        engine = connect(environ={"DOCKER_HOST": f"tcp://127.0.0.1:{port}", **tls})
+        stream = engine.events(f"launcher.test={token}")
+        got: list[object] = []
+        thread = _in_another_thread(lambda: got.extend(stream))
+        stream.close()
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+        assert got == []
+        engine.close()
 
 
 def test_closing_ends_a_log_that_is_followed(own: Bench):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,11 @@ import pytest
 
 from launcher.schedulers.docker.client import credentials
 from launcher.schedulers.docker.client.credentials import registry_of
-from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE, make_images
-from tests.unit.docker.fake_engine import fake_engine, reply
+from tests.engines.port import engine_port
+from tests.unit.docker.fake_engine import NEEDS_OPENSSL, certificates, fake_engine, reply, server_tls
 
 
 @pytest.fixture
@@ -26,19 +29,44 @@ def _hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
 
 
-def _launcher(*args: str, folder: Path) -> subprocess.CompletedProcess[str]:
+@contextlib.contextmanager
+def _reached_by(way: str, folder: Path) -> Iterator[dict[str, str]]:
+    """The environment that leads to the engine by its socket, by a port, or by a port with TLS."""
+    if way == "socket":
+        yield {}
+        return
+    with engine_port(server_tls(certificates(folder)) if way == "TLS" else None) as port:
+        tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)} if way == "TLS" else {}
+        yield {"DOCKER_HOST": f"tcp://127.0.0.1:{port}", **tls}
+
+
+def _launcher(*args: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """The command in a process where the package cannot be imported."""
     script = "import sys; sys.modules['docker'] = None\nfrom launcher.__main__ import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", script, *args], capture_output=True, text=True, cwd=folder, timeout=100
+        [sys.executable, "-c", script, *args],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **environ},
+        timeout=100,
     )
     assert "Traceback" not in done.stderr
     return done
 
 
 @pytest.mark.usefixtures("launcher_home")
-def test_a_job_over_a_socket_is_planned_applied_read_and_removed(tmp_path: Path, token: str) -> None:
+@pytest.mark.parametrize("way", ["socket", "port", pytest.param("TLS", marks=NEEDS_OPENSSL)])
+def test_a_job_is_planned_applied_read_and_removed(tmp_path: Path, token: str, way: str) -> None:
     make_images(SHELL_IMAGE)
+    with _reached_by(way, tmp_path / "certificates") as environ:
+        _live_a_life(tmp_path, token, environ)
+
+
+def _live_a_life(tmp_path: Path, token: str, environ: dict[str, str]) -> None:
+    def launcher(*args: str) -> subprocess.CompletedProcess[str]:
+        return _launcher(*args, folder=tmp_path, **environ)
+
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "hello").write_text(token)
     job = {
@@ -52,32 +80,23 @@ def test_a_job_over_a_socket_is_planned_applied_read_and_removed(tmp_path: Path,
     (tmp_path / "job.yaml").write_text(json.dumps(job))
     image = ""
     try:
-        planned = _launcher("plan", "job.yaml", folder=tmp_path)
+        planned = launcher("plan", "job.yaml")
         assert planned.returncode == 0, planned.stderr
-        applied = _launcher("apply", "job.yaml", "--yes", "--wait", folder=tmp_path)
+        applied = launcher("apply", "job.yaml", "--yes", "--wait")
         assert applied.returncode == 0, applied.stderr
         [container] = [one for one in Daemon().containers() if token in json.dumps(dict(one.labels))]
         image = Daemon().inspect(container.id)["Config"]["Image"]
         assert image.startswith("launcher-workspace:")
-        listed = _launcher("list", "--json", folder=tmp_path)
+        listed = launcher("list", "--json")
         app = next(one for one in json.loads(listed.stdout) if token in json.dumps(one))
-        assert token in _launcher("logs", app["handle"], folder=tmp_path).stdout
-        assert _launcher("status", app["handle"], folder=tmp_path).returncode == 0
-        gone = _launcher("gc", "-s", "local_docker", "--older-than", "0", folder=tmp_path)
+        assert token in launcher("logs", app["handle"]).stdout
+        assert launcher("status", app["handle"]).returncode == 0
+        gone = launcher("gc", "-s", "local_docker", "--older-than", "0")
         assert gone.returncode == 0, gone.stderr
         assert [one for one in Daemon().containers() if token in json.dumps(dict(one.labels))] == []
     finally:
         if image:
             Daemon().remove_image(image)
-
-
-@pytest.mark.usefixtures("_hidden")
-@pytest.mark.parametrize("host", ["tcp://127.0.0.1:1", "https://127.0.0.1:1", "http://127.0.0.1:1"])
-def test_a_port_names_the_package_and_the_command_that_installs_it(host: str) -> None:
-    with pytest.raises(EngineError, match=r"needs the Python package `docker`") as caught:
-        connect(environ={"DOCKER_HOST": host})
-    assert "pip install 'docker>=7'" in (caught.value.hint or "")
-    connect(environ={"DOCKER_HOST": "ssh://host"}).close()
 
 
 @pytest.mark.usefixtures("_hidden")
@@ -92,8 +111,9 @@ def test_a_pull_goes_without_credentials_where_there_are_none(
         assert [one["x-registry-auth"] for one in fake.headers[1:]] == ["e30="] * 2
         with pytest.raises(
             EngineError, match=r"cannot pull .* with the credentials .*needs the Python package"
-        ):
+        ) as caught:
             engine.pull("registry.test:5000/web:1")
+    assert caught.value.hint == "pip install 'docker>=7'"
     assert len(fake.asked) == 1 + 2
 
 

@@ -12,7 +12,12 @@ from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
 
 
 class Endpoint(NamedTuple):
-    """The address of an engine, and the arguments of `docker.tls.TLSConfig` for it, {} without TLS."""
+    """The address of an engine, and its TLS, {} without.
+
+    Attributes:
+        tls: `client_cert` (certificate, key), None for none; `ca_cert`, None for those of this machine;
+            `verify`.
+    """
 
     host: str
     tls: Mapping[str, Any]

@@ -1,7 +1,7 @@
 """Errors of an engine and of the connection to it: what failed, its cause, the remedy.
 
 `refusal` makes an error of the status and the text with which the engine refuses a request. `broken` makes
-one of a library's exception, with the OSError inside it as the cause.
+one of an exception of the standard library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from launcher.errors import SchedulerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 
 SHAPES = "want unix:///path/to/docker.sock, tcp://host:2376 or ssh://user@host"
@@ -135,7 +135,7 @@ def package_missing(name: str, what: str) -> EngineError:
     """The error for a Python package that is not installed; `what` cannot be done without it."""
     return EngineError(
         f"{what}: that needs the Python package `{name}`",
-        hint="pip install 'docker>=7', or use a Unix socket",
+        hint="pip install 'docker>=7'",
     )
 
 
@@ -177,22 +177,21 @@ def _hint(status: int, text: str) -> str | None:
 
 def broken(host: str, error: BaseException, doing: str) -> EngineError:
     """The error for a connection that could not be made, or that broke."""
-    cause = next((e for e in _chain(error) if isinstance(e, OSError) and e.errno is not None), error)
-    where = f"the Docker engine at {host}"
-    if isinstance(cause, PermissionError):
-        return EngineDenied(f"access to {where} is denied: {cause.strerror or cause}", hint=_DENIED)
-    if isinstance(cause, FileNotFoundError):
+    where, kind = f"the Docker engine at {host}", type(error).__name__
+    said = " ".join(str(error).split()) or kind
+    if isinstance(error, PermissionError):
+        return EngineDenied(f"access to {where} is denied: {error.strerror or error}", hint=_DENIED)
+    if isinstance(error, FileNotFoundError):
         return EngineUnreachable(f"there is no Docker engine at {host}: no such socket", hint=_START)
-    if isinstance(cause, ConnectionRefusedError):
+    if isinstance(error, ConnectionRefusedError):
         return EngineUnreachable(f"there is no Docker engine at {host}: nothing listens there", hint=_START)
-    if isinstance(cause, OSError) and (why := _unreached(cause)):
+    if isinstance(error, OSError) and (why := _unreached(error)):
         return EngineUnreachable(f"cannot reach {where}: {why}", hint=_START)
-    if any(type(e).__name__ in ("ReadTimeout", "TimeoutError", "timeout") for e in _chain(error)):
+    if isinstance(error, TimeoutError):
         return EngineUnreachable(f"{where} did not answer in time (cannot {doing})", hint=_SLOW)
-    if any("SSL" in type(e).__name__ for e in _chain(error)):
-        return EngineUnreachable(f"the TLS handshake with {where} failed: {_innermost(error)}", hint=_TLS)
-    is_cut_off = any(type(e).__name__ in _CUT_OFF for e in _chain(error))
-    how = "it ended in the middle of an answer" if is_cut_off else _innermost(error)
+    if "SSL" in kind:
+        return EngineUnreachable(f"the TLS handshake with {where} failed: {said}", hint=_TLS)
+    how = "it ended in the middle of an answer" if kind in _CUT_OFF else said
     return ConnectionBroke(f"the connection to {where} broke: {how} (cannot {doing})", hint=_RESTARTED)
 
 
@@ -209,27 +208,8 @@ def _unreached(cause: OSError) -> str:
     return ""
 
 
-_CUT_OFF = frozenset({"IncompleteRead", "RemoteDisconnected", "InvalidChunkLength"})
+_CUT_OFF = frozenset({"IncompleteRead", "RemoteDisconnected"})
 _DENIED = "join the docker group (sudo usermod -aG docker $USER, then log in again), or set DOCKER_HOST"
 _START = "start Docker, or say where it is with DOCKER_HOST or DOCKER_CONTEXT; `docker version` should answer"
 _SLOW = "see whether `docker ps` answers; the engine may be overloaded or hang"
 _TLS = "DOCKER_CERT_PATH names the folder with ca.pem, cert.pem and key.pem"
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and all errors inside it: libraries hide the OSError in causes, contexts and arguments."""
-    seen: set[int] = set()
-    todo: list[object] = [error]
-    while todo:
-        one = todo.pop(0)
-        if isinstance(one, BaseException) and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            todo += [*one.args, getattr(one, "reason", None), one.__cause__, one.__context__]
-
-
-def _innermost(error: BaseException) -> str:
-    """The text of the innermost cause, without the object addresses that libraries print."""
-    texts = [" ".join(str(one).split()) for one in _chain(error)]
-    texts = [text for text in texts if text and " at 0x" not in text]
-    return min(texts, key=len, default=type(error).__name__) if texts else type(error).__name__

@@ -1,7 +1,7 @@
 """An HTTP session over the connections of a dialer, with the standard library alone.
 
-It has the part of the interface of `requests.Session` that launcher uses. Loading `requests` takes longer
-than most requests to an engine, and a watcher would hold it in memory for the life of its app.
+Loading the Docker SDK, with `requests`, takes longer than most requests to an engine, and a watcher would
+hold it in memory for the life of its app.
 """
 
 from __future__ import annotations
@@ -24,17 +24,11 @@ class Session:
         max_idle: how many idle connections stay open for the next requests.
     """
 
-    base_url = ""
-    verify = None
-
     def __init__(self, host: str, dialer: Dialer, max_idle: int) -> None:
         self._host = host
         self._dialer = dialer
         self._max_idle = max_idle
         self._idle: list[_Connection] = []
-
-    def get(self, path: str, **options: Any) -> Response:
-        return self.request("GET", path, **options)
 
     def request(
         self,
@@ -47,12 +41,12 @@ class Session:
         headers: Mapping[str, str] | None = None,
         timeout: float | tuple[float, float | None] | None = None,
         stream: bool = False,
-        **_: Any,
     ) -> Response:
         """The response, read whole unless `stream`. Raises OSError, HTTPException, EngineUnreachable."""
         to_dial, to_read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
-        target = f"{path}?{urlencode(params)}" if params else path
-        body, wanted = (data, dict(headers or {})) if json is None else _as_json(json, headers)
+        target = self._dialer.prefix + (f"{path}?{urlencode(params)}" if params else path)
+        headers = {**self._dialer.headers, **(headers or {})}
+        body, wanted = (data, headers) if json is None else _as_json(json, headers)
         try:
             connection = self._connection(to_dial)
             answer = Response(self, connection, connection.ask(method, target, body, wanted, to_read))
@@ -71,7 +65,7 @@ class Session:
             if connection.is_usable:
                 return connection
             connection.close()
-        connection = _Connection("localhost")
+        connection = _Connection(*self._dialer.authority)
         connection.sock = self._dialer.dial(timeout)
         return connection
 
@@ -173,5 +167,5 @@ class Response:
             connection.close()
 
 
-def _as_json(value: object, headers: Mapping[str, str] | None) -> tuple[bytes, dict[str, str]]:
-    return json.dumps(value).encode(), {**(headers or {}), "Content-Type": "application/json"}
+def _as_json(value: object, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+    return json.dumps(value).encode(), {**headers, "Content-Type": "application/json"}

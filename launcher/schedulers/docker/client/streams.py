@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,8 @@ from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.errors import EngineGone, broken
 
 if TYPE_CHECKING:
+    from launcher.schedulers.docker.client.http_session import Response
+
     S = TypeVar("S", bound="ResponseStream")
 
 
@@ -24,7 +27,7 @@ OPTIONS: dict[str, Any] = {"stream": True, "timeout": (60.0, None), "headers": {
 class ResponseStream:
     """The body of a response as it arrives. `close` ends the read at once, also from another thread."""
 
-    def __init__(self, host: str, answer: Any) -> None:
+    def __init__(self, host: str, answer: Response) -> None:
         self.host = host
         self._tap = _Tap(host, answer)
 
@@ -59,7 +62,7 @@ class ResponseStream:
 class _Tap:
     """The connection under a stream. It does not refer to the stream, so that a dropped one is closed."""
 
-    def __init__(self, host: str, answer: Any) -> None:
+    def __init__(self, host: str, answer: Response) -> None:
         self._host = host
         self._answer = answer
         # A copy of the descriptor: it can be shut down without touching the buffers of the reading thread.
@@ -96,13 +99,10 @@ class _Tap:
             self._release()
 
 
-def _arriving(raw: Any) -> Iterator[bytes]:
-    # The buffered socket below the libraries.
-    source: Any = getattr(getattr(raw, "_fp", raw), "fp", None)
-    if raw.chunked and hasattr(source, "read1"):
+def _arriving(raw: HTTPResponse) -> Iterator[bytes]:
+    source: Any = raw.fp  # the buffered socket
+    if raw.chunked and source is not None:
         return dechunked(lambda: bytes(source.read1(_PIECE)))
-    if hasattr(raw, "stream"):
-        return iter(raw.stream(_PIECE, decode_content=False))
     return iter(lambda: raw.read1(_PIECE), b"")
 
 

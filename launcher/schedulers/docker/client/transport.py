@@ -1,28 +1,54 @@
-"""Open connections to an engine without a TCP port: by a socket of this machine, or by `ssh`."""
+"""Open connections to an engine: by a socket of this machine, by a TCP port, with TLS or not, or by `ssh`."""
 
 from __future__ import annotations
 
+import os
 import socket
+import ssl
 import time
-from typing import TYPE_CHECKING, Protocol
+from base64 import b64encode
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Mapping
+    from typing import Any
+    from urllib.parse import SplitResult
+
+    from launcher.schedulers.docker.client.contexts import Endpoint
 
 
-class Dialer(Protocol):
-    """Opens connections to one engine."""
+class Dialer:
+    """Opens connections to one engine.
 
-    def dial(self, timeout: float | None) -> socket.socket: ...
-    def error_output(self) -> str: ...
-    def close(self) -> None: ...
+    Attributes:
+        authority: host and port that requests name, None for the default port.
+        prefix: what stands in a request before the path of the API.
+        headers: the headers of every request, for a proxy.
+    """
+
+    authority: tuple[str, int | None] = ("localhost", None)
+    prefix = ""
+    headers: Mapping[str, str] = {}
+
+    def dial(self, timeout: float | None) -> socket.socket:
+        """A new connection. Raises OSError, HTTPException."""
+        raise NotImplementedError
+
+    def error_output(self) -> str:
+        """What a process between here and the engine says of a broken connection."""
+        return ""
+
+    def close(self) -> None:
+        """End what the connections need; they need not be closed yet."""
 
 
 _QUEUE_S = 0.02
 
 
-class UnixSocketDialer:
+class UnixSocketDialer(Dialer):
     """Connects to a Unix socket of this machine."""
 
     def __init__(self, path: str) -> None:
@@ -46,14 +72,69 @@ class UnixSocketDialer:
             found.close()
             raise
 
-    def error_output(self) -> str:
-        return ""
 
-    def close(self) -> None:
-        """Nothing to close."""
+class TcpDialer(Dialer):
+    """Connects to a TCP port, with TLS when it is given; through the proxy of the environment, if any.
+
+    Raises ValueError for an invalid address or proxy.
+    """
+
+    def __init__(self, host: str, tls: ssl.SSLContext | None) -> None:
+        where = urlsplit(host)
+        if not where.port or where.query or where.fragment or where.username is not None:
+            raise ValueError("want a host and a port")
+        name = where.hostname or "127.0.0.1"
+        name.encode("idna")
+        self.authority = self._to = (name, where.port)
+        self.prefix = where.path.rstrip("/")
+        self._tls = tls
+        self._tunnel: Mapping[str, str] | None = None
+        proxy = _proxy("https" if tls else "http", name, where.port)
+        if proxy is not None:
+            self._to = proxy.hostname or "", proxy.port or 80
+            if tls:
+                self._tunnel = _credentials(proxy)
+            else:
+                self.headers, self.prefix = _credentials(proxy), f"http://{where.netloc}{self.prefix}"
+
+    def dial(self, timeout: float | None) -> socket.socket:
+        connection = HTTPConnection(*self._to, timeout=timeout)
+        if self._tunnel is not None:
+            connection.set_tunnel(*self.authority, headers={**self._tunnel})
+        connection.connect()
+        if self._tls is None:
+            return connection.sock
+        return self._tls.wrap_socket(connection.sock, server_hostname=self.authority[0])
 
 
-class SshDialer:
+def _proxy(scheme: str, host: str, port: int) -> SplitResult | None:
+    """The proxy that HTTP_PROXY and its like name for a host, as the docker command reads them.
+
+    Raises ValueError for a proxy that does not speak plain HTTP.
+    """
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass
+
+    known = getproxies()
+    named = known.get(scheme) or known.get("all")
+    is_here = host in ("localhost", "::1") or host.startswith("127.")
+    if not named or is_here or proxy_bypass(f"{host}:{port}"):
+        return None
+    found = urlsplit(named if "://" in named else f"http://{named}")
+    if found.scheme != "http" or not found.hostname:
+        raise ValueError(f"the proxy that {scheme.upper()}_PROXY or ALL_PROXY names is not an HTTP proxy")
+    return found
+
+
+def _credentials(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+
+
+class SshDialer(Dialer):
     """Connects by `ssh HOST docker system dial-stdio`, as the docker command does: one process each."""
 
     def __init__(self, host: str) -> None:
@@ -99,8 +180,26 @@ class SshDialer:
         self._errors.close()
 
 
-def dialer(host: str) -> Dialer | None:
-    """The dialer for an address; None for TCP."""
+def dialer(endpoint: Endpoint) -> Dialer:
+    """The dialer for an address.
+
+    Raises ValueError for an invalid address, OSError for certificates that cannot be read.
+    """
+    host = endpoint.host
     if host.startswith("unix://"):
         return UnixSocketDialer(unquote(host[len("unix://") :]))
-    return SshDialer(host) if host.startswith("ssh://") else None
+    if host.startswith("ssh://"):
+        return SshDialer(host)
+    secure = host.startswith("https://") or (host.startswith("tcp://") and endpoint.tls)
+    return TcpDialer(host, _tls(endpoint.tls) if secure else None)
+
+
+def _tls(options: Mapping[str, Any]) -> ssl.SSLContext:
+    """TLS as an `Endpoint` asks for it; {} verifies by the certificates of this machine."""
+    context = ssl.create_default_context(cafile=options.get("ca_cert"))
+    if not options.get("verify", True):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if options.get("client_cert"):
+        cert, key = options["client_cert"]
+        context.load_cert_chain(cert, key, password="")  # an encrypted key fails, and asks for nothing
+    return context

@@ -1,6 +1,5 @@
 """Requests to one engine.
 
-A Unix socket and ssh need the standard library alone; TCP, TLS and proxies need the Docker SDK.
 Every response that is not a success, and every failure of a connection, is raised as an EngineError.
 """
 
@@ -21,7 +20,6 @@ from launcher.schedulers.docker.client.errors import (
     EngineUnsupported,
     NonsenseAnswer,
     broken,
-    package_missing,
     refusal,
 )
 from launcher.schedulers.docker.client.http_session import Session
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from launcher.schedulers.docker.client.contexts import Endpoint
+    from launcher.schedulers.docker.client.http_session import Response
 
     T = TypeVar("T")
 
@@ -109,7 +108,7 @@ class Writer(Reader):
 def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) -> Any:
     """A function that sends requests of these methods; the session can only be reached through it."""
     session = _session(endpoint)
-    base, host = session.base_url, endpoint.host
+    host = endpoint.host
     agreed: list[str] = []
     asking = Lock()
 
@@ -118,7 +117,7 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
             if not agreed:
                 newest = repeated(lambda: _newest(session, host, doing))
                 agreed.append(version or newest)
-        return f"{base}/v{agreed[0]}"
+        return f"/v{agreed[0]}"
 
     def send(
         method: str,
@@ -145,15 +144,13 @@ def _sender(endpoint: Endpoint, version: str | None, methods: frozenset[str]) ->
 
 
 def _answer(
-    session: Any, method: str, target: str, doing: str, login: str | None, options: dict[str, Any]
-) -> Any:
+    session: Session, method: str, target: str, doing: str, login: str | None, options: dict[str, Any]
+) -> Response:
     if login is not None:
         from launcher.schedulers.docker.client import credentials
 
         options["headers"] = {**options.get("headers", {}), **credentials.headers(login, doing)}
-    # Left out, `verify` would not be the session's but what REQUESTS_CA_BUNDLE says.
-    fixed = {"timeout": ANSWER_S, "allow_redirects": False, "verify": session.verify}
-    answer = session.request(method, target, **{**fixed, **options})
+    answer = session.request(method, target, **{"timeout": ANSWER_S, **options})
     if 300 <= answer.status_code < 400 and answer.status_code != 304:
         raise refusal(404, "there is no such name", doing)  # a redirect, as for a name such as `..`
     if answer.status_code >= 400:
@@ -178,45 +175,22 @@ def _may_pass(error: EngineError) -> bool:
     return error.status in _PASSING or isinstance(error, (ConnectionBroke, NonsenseAnswer))
 
 
-def _session(endpoint: Endpoint) -> Any:
+def _session(endpoint: Endpoint) -> Session:
     """The session that sends requests; sends nothing yet."""
     try:
-        found = dialer(endpoint.host)
-    except ValueError as error:
-        raise _no_host(endpoint, error) from None
-    return _sdk_session(endpoint) if found is None else Session(endpoint.host, found, CONNECTIONS)
+        return Session(endpoint.host, dialer(endpoint), CONNECTIONS)
+    except (OSError, ValueError) as error:
+        where = f"cannot use the Docker engine at {endpoint.host}"
+        raise EngineUnreachable(f"{where}: {error}", hint=SHAPES) from None
 
 
-def _sdk_session(endpoint: Endpoint) -> Any:
-    try:
-        import docker  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ModuleNotFoundError as error:
-        raise package_missing(
-            error.name or "docker", f"cannot use the Docker engine at {endpoint.host}"
-        ) from None
-
-    try:
-        tls = endpoint.tls and docker.tls.TLSConfig(**endpoint.tls)
-        # With a version the SDK does not ask the engine for it, which would raise errors of its own.
-        options = {"version": _NEWEST, "timeout": ANSWER_S, "max_pool_size": CONNECTIONS}
-        session = docker.APIClient(endpoint.host, tls=tls, **options)
-    except (docker.errors.DockerException, OSError, ValueError) as error:
-        raise _no_host(endpoint, error) from None
-    session.headers["Accept-Encoding"] = "identity"  # archives would come compressed
-    return session
-
-
-def _no_host(endpoint: Endpoint, error: Exception) -> EngineUnreachable:
-    return EngineUnreachable(f"cannot use the Docker engine at {endpoint.host}: {error}", hint=SHAPES)
-
-
-def _newest(session: Any, host: str, doing: str) -> str:
+def _newest(session: Session, host: str, doing: str) -> str:
     """The newest API version of both sides; older ones need an engine that still supports them.
 
     Raises EngineUnsupported for an engine that is not Docker's, EngineUnreachable for no engine at all.
     """
     with translating_errors(host, doing):
-        answer = session.get(f"{session.base_url}/_ping", timeout=VERSION_S, verify=session.verify)
+        answer = session.request("GET", "/_ping", timeout=VERSION_S)
         theirs = answer.headers.get("Api-Version", "")
         if answer.status_code >= 400:
             raise refusal(answer.status_code, _explanation(answer), "ask for its version")
@@ -230,9 +204,9 @@ def _newest(session: Any, host: str, doing: str) -> str:
     return str(min(theirs, _NEWEST, key=_numbers))
 
 
-def _check_maker(session: Any, host: str) -> None:
+def _check_maker(session: Session, host: str) -> None:
     """Raises EngineUnsupported when the engine is not Docker's by its own description."""
-    answer = session.get(f"{session.base_url}/version", timeout=VERSION_S, verify=session.verify)
+    answer = session.request("GET", "/version", timeout=VERSION_S)
     if answer.status_code >= 500:
         raise refusal(answer.status_code, _explanation(answer), "ask for its version")
     try:
@@ -265,7 +239,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _explanation(answer: Any) -> str:
+def _explanation(answer: Response) -> str:
     text = answer.text or answer.reason or ""
     try:
         data = json.loads(text)
@@ -311,4 +285,4 @@ def translating_errors(host: str, doing: str) -> Iterator[None]:
 def _foreign(error: Exception) -> bool:
     """Whether a library or the system raised it; errors of launcher itself keep their traceback."""
     module = type(error).__module__.partition(".")[0]
-    return isinstance(error, OSError) or module in ("docker", "requests", "urllib3", "http", "ssl", "tarfile")
+    return isinstance(error, OSError) or module in ("http", "tarfile")
