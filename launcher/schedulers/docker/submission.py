@@ -17,8 +17,8 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.containers import ContainerSetup, start_all
 from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.request.derive import bind_request, build_request
-from launcher.schedulers.docker.request.edits import check_head
+from launcher.schedulers.docker.request.bind import bind_request, check_head
+from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
 from launcher.schedulers.docker.reserve import ReservedId, release, reserve

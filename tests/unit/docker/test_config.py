@@ -8,8 +8,9 @@ import pytest
 
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
+from launcher.schedulers.docker.request.bind import bind_request
 from launcher.schedulers.docker.request.body import engine_config
-from launcher.schedulers.docker.request.derive import bind_request, build_request
+from launcher.schedulers.docker.request.derive import build_request
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from launcher.specs.secret import Secret
 from tests.engines import require

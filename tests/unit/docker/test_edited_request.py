@@ -8,9 +8,9 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.options import options
+from launcher.schedulers.docker.request.bind import bind_request, check_head
 from launcher.schedulers.docker.request.body import REFUSED, engine_config
-from launcher.schedulers.docker.request.derive import bind_request, build_request
-from launcher.schedulers.docker.request.edits import check_head
+from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.labelling import job_labels
 from launcher.specs import AppDef, Role
 

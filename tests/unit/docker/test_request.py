@@ -9,7 +9,8 @@ import pytest
 
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.derive import bind_request, build_request
+from launcher.schedulers.docker.request.bind import bind_request
+from launcher.schedulers.docker.request.derive import build_request
 from launcher.specs import (
     AppDef,
     BindMount,

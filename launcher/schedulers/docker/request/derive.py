@@ -1,36 +1,35 @@
 """Derive the request of local_docker from an AppDef. Pure.
 
-A request is first built with the symbolic app id (`$<app_id>`, with escapes) and bound to a real one when it
-is scheduled, so that a plan shows what will run and one dry run can be scheduled more than once.
+A request is built with the symbolic app id (`$<app_id>`, with escapes), so that a plan shows what will run;
+`bind.py` gives it a real one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
+from launcher.schedulers.devices import get_device_mounts
 from launcher.schedulers.docker.labels import SCHEDULER
 from launcher.schedulers.docker.names import (
     NETWORK,
     SCRATCH,
-    container_name,
     error_file,
     scratch_volume,
     stem,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.request import resources, sdk_values
-from launcher.schedulers.docker.request.edits import check_edits
+from launcher.schedulers.docker.request.bind import RANK0_ENV, bind_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import check, notes, shares_host_name
-from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
-from launcher.specs.secret import Secret
+from launcher.specs.app import AppDef, CfgVal, Resource, Role
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 
-RANK0_ENV = "LAUNCHER_RANK0_HOST"
+_GPU_CAPABILITIES = ["compute", "utility"]
+_MIB = 2**20
 
 
 def build_request(
@@ -65,61 +64,6 @@ def build_request(
     return job if app_id == SYMBOLIC_APP_ID else bind_request(job, app_id)
 
 
-def bind_request(job: DockerJob, app_id: str) -> DockerJob:
-    """The request under a real app id: a new value, macros and escapes resolved.
-
-    Raises SchedulerError for a container that was edited into what cannot be created.
-    """
-    values = {"app_id": app_id}
-
-    def bind(text: str) -> str:
-        return substitute(text, values)
-
-    rank0 = job.containers[0].role
-    return replace(
-        job,
-        app_id=app_id,
-        containers=[_bind_container(each, app_id, bind, rank0) for each in job.containers],
-        handle=bind(job.handle),
-        scratch=bind(job.scratch),
-        role_retries=dict(job.role_retries),
-        copy_env=list(job.copy_env),
-        notes=list(job.notes),
-    )
-
-
-def _bind_container(
-    container: DockerContainer, app_id: str, bind: Callable[[str], str], rank0: str
-) -> DockerContainer:
-    """`rank0`: the role of the first container."""
-    symbolic = f"{SYMBOLIC_APP_ID}-{stem(container.role)}-{container.replica}"
-    check_edits(container, symbolic)
-    kwargs = deepcopy(container.kwargs)
-    kwargs["name"] = container_name(app_id, container.role, container.replica)
-    kwargs["network"] = kwargs.pop("network_mode", None) or kwargs.get("network")
-    alone = shares_host_name(kwargs["network"] or "")
-    if kwargs.get("hostname") == symbolic:  # an edited hostname stays
-        kwargs["hostname"] = None if alone else kwargs["name"]
-    environment = sdk_values.environment(kwargs.get("environment") or {})
-    names_rank0 = environment.get(RANK0_ENV) == f"{SYMBOLIC_APP_ID}-{stem(rank0)}-0"
-    kwargs["environment"] = {
-        name: bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
-        for name, value in environment.items()
-    }
-    if names_rank0:
-        kwargs["environment"][RANK0_ENV] = "localhost" if alone else container_name(app_id, rank0, 0)
-    kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
-    for mount in kwargs.get("mounts") or ():
-        for name in mount.keys() & {"source", "Source"}:
-            mount[name] = bind(mount[name] or "")
-    if kwargs.get("devices"):
-        kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
-    if kwargs.get("entrypoint"):
-        kwargs["entrypoint"] = [bind(part) for part in sdk_values.argv(kwargs["entrypoint"])]
-    command = [bind(part) for part in sdk_values.argv(container.command)]
-    return replace(container, command=command, kwargs=kwargs)
-
-
 def _container(
     role: Role, k: int, job: DockerJob, cfg: Mapping[str, CfgVal], fixed: Mapping[str, str]
 ) -> DockerContainer:
@@ -130,9 +74,9 @@ def _container(
     optional: dict[str, Any] = {
         "entrypoint": command[:1] if cfg.get("override_entrypoint") else None,
         "hostname": None if shares_host_name(job.network) else name,
-        "devices": resources.devices(filled),
-        "restart_policy": resources.restart_policy(role),
-        **resources.limits(role.resource),
+        "devices": _devices(filled),
+        "restart_policy": _restart_policy(role),
+        **_limits(role.resource),
         "ports": _ports(role, job.network, _of(cfg, "ports", str, "ephemeral")),
         "user": cfg.get("user"),
         "working_dir": cfg.get("workdir"),
@@ -142,7 +86,7 @@ def _container(
         "environment": _environment(filled, k, cfg, fixed),
         "labels": replica_labels(role.name, k),
         "network": job.network,
-        "mounts": resources.mounts(filled, SYMBOLIC_APP_ID),
+        "mounts": _mounts(filled, SYMBOLIC_APP_ID),
         "privileged": bool(cfg.get("privileged")),
         "init": _of(cfg, "init", bool, True),
         "log_config": _log_config(cfg),
@@ -192,3 +136,47 @@ def _log_config(cfg: Mapping[str, CfgVal]) -> dict[str, Any]:
 def _of(cfg: Mapping[str, CfgVal], name: str, kind: Callable[[Any], Any], otherwise: Any = None) -> Any:
     value = cfg.get(name)
     return otherwise if value is None else kind(value)
+
+
+def _limits(resource: Resource) -> dict[str, Any]:
+    """Memory, CPUs and GPUs of one replica; what is left open (-1) or 0 is not limited."""
+    out: dict[str, Any] = {}
+    if resource.memMB > 0:
+        out["mem_limit"] = out["shm_size"] = _size(resource.memMB)
+    if resource.cpu > 0:
+        out["nano_cpus"] = round(resource.cpu * 1e9)
+    if resource.gpu > 0:
+        out["device_requests"] = [{"count": resource.gpu, "capabilities": [list(_GPU_CAPABILITIES)]}]
+    return out
+
+
+def _restart_policy(role: Role) -> dict[str, Any] | None:
+    """The engine restarts a replica by itself only where nothing else is to be restarted with it."""
+    if role.max_retries > 0 and role.retry_policy == "REPLICA":
+        return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
+    return None
+
+
+def _size(mebibytes: float) -> str:
+    return f"{int(mebibytes)}m" if mebibytes == int(mebibytes) else f"{round(mebibytes * _MIB)}b"
+
+
+def _mounts(role: Role, app_id: str) -> list[dict[str, Any]]:
+    """The volume that the app shares, then the bind and volume mounts of the role."""
+    scratch = {"type": "volume", "source": scratch_volume(app_id), "target": SCRATCH, "read_only": False}
+    return [scratch, *(_mount(each) for each in role.mounts if not isinstance(each, DeviceMount))]
+
+
+def _devices(role: Role) -> list[str]:
+    """`source:destination:permissions` of the role's device mounts and of the devices of its resource."""
+    found = [each for each in role.mounts if isinstance(each, DeviceMount)]
+    found += get_device_mounts(role.resource.devices)
+    return [f"{each.src_path}:{each.dst_path}:{each.permissions}" for each in found]
+
+
+def _mount(mount: BindMount | VolumeMount) -> dict[str, Any]:
+    if isinstance(mount, VolumeMount):
+        kind, source = "volume", mount.src
+    else:
+        kind, source = "bind", os.path.expanduser(mount.src_path)
+    return {"type": kind, "source": source, "target": mount.dst_path, "read_only": mount.read_only}

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from launcher.schedulers.checks import check_runnable, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.request.resources import LEAST_CPU, LEAST_MEMORY_MB
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.check import Problem
 from launcher.specs.macros import SYMBOLIC_APP_ID
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException
 
+_LEAST_MEMORY_MB = 6  # the engine refuses less
+_LEAST_CPU = 0.01
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 
 
@@ -64,11 +65,11 @@ def _of_role(role: Role) -> Iterator[Problem]:
 
 def _resource_problems(role: Role) -> Iterator[Problem]:
     at = ("roles", role.name, "resource")
-    if 0 < role.resource.memMB < LEAST_MEMORY_MB:
-        message = f"Docker wants {LEAST_MEMORY_MB} MiB of memory or more, got {role.resource.memMB}"
+    if 0 < role.resource.memMB < _LEAST_MEMORY_MB:
+        message = f"Docker wants {_LEAST_MEMORY_MB} MiB of memory or more, got {role.resource.memMB}"
         yield Problem((*at, "memMB"), "out-of-range", message)
-    if 0 < role.resource.cpu < LEAST_CPU:
-        message = f"Docker wants {LEAST_CPU} of a CPU or more, got {role.resource.cpu}"
+    if 0 < role.resource.cpu < _LEAST_CPU:
+        message = f"Docker wants {_LEAST_CPU} of a CPU or more, got {role.resource.cpu}"
         yield Problem((*at, "cpu"), "out-of-range", message)
     if role.resource.gpu != int(role.resource.gpu):
         yield Problem((*at, "gpu"), "out-of-range", f"want a whole number of GPUs, got {role.resource.gpu}")

@@ -1,0 +1,120 @@
+"""Bind a request to an app id, and check what was edited in it before. Pure.
+
+A request has the symbolic app id until it is scheduled, so that one dry run can be scheduled more than
+once. Each edit of it takes effect, or is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker.labels import PREFIX
+from launcher.schedulers.docker.names import container_name, stem
+from launcher.schedulers.docker.request import sdk_values
+from launcher.schedulers.docker.request.body import check_parameters
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.request.labelling import replica_labels
+from launcher.schedulers.docker.request.rules import shares_host_name
+from launcher.specs.macros import SYMBOLIC_APP_ID, substitute
+from launcher.specs.secret import Secret
+
+RANK0_ENV = "LAUNCHER_RANK0_HOST"
+
+
+def bind_request(job: DockerJob, app_id: str) -> DockerJob:
+    """The request under a real app id: a new value, macros and escapes resolved.
+
+    Raises SchedulerError for a container that was edited into what cannot be created.
+    """
+    values = {"app_id": app_id}
+
+    def bind(text: str) -> str:
+        return substitute(text, values)
+
+    rank0 = job.containers[0].role
+    return replace(
+        job,
+        app_id=app_id,
+        containers=[_bind_container(each, app_id, bind, rank0) for each in job.containers],
+        handle=bind(job.handle),
+        scratch=bind(job.scratch),
+        role_retries=dict(job.role_retries),
+        copy_env=list(job.copy_env),
+        notes=list(job.notes),
+    )
+
+
+def _bind_container(
+    container: DockerContainer, app_id: str, bind: Callable[[str], str], rank0: str
+) -> DockerContainer:
+    """`rank0`: the role of the first container."""
+    symbolic = f"{SYMBOLIC_APP_ID}-{stem(container.role)}-{container.replica}"
+    _check_edits(container, symbolic)
+    kwargs = deepcopy(container.kwargs)
+    kwargs["name"] = container_name(app_id, container.role, container.replica)
+    kwargs["network"] = kwargs.pop("network_mode", None) or kwargs.get("network")
+    alone = shares_host_name(kwargs["network"] or "")
+    if kwargs.get("hostname") == symbolic:  # an edited hostname stays
+        kwargs["hostname"] = None if alone else kwargs["name"]
+    environment = sdk_values.environment(kwargs.get("environment") or {})
+    names_rank0 = environment.get(RANK0_ENV) == f"{SYMBOLIC_APP_ID}-{stem(rank0)}-0"
+    kwargs["environment"] = {
+        name: bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
+        for name, value in environment.items()
+    }
+    if names_rank0:
+        kwargs["environment"][RANK0_ENV] = "localhost" if alone else container_name(app_id, rank0, 0)
+    kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
+    for mount in kwargs.get("mounts") or ():
+        for name in mount.keys() & {"source", "Source"}:
+            mount[name] = bind(mount[name] or "")
+    if kwargs.get("devices"):
+        kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
+    if kwargs.get("entrypoint"):
+        kwargs["entrypoint"] = [bind(part) for part in sdk_values.argv(kwargs["entrypoint"])]
+    command = [bind(part) for part in sdk_values.argv(container.command)]
+    return replace(container, command=command, kwargs=kwargs)
+
+
+def _check_edits(container: DockerContainer, name: str) -> None:
+    """Raises SchedulerError for an edited container that could not be created as it stands.
+
+    Args:
+        name: the name of the container under the symbolic app id.
+    """
+    check_parameters(container.kwargs)
+    if container.kwargs.get("name") != name:
+        raise SchedulerError(
+            f"the name of a container cannot be edited: `{container.kwargs.get('name')}`",
+            hint="it is made of the app id; set `hostname`, or an alias in `networking_config`",
+        )
+    own = replica_labels(container.role, container.replica)
+    for label, value in sdk_values.labels(container.kwargs.get("labels") or {}).items():
+        if label.startswith(PREFIX) and own.get(label) != value:
+            raise SchedulerError(
+                f"the label `{label}` cannot be edited: labels that begin with `{PREFIX}` are launcher's",
+                hint="give it another name",
+            )
+
+
+def check_head(job: DockerJob, derived: DockerJob) -> None:
+    """Raises SchedulerError where an edit of the job itself would be lost.
+
+    Args:
+        derived: the job as it was before any edit.
+    """
+    for name in ("app_id", "handle", "scratch"):
+        if getattr(job, name) != getattr(derived, name):
+            raise SchedulerError(f"`{name}` of a request cannot be edited: it is made when it is scheduled")
+    if job.role_retries != derived.role_retries:
+        raise SchedulerError(
+            "`role_retries` of a request cannot be edited",
+            hint="set `max_retries` and `retry_policy` of the role before the dry run",
+        )
+    if job.network != derived.network:
+        raise SchedulerError(
+            "`network` of a request cannot be edited", hint="edit `kwargs['network']` of its containers"
+        )
