@@ -67,6 +67,8 @@ def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppR
             message=each.message,
         )
         roles.setdefault(each.role, RoleStatus(each.role, [])).replicas.append(status)
+    for role in roles.values():
+        role.replicas.sort(key=lambda each: each.id)
     cause = root_cause(replica for role in roles.values() for replica in role.replicas)
     return DescribeAppResponse(
         app_id=record.app_id,

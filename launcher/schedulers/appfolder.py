@@ -13,6 +13,9 @@ import time
 GONE = ".gone-"
 """Prefix of the name of a folder that is being deleted."""
 
+_PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
+_AGAIN_S = 0.002
+
 
 def lock(app_dir: str) -> str:
     return os.path.join(app_dir, "lock")
@@ -49,6 +52,40 @@ def try_lock(fd: int) -> bool:
             return False
         raise
     return True
+
+
+def take_lock(app_dir: str) -> int:
+    """Take the lock of an app's folder: an open descriptor that holds it, also in processes that inherit it.
+
+    Raises BlockingIOError while another process holds it, FileNotFoundError where the folder does not exist
+    or was removed meanwhile, OSError where the lock file cannot be opened.
+    """
+    path = lock(app_dir)
+    deadline = time.monotonic() + _PATIENCE_S
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            taken = try_lock(fd)
+            if not is_at(fd, path):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if taken:
+                return fd
+            if time.monotonic() > deadline:
+                raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
+            time.sleep(_AGAIN_S)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def make_and_lock(app_dir: str) -> int:
+    """`take_lock`, of a folder that is made where there is none."""
+    while True:
+        try:
+            os.makedirs(app_dir, mode=0o700, exist_ok=True)
+            return take_lock(app_dir)
+        except FileNotFoundError:  # removed just now
+            continue
 
 
 def is_at(fd: int, path: str) -> bool:

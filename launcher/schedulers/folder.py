@@ -42,8 +42,6 @@ from launcher.specs.macros import SYMBOLIC_APP_ID, macros
 from launcher.specs.secret import Secret
 from launcher.state.records import AppRecord, ReplicaRecord, as_seen
 
-_PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
-_AGAIN_S = 0.002
 _POLL_S = 0.05
 _CHUNK = 1 << 16
 
@@ -324,20 +322,13 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
 
     def _lock(self, app_id: str) -> int:
         """The lock of the app's folder, open. Raises ReservedError while another client holds it."""
-        folder = self.place(app_id)
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            paths.ensure(folder)
-            fd = os.open(appfolder.lock(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if appfolder.try_lock(fd):
-                if appfolder.is_at(fd, appfolder.lock(folder)):
-                    return fd
-                os.close(fd)  # of a folder that was removed meanwhile
-                continue
-            os.close(fd)
-            if time.monotonic() > deadline:
-                raise ReservedError(app_id, "reserved", self._reserved(app_id)[1])
-            time.sleep(_AGAIN_S)
+        paths.ensure(self.place())
+        try:
+            return appfolder.make_and_lock(self.place(app_id))
+        except BlockingIOError:
+            raise ReservedError(app_id, "reserved", self._reserved(app_id)[1]) from None
+        except OSError as error:
+            raise paths.unusable(error, self.place(app_id)) from error
 
     def _reserved(self, app_id: str) -> tuple[Attempt | None, str]:
         """The reservation and its client; None for an unknown app. An id is never a path."""

@@ -4,42 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from launcher.schedulers.answers import description_of
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.replicas import DockerReplica
-from launcher.schedulers.responses import DescribeAppResponse, app_state
-from launcher.specs.app import NONE
+from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import MOST_BYTES, error_text
-from launcher.specs.status import ReplicaStatus, RoleStatus, root_cause
+from launcher.state.records import ReplicaRecord
 
 _MOST_FILES = 64  # each takes two requests
 
 
 def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> DescribeAppResponse:
     """The response of `describe`; `errors` as from `error_files`."""
-    labels, view = found.labels, found.view
+    labels = found.labels
     app = app_from_document(labels.document, labels.name, labels.metadata) if labels.document else None
-    roles = _roles(found, errors)
-    cause = root_cause(replica for role in roles for replica in role.replicas)
-    return DescribeAppResponse(
-        app_id=labels.app_id,
-        state=app_state(view.state),
-        num_restarts=view.num_restarts,
-        msg=_message(found) or NONE,
-        structured_error_msg=cause.structured_error_msg if cause else NONE,
-        metadata=labels.metadata,
-        roles_statuses=roles,
-        roles=app.roles if app else [],
-        name=labels.name,
-        exit_code=view.exit_code,
-        created_at=labels.created_at,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-    )
+    record = found.to_record()
+    record.message = _message(found)
+    record.num_restarts = found.view.num_restarts
+    record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
+    answer = description_of(record, app)
+    answer.metadata = labels.metadata  # also where the document cannot be read
+    return answer
 
 
 def error_files(engine: EngineView, found: DockerApp) -> dict[tuple[str, int], str]:
@@ -72,27 +62,20 @@ def _message(found: DockerApp) -> str:
     return "; ".join(part for part in (lost + view.message, drift) if part)
 
 
-def _roles(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> list[RoleStatus]:
-    by_role: dict[str, list[ReplicaStatus]] = {}
-    for replica in found.view.replicas:
-        ports = found.ports_of(replica.role)
-        status = _status(replica, errors.get((replica.role, replica.k), NONE), ports)
-        by_role.setdefault(replica.role, []).append(status)
-    return [RoleStatus(role, sorted(many, key=lambda one: one.id)) for role, many in by_role.items()]
-
-
-def _status(replica: DockerReplica, error: str, ports: Mapping[str, int]) -> ReplicaStatus:
-    return ReplicaStatus(
-        id=replica.k,
-        state=app_state("pending" if replica.waits else replica.state),
-        role=replica.role,
-        hostname=replica.hostname,
-        structured_error_msg=error,
+def _replica_record(
+    replica: DockerReplica, found: DockerApp, errors: Mapping[tuple[str, int], str]
+) -> ReplicaRecord:
+    return ReplicaRecord(
+        replica.role,
+        replica.k,
+        "pending" if replica.waits else replica.state,
         exit_code=replica.exit_code,
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message=_replica_message(replica, ports),
+        message=_replica_message(replica, found.ports_of(replica.role)),
+        host=replica.hostname,
+        structured_error_msg=errors.get((replica.role, replica.k), ""),
     )
 
 

@@ -24,13 +24,10 @@ from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.files import write_whole
 from launcher.schedulers import appfolder
-from launcher.schedulers.appfolder import GONE, is_at, lock, try_lock
+from launcher.schedulers.appfolder import GONE, is_at, lock
 from launcher.schedulers.appfolder import is_locked as is_locked
 from launcher.schedulers.docker.journal import Journal, fold
 from launcher.schedulers.docker.owner import Owner, from_json, this_process
-
-_PATIENCE_S = 0.2  # another process may hold it for a moment, to test whether it is held
-_AGAIN_S = 0.01
 
 
 class HeldError(SchedulerError):
@@ -107,20 +104,14 @@ def claim(app_dir: str) -> RecordLock:
     Raises HeldError, which names the holder; StateError when the folder cannot be written.
     """
     paths.ensure(os.path.dirname(app_dir))
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        fd = _open(app_dir)
-        if try_lock(fd):
-            if is_at(fd, lock(app_dir)):
-                taken = RecordLock(app_dir, fd)
-                taken.sign()
-                return taken
-            os.close(fd)  # of a folder that was removed meanwhile
-            continue
-        os.close(fd)
-        if time.monotonic() > deadline:
-            raise HeldError(app_dir, holder(app_dir))
-        time.sleep(_AGAIN_S)
+    try:
+        taken = RecordLock(app_dir, appfolder.make_and_lock(app_dir))
+    except BlockingIOError:
+        raise HeldError(app_dir, holder(app_dir)) from None
+    except OSError as error:
+        raise paths.unusable(error, app_dir) from error
+    taken.sign()
+    return taken
 
 
 def holder(app_dir: str) -> Owner | None:
@@ -207,17 +198,6 @@ def _attempt(app_dir: str) -> str:
 
 def _journal(app_dir: str) -> str:
     return os.path.join(app_dir, "journal.jsonl")
-
-
-def _open(app_dir: str) -> int:
-    while True:
-        try:
-            os.makedirs(app_dir, mode=0o700, exist_ok=True)
-            return os.open(lock(app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # removed just now
-            continue
-        except OSError as error:
-            raise paths.unusable(error, app_dir) from error
 
 
 def _read(path: str) -> bytes:

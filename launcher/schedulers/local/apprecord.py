@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.schedulers.local.appview import AppView
 
+OUT_OF_MEMORY = "out of memory"
+"""The message of a replica that the kernel killed for its memory."""
 _HOST = "localhost"
 
 
@@ -50,7 +52,7 @@ def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
             num_restarts=each.num_restarts,
             started_at=each.started_at,
             ended_at=each.ended_at,
-            message="out of memory" if each.oom else f"signal {each.signal}" if each.signal else "",
+            message=OUT_OF_MEMORY if each.oom else f"signal {each.signal}" if each.signal else "",
             host=_HOST,
             structured_error_msg=errors.get((each.role, each.k), ""),
         )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 
 from launcher import paths
 from launcher.errors import ReservedError, StateError
-from launcher.schedulers.appfolder import is_at, try_lock
+from launcher.schedulers.appfolder import take_lock
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import attemptfile, rundir
 from launcher.state.records import AppRecord
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
     from launcher.state.store import Store
 
-_PATIENCE_S = 0.2  # readers hold the lock for microseconds to see whether it is free
-_AGAIN_S = 0.002
 _SELF = "pid {} on {}"
 
 
@@ -141,24 +138,15 @@ def _make(app_dir: str) -> bool:
 
 def _lock(app_dir: str, app_id: str) -> int:
     """A descriptor that holds the lock of the folder; -1 when the folder was removed meanwhile."""
-    path = rundir.lock(app_dir)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return take_lock(app_dir)
     except FileNotFoundError:
         return -1
+    except BlockingIOError:
+        view = rundir.read_state(app_dir)
+        raise ReservedError(app_id, view.state if view else "gone", view.owner if view else "") from None
     except OSError as error:
-        raise paths.unusable(error, path) from error
-    deadline = time.monotonic() + _PATIENCE_S
-    while not try_lock(fd):
-        if time.monotonic() > deadline:
-            os.close(fd)
-            view = rundir.read_state(app_dir)
-            raise ReservedError(app_id, view.state if view else "gone", view.owner if view else "")
-        time.sleep(_AGAIN_S)
-    if is_at(fd, path):
-        return fd
-    os.close(fd)
-    return -1
+        raise paths.unusable(error, rundir.lock(app_dir)) from error
 
 
 def _has_started(app_dir: str) -> bool:
