@@ -25,8 +25,7 @@ from launcher.errors import NOT_SUCCEEDED, UsageError
 from launcher.inventory.find import find
 from launcher.inventory.installed import scheduler_of
 from launcher.inventory.logs import replicas_of
-from launcher.inventory.status import cause, inspect
-from launcher.inventory.wait import wait_for
+from launcher.inventory.status import cause, inspect, wait_for
 from launcher.runner import Runner, config, get_runner
 from launcher.specs import Launch
 from launcher.text import did_you_mean

@@ -1,9 +1,9 @@
-"""Read the status of one app, with its details. Records an outcome that was not recorded yet."""
+"""Read the status of one app, with its details, or wait for its end. Records an outcome that is new."""
 
 from __future__ import annotations
 
 from launcher.inventory import recorded
-from launcher.inventory.ends import record_ends
+from launcher.inventory.ends import EndRecorder, record_ends
 from launcher.inventory.installed import scheduler_of
 
 TYPE_CHECKING = False
@@ -37,6 +37,21 @@ def inspect(app: AppRecord) -> AppRecord:
 
         raise UnknownAppException(app.handle)
     return found
+
+
+def wait_for(app: AppRecord, timeout_s: float | None) -> str:
+    """Wait until the app has ended or the timeout has passed; returns its state then.
+
+    Raises UnknownAppException.
+    """
+    scheduler = scheduler_of(app)
+    recorder = EndRecorder()  # opened now, so that no time passes between the end and the return
+    seen = scheduler.wait_record(app.app_id, timeout_s)
+    if seen is None:
+        return inspect(app).state
+    if seen.has_ended:
+        recorder.record(seen)
+    return seen.state
 
 
 def _mark_lost(app: AppRecord) -> None:

@@ -23,7 +23,7 @@ _FAST = {
         "list log_reader logs main status wait"
     ),
     "launcher.cli.render": "apps document status_text tables values",
-    "launcher.inventory": "ends engine_attempts find installed listing logs project recorded status wait",
+    "launcher.inventory": "ends engine_attempts find installed listing logs project recorded status",
     "launcher.schedulers": "api appstore logs pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from launcher.jobfile.compile.advice import advise, advise_variables, names_in
-from launcher.jobfile.compile.common_role import check_common_role
 from launcher.jobfile.compile.component import check_defaults
 from launcher.jobfile.compile.matrix import Combination, check_names, combinations
 from launcher.jobfile.compile.one_job import Work, compile_job, references_of
@@ -26,11 +25,11 @@ from launcher.jobfile.messages.excerpts import masked
 from launcher.jobfile.messages.names import got, show
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
-from launcher.jobfile.model.fields import JOB_FIELDS
+from launcher.jobfile.model.fields import JOB_FIELDS, ROLE
 from launcher.jobfile.model.foreign import foreign_file
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.model.variables import vars_adapter
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, Path
 from launcher.jobfile.text.source import Source
 from launcher.specs import JobKey, Launch
 
@@ -40,6 +39,7 @@ MAX_JOBS = 4096
 MAX_TEXT = 32 << 20
 """Jobs under all targets, times the characters of the file: each job is compiled from all of it."""
 
+_COMMON_ROLE: Path = ("defaults", "role")
 _HIDES_USES = frozenset({"yaml-syntax", "toml-syntax", "unknown-reference", "lookalike-reference"})
 """Codes beside which an unused variable is not reported: what refers to it may be what is wrong."""
 
@@ -232,7 +232,7 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
     if variant.common is not None:
         values = references_of(value, known, next(iter(made), {}), work.home, shared.fork()).values
         common = Collector(variant.common, definitions=shared.definitions)
-        outcome.take(check_common_role(References(common, values, work.home.git)))
+        outcome.take(_check_common_role(References(common, values, work.home.git)))
     if outcome.collector is not None:
         outcome.collector.found.clear()
         advise(outcome.job, work.directory, outcome.collector)
@@ -289,3 +289,21 @@ def _known_values(
 
 def _names(mapping: Any) -> list[str]:
     return [*mapping] if isinstance(mapping, dict) else []
+
+
+def _check_common_role(references: References) -> list[Diagnostic]:
+    """Check `defaults.role` of the references' document by itself.
+
+    No role shows what each role overrides, and that may be wrong, too.
+    """
+    problems = references.problems
+    given = (problems.document.value or {})["defaults"]["role"]
+    role = references.resolve(given, ROLE, _COMMON_ROLE)
+    job = {"version": VERSION, "name": "job", "roles": {"role": {"entrypoint": "program", **role}}}
+    try:
+        # As part of a job: its model is built already, one of the role alone would have to be.
+        JobFile.model_validate(job)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        report([{**each, "loc": each["loc"][2:]} for each in found], role, problems, _COMMON_ROLE)
+    return problems.found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,15 @@ from launcher.jobfile.compile.script import check_commands
 from launcher.jobfile.compile.variables import Inputs, Value
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import show
-from launcher.jobfile.messages.sound import sound_part
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile
+from launcher.jobfile.text.document import Path
 from launcher.specs import JobKey, Launch
+
+# Something valid in the place of what must be there.
+_STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def _validated(value: dict[str, Any], problems: Collector) -> JobFile | None:
     except ValidationError as error:
         wrong = report(error.errors(include_url=False), value, problems)
     try:
-        return model.model_validate(sound_part(value, wrong))
+        return model.model_validate(_sound_part(value, wrong))
     except ValidationError:
         return None
     finally:
@@ -147,3 +150,27 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         file=os.path.relpath(work.path, home.root).replace(os.sep, "/"),
         origin=home.origin,
     )
+
+
+def _sound_part(value: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
+    """A copy of the job file `value` without what is `wrong`: whole fields of the job and of its roles."""
+    out = dict(value)
+    roles = value.get("roles")
+    if isinstance(roles, dict):
+        out["roles"] = {name: dict(role) if isinstance(role, dict) else role for name, role in roles.items()}
+    for path in wrong:
+        match path:
+            case ("roles", name, field, *_):
+                _replace(out["roles"].get(name), field)
+            case ("roles", name):
+                out["roles"].pop(name, None)
+            case (field, *_):
+                _replace(out, field)
+    return out
+
+
+def _replace(fields: Any, name: str | int) -> None:
+    if isinstance(fields, dict) and isinstance(name, str):
+        fields.pop(name, None)
+        if name in _STAND_INS:
+            fields[name] = _STAND_INS[name]

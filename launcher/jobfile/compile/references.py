@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.compile.git_facts import GIT_NAMES, GitFacts, Trouble
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import listing, nearest, place_name
-from launcher.jobfile.messages.near_references import near_references
 from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
@@ -23,6 +22,12 @@ MAX_GROWTH = 1 << 20
 """Characters that references may add to one job: a variable may be long, and stand in ten thousand places."""
 
 _RUN = frozenset(RUN_MACROS)
+_NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
+# A `$` in front makes it text: `$${var.lr}`.
+_NEAR = re.compile(
+    rf"(?<!\$)\$(?:<[ \t]*(?P<open>{_NAME})(?:[ \t]*>)?|\{{\{{?[ \t]*(?P<brace>{_NAME})[ \t]*\}}?\}})"
+)
+_PHASES = ("var.", "matrix.", "job.", "git.", "target.")
 
 
 class References:
@@ -116,7 +121,7 @@ class References:
         """Note what only looks like a reference."""
         if place.mode == "never" or path == ("description",):
             return
-        for written, name in near_references(text, self._is_name):
+        for written, name in _near_references(text, self._is_name):
             message = f"`{written}` is no reference, and stays as it is"
             hint = f"for the text itself write `${written}`" if written.startswith("${") else ""
             self.problems.add(
@@ -241,3 +246,18 @@ class References:
         """Note a problem after which nothing else is said of the value."""
         self.problems.add(path, code, message, label=label, at=at)
         self.problems.broken.add(path)
+
+
+def _near_references(text: str, is_known: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """The texts that only look like a reference, such as `$<app_id`, each with the name that it looks like.
+
+    Only names that leave no doubt count: known ones, and behind `$<` also those of the form `var.x`. Braces
+    are of the shell, and of templates: behind them a name must be known, and have a dot.
+    """
+    for found in _NEAR.finditer(text):
+        name, written = found["open"] or found["brace"], found[0]
+        if written == f"$<{name}>":
+            continue
+        is_open = found["open"] is not None
+        if (is_open and name.startswith(_PHASES)) or ((is_open or "." in name) and is_known(name)):
+            yield written, name
