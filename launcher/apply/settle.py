@@ -45,7 +45,8 @@ def _settle_one(store: Store, engines: Engines, entry: AppRecord) -> list[Attemp
     if attempt is None and entry.state != "running":
         store.forget(entry.app_id)  # removed before any replica started
     elif attempt is None:
-        store.end(entry.app_id, "lost", time.time(), GONE)
+        entry.state, entry.ended_at, entry.message = "lost", time.time(), GONE
+        store.end(entry)
     elif attempt is not None and not attempt.is_live and store.record(attempt):
         return [attempt]
     elif attempt is not None:

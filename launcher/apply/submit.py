@@ -16,6 +16,7 @@ from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
 from launcher.specs.binding import BoundLaunch
+from launcher.state.records import AppRecord
 from launcher.state.store import Store
 
 
@@ -124,5 +125,5 @@ def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Even
     if ended is not None:
         store.record(ended)
     else:
-        store.end(old.app_id, "cancelled", time())
+        store.end(AppRecord(old.scheduler, "", old.app_id, state="cancelled", ended_at=time()))
     events.emit("stopped", step.key, **about)

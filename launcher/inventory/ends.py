@@ -34,11 +34,8 @@ class EndRecorder:
 
         if self._store is None:
             return False
-        state: Any = app.state
         try:
-            return self._store.end(
-                app.app_id, state, app.ended_at, app.message, app.exit_code, started_at=app.started_at
-            )
+            return self._store.end(app)
         except StateError:
             self._store.close()
             self._store = None

@@ -100,6 +100,7 @@ APP_COLUMNS = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "created_at",
     "state", "started_at", "ended_at", "message", "exit_code", "live",
 )  # fmt: skip
+INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len(APP_COLUMNS))})"
 
 
 def to_record(row: tuple[Any, ...]) -> AppRecord:

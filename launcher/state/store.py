@@ -11,47 +11,31 @@ Only clients write here, never a supervisor or a watcher.
 from __future__ import annotations
 
 import os
-import sqlite3
-from _thread import allocate_lock
 
-from launcher import database, paths
-from launcher.errors import DamagedError, StateError
+from launcher import paths
 from launcher.state.rows import (
-    APP_COLUMNS,
     APP_RECORD,
     ATTEMPT_RECORD,
     COLUMNS,
+    INSERT_APP,
     RECORD,
-    SCHEMA,
-    UPGRADES,
-    VERSION,
     from_attempt,
     from_record,
     to_attempt,
     to_record,
 )
+from launcher.state.storefile import StoreFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-    from typing import Any, Literal, TypeVar
+    import sqlite3
+    from collections.abc import Collection, Iterable
+    from typing import Any
 
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
-
-    Ended = Literal["succeeded", "failed", "cancelled", "lost"]
-    Source = Callable[[int], Iterable[tuple[AppRecord, bool]]]
-    T = TypeVar("T")
-
-notices: dict[str, None] = {}
-"""Descriptions of damaged files that this process has replaced; commands show them."""
-
-_DAY_S = 86400.0
-_PROBES = (
-    f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE app_id = ''",
-    f"SELECT {', '.join(APP_COLUMNS)} FROM apps WHERE app_id = ''",
-)
+    from launcher.state.storefile import Source
 
 _BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
 
@@ -92,9 +76,8 @@ WHERE app_id = ?
 """
 
 _KEY = ("scheduler", "session", "name", "project", "target", "job", "number")
-_INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len(APP_COLUMNS))})"
 _ADD = f"""
-INSERT {_INSERT_APP}
+INSERT {INSERT_APP}
 ON CONFLICT (app_id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _KEY)}
 WHERE apps.job IS NULL AND excluded.job IS NOT NULL
 """
@@ -186,23 +169,12 @@ SELECT {APP_RECORD} FROM apps WHERE app_id GLOB :pattern AND NOT {_HAS_ATTEMPT.f
 """
 
 
-class Store:
+class Store(StoreFile):
     """An open store. A context manager; may be shared by threads.
 
     Every write is durable when the call returns, unless it was opened otherwise. Every method raises
     StateError when the file cannot be read or written: a full disk, a lock that is never released, damage.
     """
-
-    def __init__(self, path: str, *, readonly: bool, durable: bool, source: Source | None) -> None:
-        self.path = path
-        self._readonly = readonly
-        self._durable = durable
-        self._source = source
-        self._lock = allocate_lock()
-        try:
-            self._connection = self._connect(self._fill)
-        except DamagedError as error:
-            self._connection = self._recovered(error)
 
     @classmethod
     def open(cls, *, readonly: bool = False, durable: bool = True, source: Source | None = None) -> Store:
@@ -217,61 +189,6 @@ class Store:
         Raises StateError when it cannot be used: see `database.connect`.
         """
         return cls(paths.ledger(), readonly=readonly, durable=durable, source=source)
-
-    def _connect(self, fill: database.Fill) -> sqlite3.Connection:
-        return database.connect(
-            self.path,
-            SCHEMA,
-            VERSION,
-            UPGRADES,
-            readonly=self._readonly,
-            durable=self._durable,
-            fill=fill,
-        )
-
-    def _fill(self, connection: sqlite3.Connection, version: int) -> None:
-        if self._source is not None:
-            rows = (from_record(record, live=live) for record, live in self._source(version))
-            connection.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows)
-
-    def _refill(self, connection: sqlite3.Connection, version: int) -> None:
-        """Rebuild the rows of apps; rows of a backup may belong to apps that were removed since."""
-        connection.execute("DELETE FROM apps")
-        self._fill(connection, 0)
-
-    def _recovered(self, error: DamagedError) -> sqlite3.Connection:
-        """Restore a damaged file from its newest backup and the schedulers' rows; returns a connection.
-
-        Read-only, the restored database is in memory; else it replaces the file, which is moved aside.
-        """
-        if self._readonly:
-            backup = database.newest_backup(self.path)
-            _notice(f"{error}; read instead: {_sources(backup)}")
-            return database.from_backup(self.path, SCHEMA, VERSION, UPGRADES, self._refill)
-        replaced = database.replace_damaged(self.path, VERSION, _PROBES)
-        if replaced is None:
-            return self._connect(self._fill)
-        _notice(f"{error}; it was moved to {self.path}.damaged, and made again from {_sources(replaced)}")
-        connection = self._connect(lambda db, version: None)
-        connection.execute("BEGIN IMMEDIATE")
-        self._refill(connection, 0)
-        connection.execute("COMMIT")
-        return connection
-
-    def back_up(self, now: float) -> None:
-        """Copy the file to `ledger.db.daily.bak`, at most once a day, and not on the first day.
-
-        Where that is not possible, nothing is copied.
-        """
-        from contextlib import suppress
-
-        with suppress(StateError):
-            ((first,),) = self._rows("SELECT min(created_at) FROM attempts")
-            if first is not None and first < now - _DAY_S:
-                database.back_up(self.path, "daily", older_than_s=_DAY_S)
-
-    def close(self) -> None:
-        self._connection.close()
 
     def __enter__(self) -> Store:
         return self
@@ -298,38 +215,23 @@ class Store:
 
         return self._transact(act)
 
-    def end(
-        self,
-        app_id: str,
-        state: Ended | str,
-        ended_at: float | None,
-        message: str = "",
-        exit_code: int | None = None,
-        *,
-        started_at: float | None = None,
-    ) -> bool:
+    def end(self, app: AppRecord) -> bool:
         """Record the outcome of an app; True when it was new. Unknown apps and known outcomes stay.
 
         The outcome of a lost app is replaced by a real one.
-        """
-        end = (app_id, state, ended_at, message, exit_code, started_at)
-        return self._transact(lambda db: _end(db, *end))
 
-    def end_and_tidy(
-        self,
-        app_id: str,
-        state: Ended | str,
-        ended_at: float | None,
-        message: str = "",
-        exit_code: int | None = None,
-        *,
-        started_at: float | None = None,
-    ) -> bool:
+        Args:
+            app: its id, state, times, message and exit code are recorded.
+        """
+        return self._transact(lambda db: _end(db, app))
+
+    def end_and_tidy(self, app: AppRecord) -> bool:
         """`end`, and note that the scheduler has tidied up after the app; True the first time."""
 
         def act(db: sqlite3.Connection) -> bool:
-            _end(db, app_id, state, ended_at, message, exit_code, started_at)
-            return db.execute("UPDATE apps SET live = 0 WHERE app_id = ? AND live", (app_id,)).rowcount > 0
+            _end(db, app)
+            sql = "UPDATE apps SET live = 0 WHERE app_id = ? AND live"
+            return db.execute(sql, (app.app_id,)).rowcount > 0
 
         return self._transact(act)
 
@@ -351,7 +253,7 @@ class Store:
     def add_all(self, records: Iterable[tuple[AppRecord, bool]]) -> None:
         """Insert the missing rows. With each record: whether its end is still to be recorded."""
         rows = [from_record(record, live=live) for record, live in records]
-        self._do(lambda db: db.executemany(f"INSERT OR IGNORE {_INSERT_APP}", rows))
+        self._do(lambda db: db.executemany(f"INSERT OR IGNORE {INSERT_APP}", rows))
 
     def remove(self, app_id: str) -> None:
         """Remove the row of an app. The row of its attempt stays."""
@@ -518,86 +420,18 @@ class Store:
         ((found,),) = self._rows(f"SELECT count(*) FROM apps WHERE scheduler IN ({holes})", tuple(schedulers))
         return int(found)
 
-    def plan_used(self, plan_id: str) -> list[AppRecord]:
-        """The attempts that a saved plan has made so far; empty when it was never applied."""
-        sql = f"SELECT {ATTEMPT_RECORD} FROM attempts WHERE plan_id = ? AND plan_id <> '' ORDER BY id"
-        return [to_record(row) for row in self._rows(sql, (plan_id,))]
-
     def _one(self, sql: str, app_id: str) -> AppRecord | None:
         rows = self._rows(sql, (app_id,))
         return to_record(rows[0]) if rows else None
 
-    def _rows(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
-        return self._do(lambda db: db.execute(sql, values).fetchall())
 
-    def _write(self, sql: str, values: Sequence[Any] | dict[str, Any]) -> int:
-        """Rows changed by one statement, which is one transaction."""
-        return self._do(lambda db: db.execute(sql, values).rowcount)
-
-    def _transact(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `act` in one transaction; returns its result."""
-
-        def whole(db: sqlite3.Connection) -> T:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                result = act(db)
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-            return result
-
-        return self._do(whole)
-
-    def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `act`, and once more if the file was damaged and has been replaced; returns its result."""
-        with self._lock:
-            try:
-                return self._try(act)
-            except DamagedError as error:
-                self._connection.close()
-                self._connection = self._recovered(error)
-                return self._try(act)
-
-    def _try(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            return act(self._connection)
-        except database.DATABASE_ERRORS as error:
-            raise database.explain(error, self.path) from error
-
-
-def _sources(backup: str) -> str:
-    return f"{backup} and the records of the schedulers" if backup else "the records of the schedulers"
-
-
-def _notice(text: str) -> None:
-    """Log it, once a process. A command shows it: see `notices`."""
-    if text in notices:
-        return
-    import logging
-
-    notices[text] = None
-    logger = logging.getLogger("launcher")
-    logger.addHandler(logging.NullHandler())  # for programs that log
-    logger.warning("%s", text)
-
-
-def _end(
-    db: sqlite3.Connection,
-    app_id: str,
-    state: str,
-    ended_at: float | None,
-    message: str,
-    exit_code: int | None,
-    started_at: float | None,
-) -> bool:
-    end = {"app_id": app_id, "state": state, "ended_at": ended_at, "message": message}
-    end.update(exit_code=exit_code, started_at=started_at)
-    known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app_id,)).fetchone()
+def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
+    fields = ("app_id", "state", "started_at", "ended_at", "message", "exit_code")
+    known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app.app_id,)).fetchone()
+    end = {name: getattr(app, name) for name in fields}
     changed = db.execute(_END if known else _END_APP, end).rowcount > 0
     if known:
-        db.execute(_COPY_END, (app_id,))
+        db.execute(_COPY_END, (app.app_id,))
     return changed
 
 

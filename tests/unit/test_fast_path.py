@@ -34,7 +34,7 @@ _FAST = {
         "replicas rundir scheduler spawn stop supervisor waiting"
     ),
     "launcher.specs": "jobkey runopts",
-    "launcher.state": "records rows store",
+    "launcher.state": "records rows store storefile",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
 """Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `--help`, `--version`, shell completion,

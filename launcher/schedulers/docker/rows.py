@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.docker import record, recorded
 from launcher.schedulers.docker.labels import APP_ID, SCHEDULER
 from launcher.state.records import AppRecord
-
-if TYPE_CHECKING:
-    from launcher.schedulers.docker.status import DockerAppView
 
 
 def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
@@ -35,13 +31,11 @@ def remove(app_id: str) -> None:
         return  # it is void, and the next call of `match_records` removes it
 
 
-def end(app_id: str, seen: DockerAppView, *, durable: bool) -> None:
+def end(app: AppRecord, *, durable: bool) -> None:
     """Write how an app ended into its row. Where the store cannot be written, the record has it."""
     try:
         with open_store(durable=durable) as store:
-            store.end_and_tidy(
-                app_id, seen.state, seen.ended_at, seen.message, seen.exit_code, started_at=seen.started_at
-            )
+            store.end_and_tidy(app)
     except StateError:
         return
 

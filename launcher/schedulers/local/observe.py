@@ -7,6 +7,7 @@ import os
 from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
+from launcher.schedulers.local.apprecord import app_record
 from launcher.schedulers.local.rebuild import SCHEDULERS
 
 TYPE_CHECKING = False
@@ -186,9 +187,8 @@ def record_end(state_dir: str, app_id: str, view: AppView, *, durable: bool = Fa
         from launcher.schedulers.local import process
 
         process.kill_leftovers(rundir.app_dir(state_dir, app_id), view)
-    end = (view.state, view.ended_at, view.message, view.exit_code)
     try:
         with open_store(durable=durable) as store:
-            return store.end_and_tidy(app_id, *end, started_at=view.started_at)
+            return store.end_and_tidy(app_record("", "", app_id, view))
     except StateError:
         return False

@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, attempt_id
+from launcher.state.records import AppRecord
 
 DOCUMENT = {
     "scheduler": "local_cwd",
@@ -38,3 +39,16 @@ def attempt(job: JobKey | str = "train", number: int = 1, **changes: Any) -> Att
         "created_at": 1000.0 + number,
     }
     return Attempt(key=job, number=number, app_id=attempt_id(job, number), **{**fields, **changes})
+
+
+def end_of(
+    app_id: str,
+    state: str,
+    ended_at: float,
+    message: str = "",
+    exit_code: int | None = None,
+    started_at: float | None = None,
+) -> AppRecord:
+    """The record of an app that has ended."""
+    end = {"message": message, "exit_code": exit_code, "started_at": started_at}
+    return AppRecord("local_cwd", "s", app_id, state=state, ended_at=ended_at, **end)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from launcher.errors import StateError
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
-from tests.unit.state.attempts import attempt, key
+from tests.unit.state.attempts import attempt, end_of, key
 from tests.unit.state.test_store import plan_of, statements
 
 LOCAL = ("local_cwd", "local_dir")
@@ -62,7 +62,7 @@ def test_a_row_without_a_job_takes_the_job_that_its_client_adds(store: Store):
 
 def test_adding_what_is_missing_leaves_what_is_there(store: Store):
     store.add(app("a"))
-    store.end("a", "failed", 2.0)
+    store.end(end_of("a", "failed", 2.0))
     store.add_all([(app("a"), True), (app("b"), False)])
     assert {each.app_id: each.state for each in store.newest()} == {"a": "failed", "b": "reserved"}
     assert ids(store.to_tidy(LOCAL)) == ["a"]
@@ -73,8 +73,8 @@ def test_adding_what_is_missing_leaves_what_is_there(store: Store):
 
 def test_an_end_is_written_once(store: Store):
     store.add(app("a"))
-    assert store.end("a", "failed", 2.0, "why", 3, started_at=1.5) is True
-    assert store.end("a", "succeeded", 3.0) is False
+    assert store.end(end_of("a", "failed", 2.0, "why", 3, started_at=1.5)) is True
+    assert store.end(end_of("a", "succeeded", 3.0)) is False
     found = store.app("a")
     assert (found.state, found.started_at, found.ended_at) == ("failed", 1.5, 2.0)
     assert (found.message, found.exit_code) == ("why", 3)
@@ -82,9 +82,9 @@ def test_an_end_is_written_once(store: Store):
 
 def test_a_lost_app_takes_the_true_outcome_that_turns_up(store: Store):
     store.add(app("a"))
-    assert store.end("a", "lost", 2.0) is True
-    assert store.end("a", "lost", 3.0) is False
-    assert store.end("a", "cancelled", 4.0) is True
+    assert store.end(end_of("a", "lost", 2.0)) is True
+    assert store.end(end_of("a", "lost", 3.0)) is False
+    assert store.end(end_of("a", "cancelled", 4.0)) is True
     assert (store.app("a").state, store.app("a").ended_at) == ("cancelled", 4.0)
 
 
@@ -94,7 +94,7 @@ def test_an_end_is_in_both_tables(store: Store, by: str):
     store.record(made)
     store.add(of(made))
     if by == "end":
-        assert store.end(made.app_id, "failed", 9.0, "why", 3) is True
+        assert store.end(end_of(made.app_id, "failed", 9.0, "why", 3)) is True
     else:
         assert store.record(attempt(state="failed", started_at=2.0, ended_at=9.0, message="why", exit_code=3))
     (row,) = store.of_jobs([key()], [made.scheduler])
@@ -108,17 +108,17 @@ def test_the_outcome_of_an_attempt_goes_before_what_is_said_of_its_app(store: St
     made = attempt(state="succeeded", ended_at=5.0)
     store.record(made)
     store.add(of(made))
-    assert store.end(made.app_id, "failed", 9.0) is False
+    assert store.end(end_of(made.app_id, "failed", 9.0)) is False
     assert [each.state for each in store.of_jobs([key()], [made.scheduler])] == ["succeeded"]
 
 
 def test_an_app_is_tidied_up_after_once(store: Store):
     store.add(app("a"))
-    store.end("a", "failed", 2.0)
+    store.end(end_of("a", "failed", 2.0))
     assert ids(store.to_tidy(LOCAL)) == ["a"], "its end is known, and its processes may be there"
     assert store.to_tidy(["local_docker"]) == []
     assert not store.is_tidied("a")
-    assert [store.end_and_tidy("a", "succeeded", 3.0) for _ in range(2)] == [True, False]
+    assert [store.end_and_tidy(end_of("a", "succeeded", 3.0)) for _ in range(2)] == [True, False]
     assert (store.is_tidied("a"), store.app("a").state) == (True, "failed")
     assert store.to_tidy(LOCAL) == []
 
@@ -191,9 +191,9 @@ QUESTIONS = {
     "find": lambda store: store.find("train"),
     "app": lambda store: store.app("a"),
     "tidied": lambda store: store.is_tidied("a"),
-    "end and tidy": lambda store: store.end_and_tidy("a", "failed", 1.0),
+    "end and tidy": lambda store: store.end_and_tidy(end_of("a", "failed", 1.0)),
     "apps": lambda store: store.apps("local_cwd", 50),
-    "end": lambda store: store.end("a", "failed", 1.0),
+    "end": lambda store: store.end(end_of("a", "failed", 1.0)),
     "remove": lambda store: store.remove("a"),
 }
 
@@ -262,7 +262,7 @@ def test_a_new_file_is_filled_from_its_source(launcher_home: Path):
 
 def test_a_reader_cannot_write(store: Store):
     with Store.open(readonly=True) as reader, pytest.raises(StateError):
-        reader.end("a", "failed", 1.0)
+        reader.end(end_of("a", "failed", 1.0))
 
 
 def test_eight_threads_write_rows_at_once():
@@ -270,7 +270,7 @@ def test_eight_threads_write_rows_at_once():
         with Store.open(durable=False) as store:
             for number in range(20):
                 store.add(app(f"{worker}-{number}"))
-                store.end_and_tidy(f"{worker}-{number}", "failed", 1.0)
+                store.end_and_tidy(end_of(f"{worker}-{number}", "failed", 1.0))
         return 20
 
     with ThreadPoolExecutor(8) as pool:

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.errors import StateError
 from launcher.state.store import Store
-from tests.unit.state.attempts import attempt, digest, key
+from tests.unit.state.attempts import attempt, digest, end_of, key
 
 
 @pytest.fixture
@@ -76,22 +76,22 @@ def test_an_outcome_is_never_overwritten(store: Store, end: str):
     store.record(ended)
     assert store.record(attempt(state="running")) is False, "an apply that is late with its news"
     assert store.record(attempt(state="failed", ended_at=9.0)) is False
-    assert store.end(ended.app_id, "cancelled", 9.0, "late") is False
+    assert store.end(end_of(ended.app_id, "cancelled", 9.0, "late")) is False
     assert store.by_app_id(ended.app_id) == ended
 
 
 def test_a_lost_attempt_takes_the_true_outcome_that_turns_up(store: Store):
     store.record(attempt(state="lost", ended_at=5.0, message="its supervisor is gone"))
     assert store.record(attempt(state="running")) is False
-    assert store.end(attempt().app_id, "lost", 6.0) is False
-    assert store.end(attempt().app_id, "succeeded", 7.0) is True
+    assert store.end(end_of(attempt().app_id, "lost", 6.0)) is False
+    assert store.end(end_of(attempt().app_id, "succeeded", 7.0)) is True
     assert store.app(attempt().app_id).state == "succeeded"
 
 
 def test_settling_records_the_outcome_and_keeps_the_rest(store: Store):
     running = attempt(state="running", started_at=2.0, owner="pid 7 on here")
     store.record(running)
-    assert store.end(running.app_id, "failed", 9.0, "main/0 exited with 3", 3) is True
+    assert store.end(end_of(running.app_id, "failed", 9.0, "main/0 exited with 3", 3)) is True
     want = replace(
         running, state="failed", ended_at=9.0, message="main/0 exited with 3", exit_code=3, owner=""
     )
@@ -100,12 +100,12 @@ def test_settling_records_the_outcome_and_keeps_the_rest(store: Store):
 
 def test_settling_can_add_a_start_that_nobody_recorded(store: Store):
     store.record(attempt())
-    store.end(attempt().app_id, "succeeded", 9.0, started_at=8.0)
+    store.end(end_of(attempt().app_id, "succeeded", 9.0, started_at=8.0))
     assert store.app(attempt().app_id).started_at == 8.0
 
 
 def test_settling_an_unknown_app_does_nothing(store: Store):
-    assert store.end("never-1-heard", "failed", 9.0) is False
+    assert store.end(end_of("never-1-heard", "failed", 9.0)) is False
     assert store.newest() == []
 
 
@@ -176,18 +176,6 @@ def test_counts_are_per_job_and_digest_in_one_query(store: Store):
     assert store.counts(pairs) == {pairs[0]: 3, pairs[1]: 2, pairs[3]: 1}
     assert len(seen) == 1
     assert "SCAN attempts" not in plan_of(store, seen[0])
-
-
-def test_a_saved_plan_knows_what_it_has_made(store: Store):
-    store.record(attempt("train", plan_id="plan-1", state="succeeded"))
-    store.record(attempt("eval", plan_id="plan-1"))
-    store.record(attempt("other"))
-    assert {entry.key: entry.state for entry in store.plan_used("plan-1")} == {
-        key("train"): "succeeded",
-        key("eval"): "reserved",
-    }
-    assert store.plan_used("plan-2") == []
-    assert store.plan_used("") == []
 
 
 # Reading for lists and look-ups

@@ -39,7 +39,7 @@ def _record_end(engine: Engine, app: DockerApp) -> Attempt | None:
         if not current.view.final:
             recorded = record.read_attempt(app.app_dir) or {}
             tombstones.write(engine, recorded.get("labels") or current.containers[0].labels, current.view)
-        rows.end(app.app_id, current.view, durable=attempt is not None)
+        rows.end(current.to_record(), durable=attempt is not None)
         return attempt if record.append(app.app_dir, "reaped") else None
     if app.view.state in ("reserved", "created") and not app.owner and not app.labels.is_job:
         # An attempt of a job is resumed or removed by the next apply; no client resumes this app.
