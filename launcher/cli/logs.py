@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from launcher.cli.console import Console
     from launcher.cli.log_reader import Logs
-    from launcher.inventory.find import Found
+    from launcher.inventory.find import Selection
 
 USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
 HELP = """\
@@ -74,7 +74,7 @@ def run(args: Any, console: Console) -> int:
     return 0
 
 
-def _requests(args: Any, found: Found, console: Console) -> Logs:
+def _requests(args: Any, found: Selection, console: Console) -> Logs:
     """The log requests of the apps found. Of a group, apps without such logs are skipped with a warning.
 
     Raises LauncherError if no app has logs.

@@ -40,7 +40,7 @@ class Selected:
         self.replicas = replicas
 
 
-class Found:
+class Selection:
     """The selected apps: one, or those of a group in natural order of their names.
 
     Attributes:
@@ -112,7 +112,7 @@ def find_app(text: str, target: str = "") -> AppRecord:
     return found.app
 
 
-def find_apps(text: str, target: str = "") -> Found:
+def find_apps(text: str, target: str = "") -> Selection:
     """`find_all` for commands that act on whole apps. Raises UsageError if a role is given."""
     found = find_all(text, target)
     if found.selected[0].role:
@@ -133,7 +133,7 @@ def find(text: str, target: str = "") -> Selected:
     return found.selected[0]
 
 
-def find_all(text: str, target: str = "") -> Found:
+def find_all(text: str, target: str = "") -> Selection:
     """Find the app named `text`, or the apps of a pattern or matrix; returns at least one.
 
     A job name selects the latest attempt in the project of the current directory, from the store and from
@@ -156,7 +156,7 @@ def find_all(text: str, target: str = "") -> Found:
         apps = [_by_handle(given)]
     else:
         apps, is_group = _by_name(given)
-    return Found([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
+    return Selection([Selected(app, given.role, given.replicas) for app in apps], is_group=is_group)
 
 
 def shortest_name(job: str, handle: str) -> str:

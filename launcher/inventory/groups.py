@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from launcher.files import is_below, is_top, read_regular, upwards
 from launcher.inventory import recorded
 from launcher.inventory.engine_attempts import held_by_engines, with_newer
-from launcher.inventory.project import project_here
+from launcher.inventory.project import project_here, top_value
 from launcher.specs.jobkey import JobKey
 from launcher.text import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
@@ -119,25 +119,15 @@ def _in_order(apps: Sequence[AppRecord]) -> list[AppRecord]:
 
 
 def _declared(origin: str, path: str) -> str:
-    """The `name:` of a job file, found by a scan of lines, since parsing is slow; "" without the file."""
+    """The `name` of a job file; "" without the file."""
     root = origin if os.path.isabs(origin) else _work_tree()
     file = os.path.realpath(os.path.join(root, path))
     try:
         if is_below(file, os.path.realpath(root)):
-            return _name_in(read_regular(file, _MOST_BYTES).decode("utf-8-sig", "replace").splitlines())
+            lines = read_regular(file, _MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
+            return top_value(lines, "name", is_toml=path.endswith(".toml"))
     except (OSError, ValueError):
         pass
-    return ""
-
-
-def _name_in(lines: Iterable[str]) -> str:
-    for line in lines:
-        for sign in (":", "="):
-            key, found, value = line.partition(sign)
-            if found and key.strip("\"' ") == "name" and not line[:1].isspace():
-                return value.partition("#")[0].strip().strip("\"'")
-        if line.startswith("["):
-            break  # a TOML table
     return ""
 
 

@@ -1,8 +1,12 @@
-"""The project of the current directory, in which job names are looked up."""
+"""The project of the current directory, in which job names are looked up, and names in files read fast."""
 
 from __future__ import annotations
 
 from launcher.errors import LauncherError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def project_here() -> str:
@@ -12,19 +16,25 @@ def project_here() -> str:
     from launcher.files import project_file
 
     config = project_file(os.getcwd())
-    return _project_in(config) if config else "default"
-
-
-def _project_in(config: str) -> str:
-    """`project = "name"` of a launcher.toml. A name is a DNS label, so no TOML parser is needed."""
+    if not config:
+        return "default"
     try:
         with open(config, encoding="utf-8") as file:
-            for line in file:
-                name, equals, value = line.partition("=")
-                if name.strip().startswith("["):
-                    break
-                if equals and name.strip().strip("\"'") == "project":
-                    return value.partition("#")[0].strip().strip("\"'") or "default"
+            return top_value(file, "project", is_toml=True) or "default"
     except (OSError, UnicodeDecodeError) as error:
         raise LauncherError(f"cannot read {config}: {error}") from error
-    return "default"
+
+
+def top_value(lines: Iterable[str], key: str, *, is_toml: bool) -> str:
+    """The value of a key at the top of a TOML or YAML file; "" without one.
+
+    Found by a scan of lines, since parsing is slow: for names, which are DNS labels.
+    """
+    for line in lines:
+        if is_toml and line.lstrip().startswith("["):
+            break  # a table
+        name, found, value = line.partition("=" if is_toml else ":")
+        is_top = is_toml or not line[:1].isspace()
+        if found and is_top and name.strip().strip("\"'") == key:
+            return value.partition("#")[0].strip().strip("\"'")
+    return ""

@@ -15,25 +15,25 @@ SUFFIXES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A job file: as shown to the user, and where it is."""
 
     file: str
     path: str
 
 
-def find_files(paths: Iterable[str], cwd: str) -> tuple[list[Found], list[Diagnostic]]:
+def find_files(paths: Iterable[str], cwd: str) -> tuple[list[FoundFile], list[Diagnostic]]:
     """The job files that the paths stand for, each once, in the order of the paths; and what was not found.
 
     Relative paths start at `cwd`. Hidden folders, what git ignores and what `exclude` in a launcher.toml
     names are left out of directories.
     """
-    files: dict[str, Found] = {}
+    files: dict[str, FoundFile] = {}
     problems: list[Diagnostic] = []
     for typed in paths:
         path = os.path.abspath(os.path.join(cwd, typed))
         if not os.path.isdir(path):
-            files.setdefault(path, Found(typed, path))  # whether it is there is found when it is read
+            files.setdefault(path, FoundFile(typed, path))  # whether it is there is found when it is read
             continue
         below, are_left_out = _below(typed, path, problems)
         for found in below:
@@ -49,7 +49,7 @@ def find_files(paths: Iterable[str], cwd: str) -> tuple[list[Found], list[Diagno
     return list(files.values()), problems
 
 
-def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list[Found], bool]:
+def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list[FoundFile], bool]:
     """The job files in a directory, and whether `exclude` has left anything out."""
 
     def unreadable(error: OSError) -> None:
@@ -73,7 +73,7 @@ def _below(typed: str, directory: str, problems: list[Diagnostic]) -> tuple[list
         found += taken
     ignored = _ignored(found)
     return [
-        Found(os.path.join(typed, os.path.relpath(path, directory)), path)
+        FoundFile(os.path.join(typed, os.path.relpath(path, directory)), path)
         for path in sorted(found)
         if path not in ignored
     ], left_out > 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.components.calls import Calls, are_allowed
-from launcher.jobfile.compile.discover import Found, find_files
+from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
@@ -187,7 +187,7 @@ def compile_text(text: str, path: str, schedulers: Schedulers | None = None) -> 
     return Compiled(result.launches, tuple(in_order([*home.problems, *result.problems])))
 
 
-def _compile_file(found: Found, work: Callable[[str], Work]) -> FileResult:
+def _compile_file(found: FoundFile, work: Callable[[str], Work]) -> FileResult:
     source: Source | Diagnostic | None = None
     if not os.path.lexists(found.path):
         source = read_source(found.file, found.path)  # says so; unless the file was made this very moment

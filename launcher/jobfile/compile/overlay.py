@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from launcher.jobfile.text.document import Spot
 
 
-class Node(NamedTuple):
+class Placed(NamedTuple):
     """A value and where it stands."""
 
     value: Any
     spot: Spot
 
-    def part(self, key: str) -> Node:
+    def part(self, key: str) -> Placed:
         """The value of a key that is there."""
-        return Node(self.value[key], self.entry(key)[2])
+        return Placed(self.value[key], self.entry(key)[2])
 
     def entry(self, key: str) -> tuple[int, int, Spot]:
         """Where a key stands, and the spot of its value."""
@@ -34,7 +34,7 @@ class _Removed:
 _REMOVED = _Removed()
 
 
-def laid_over(base: Node, over: Node, *, is_filling: bool = False) -> Node:
+def laid_over(base: Placed, over: Placed, *, is_filling: bool = False) -> Placed:
     """`over` on top of `base`. Keys keep the order of `base`, new ones follow.
 
     A `null` removes; what was removed is marked, see `swept`. With `is_filling`, `base` only fills in what
@@ -44,7 +44,7 @@ def laid_over(base: Node, over: Node, *, is_filling: bool = False) -> Node:
     if not isinstance(over.value, dict):
         return over
     if not isinstance(base.value, dict):
-        base = Node({}, over.spot)
+        base = Placed({}, over.spot)
     values = dict(base.value)
     home = over if is_filling else base
     spot = Spot(home.spot.start, home.spot.end)
@@ -55,17 +55,17 @@ def laid_over(base: Node, over: Node, *, is_filling: bool = False) -> Node:
             values[key] = _REMOVED
         elif isinstance(inner.value, dict):
             start, end, _ = base.entry(key) if isinstance(values.get(key), dict) and not is_filling else entry
-            under = base.part(key) if key in base.value else Node(None, inner.spot)
+            under = base.part(key) if key in base.value else Placed(None, inner.spot)
             merged = laid_over(under, inner, is_filling=is_filling)
             values[key], spot.entries[key] = merged.value, (start, end, merged.spot)
             continue
         else:
             values[key] = inner.value
         spot.entries[key] = entry
-    return Node(values, spot)
+    return Placed(values, spot)
 
 
-def swept(node: Node) -> Node:
+def swept(node: Placed) -> Placed:
     """Without what was removed."""
     if not isinstance(node.value, dict):
         return node
@@ -76,20 +76,20 @@ def swept(node: Node) -> Node:
         if value is _REMOVED:
             continue
         start, end, inner = node.entry(key)
-        part = swept(Node(value, inner))
+        part = swept(Placed(value, inner))
         values[key] = part.value
         spot.entries[key] = (start, end, part.spot)
-    return Node(values, spot)
+    return Placed(values, spot)
 
 
-def replaced(node: Node, key: str, value: Node) -> Node:
+def replaced(node: Placed, key: str, value: Placed) -> Placed:
     """`node` with another value for a key that it has."""
     start, end, _ = node.entry(key)
     spot = Spot(node.spot.start, node.spot.end)
     spot.entries = {**(node.spot.entries or {}), key: (start, end, value.spot)}
-    return Node({**node.value, key: value.value}, spot)
+    return Placed({**node.value, key: value.value}, spot)
 
 
-def without(node: Node, *keys: str) -> Node:
+def without(node: Placed, *keys: str) -> Placed:
     """`node` without some of its keys."""
-    return Node({key: value for key, value in node.value.items() if key not in keys}, node.spot)
+    return Placed({key: value for key, value in node.value.items() if key not in keys}, node.spot)

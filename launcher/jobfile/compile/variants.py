@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from launcher.jobfile.compile.overlay import Node, laid_over, replaced, swept, without
+from launcher.jobfile.compile.overlay import Placed, laid_over, replaced, swept, without
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, listing, place_name, suggest
@@ -69,12 +69,12 @@ class Variants:
         value = self.document.value or {}
         if "targets" not in value and "defaults" not in value:
             return Variant(target, self.document)
-        root = Node(value, self.document.root())
+        root = Placed(value, self.document.root())
         base = without(root, "targets")
         if target not in self.targets:
             return Variant(target, self._document(base), common=self._common(base))
         over = without(root.part("targets").part(target), *_FIXED)
-        over = Node({**over.value, **self._vars(over.value, target)}, over.spot)
+        over = Placed({**over.value, **self._vars(over.value, target)}, over.spot)
         if self._other_scheduler(base.value, over.value):
             base = without(base, "cfg")
         merged = laid_over(base, over)
@@ -88,16 +88,16 @@ class Variants:
             self._common(merged),
         )
 
-    def _document(self, merged: Node) -> Document:
+    def _document(self, merged: Placed) -> Document:
         return self._holding(swept(_with_defaults(merged)))
 
-    def _common(self, merged: Node) -> Document | None:
-        node = swept(Node({"defaults": merged.value.get("defaults")}, merged.spot))
+    def _common(self, merged: Placed) -> Document | None:
+        node = swept(Placed({"defaults": merged.value.get("defaults")}, merged.spot))
         common = node.value.get("defaults")
         has_role = isinstance(common, dict) and isinstance(common.get("role"), dict)
         return self._holding(node) if has_role else None
 
-    def _holding(self, node: Node) -> Document:
+    def _holding(self, node: Placed) -> Document:
         return replace(self.document, value=node.value, root=lambda: node.spot)
 
     def _overlays(self, targets: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -251,7 +251,7 @@ def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problem
     return usual
 
 
-def _with_defaults(job: Node) -> Node:
+def _with_defaults(job: Placed) -> Placed:
     """`defaults.role` laid under every role."""
     if "defaults" not in job.value:
         return job

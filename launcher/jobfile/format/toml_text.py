@@ -20,7 +20,7 @@ _ARRAY_GAP = re.compile(r"#.*")
 
 
 @dataclass(slots=True)
-class _Line:
+class _Statement:
     """A statement with its comments.
 
     Attributes:
@@ -37,9 +37,9 @@ class _Line:
 class _Table:
     """A header and the statements under it; the first one of a file has no header."""
 
-    header: _Line | None
+    header: _Statement | None
     path: Path
-    lines: list[_Line] = field(default_factory=list)
+    lines: list[_Statement] = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
 
 
@@ -90,19 +90,19 @@ def _inner_comments(text: str, value: Spot) -> Iterator[str]:
     yield from _ARRAY_GAP.findall(text[at : value.end])
 
 
-def _read(text: str) -> tuple[list[_Line], list[str]]:
+def _read(text: str) -> tuple[list[_Statement], list[str]]:
     """The statements with their comments, and the comment lines behind the last one."""
-    lines: list[_Line] = []
+    lines: list[_Statement] = []
     at = 0
     for statement in statements(text):
-        line = _Line(statement)
+        line = _Statement(statement)
         line.lead = _gap(text, at, statement.start, lines)
         lines.append(line)
         at = statement.end
     return lines, _gap(text, at, len(text), lines)
 
 
-def _gap(text: str, start: int, end: int, lines: list[_Line]) -> list[str]:
+def _gap(text: str, start: int, end: int, lines: list[_Statement]) -> list[str]:
     """The comment lines between two statements; the comment behind the first one is given to it."""
     rows = text[start:end].split("\n")
     if lines:
@@ -113,7 +113,7 @@ def _gap(text: str, start: int, end: int, lines: list[_Line]) -> list[str]:
     return [row.strip() for row in rows[:-1]] + ([rows[-1].strip()] if rows and rows[-1].strip() else [])
 
 
-def _tables(lines: list[_Line]) -> list[_Table]:
+def _tables(lines: list[_Statement]) -> list[_Table]:
     tables = [_Table(None, ())]
     for line in lines:
         statement = line.statement
@@ -157,7 +157,7 @@ def _blank(lead: list[str]) -> int:
     return next((number for number, text in enumerate(lead) if text), len(lead))
 
 
-def _with_comment(shown: str, line: _Line) -> str:
+def _with_comment(shown: str, line: _Statement) -> str:
     if line.beside is None:
         return shown
     above, newline, last = shown.rpartition("\n")
