@@ -103,7 +103,7 @@ class DockerScenario(Scenario):
         processes.kill([watcher])
         assert processes.gone([watcher], timeout_s=20)
 
-    def settle(self) -> None:
+    def kill_watchers(self) -> None:
         """Kill the watchers that still wait for an engine which a test took away."""
         for app_id in self.supervisors():
             self.kill_watcher(app_id)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from launcher.apply.ends import record_ends
     from launcher.apply.events import Outcome, Result
     from launcher.apply.follow import follow
     from launcher.apply.plans import apply_launches, apply_plan, make_plan
-    from launcher.apply.settle import settle
 
-__all__ = ["Outcome", "Result", "apply_launches", "apply_plan", "follow", "make_plan", "settle"]
+__all__ = ["Outcome", "Result", "apply_launches", "apply_plan", "follow", "make_plan", "record_ends"]
 
 _HOMES = {
     "Outcome": "events",
@@ -21,7 +21,7 @@ _HOMES = {
     "apply_plan": "plans",
     "follow": "follow",
     "make_plan": "plans",
-    "settle": "settle",
+    "record_ends": "ends",
 }
 
 

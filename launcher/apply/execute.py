@@ -8,9 +8,9 @@ from typing import Any
 
 from launcher import git
 from launcher.actor import actor
+from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
-from launcher.apply.settle import catch_up
 from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan

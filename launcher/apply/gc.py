@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.apply.ends import record_ends
 from launcher.apply.engines import Engines
-from launcher.apply.settle import settle
 from launcher.errors import LauncherError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES
@@ -86,7 +86,7 @@ def collect(
         try:
             scheduler = engines.get(name)
             if not dry_run:
-                settle(store, engines, [name])
+                record_ends(store, engines, [name])
             found, leftovers = scheduler.finished(), list[tuple[str, str]]()
             own = [app for app in found if _is_ours(app, store)]
             judged = reasons(own, rule, now=now)

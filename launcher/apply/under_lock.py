@@ -7,6 +7,7 @@ from time import time
 from typing import NamedTuple
 
 from launcher.apply.approval import check_approved
+from launcher.apply.ends import record_ends
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome, Result
 from launcher.apply.execute import execute
@@ -14,7 +15,6 @@ from launcher.apply.follow import Watching, follow
 from launcher.apply.inputs import check_secrets, check_workspaces
 from launcher.apply.overtaken import in_spite_of_others
 from launcher.apply.patience import locked, patient
-from launcher.apply.settle import settle
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.schedulers.appstore import open_store
@@ -68,7 +68,7 @@ def _carry_out(
     goal: Goal, consent: Consent, store: Store, engines: Engines, events: Events, timeout_s: float | None
 ) -> tuple[Outcome, ...]:
     store.back_up(time())
-    settle(store, engines, goal.schedulers)
+    record_ends(store, engines, goal.schedulers)
 
     def look() -> Plan:
         return patient(lambda: goal.look(store, engines), events, timeout_s=timeout_s)

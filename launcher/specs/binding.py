@@ -104,7 +104,7 @@ def _bind_role(
     return replace(
         bound,
         image=fixed_text(role.image),
-        mounts=[_settled(mount, fixed_text) for mount in bound.mounts],
+        mounts=[_fixed_mount(mount, fixed_text) for mount in bound.mounts],
     )
 
 
@@ -129,7 +129,7 @@ def _rooted(source: str, home: str) -> str:
     return f"{_JOB_DIR}/{source}"
 
 
-def _settled(
+def _fixed_mount(
     mount: BindMount | VolumeMount | DeviceMount, fixed_text: Callable[[str], str]
 ) -> BindMount | VolumeMount | DeviceMount:
     mount = replace(mount, dst_path=fixed_text(mount.dst_path))

@@ -17,7 +17,7 @@ from tests.unit.test_layers import MODULES
 
 _FAST = {
     "launcher": "__main__ actor database errors limits text",
-    "launcher.apply": "engines settle",
+    "launcher.apply": "ends engines",
     "launcher.cli": (
         "argument_types arguments cancel commands completion_names console describe help interrupts "
         "list log_reader logs main status wait"

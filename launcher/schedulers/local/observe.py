@@ -147,7 +147,7 @@ def reap(state_dir: str) -> list[Attempt]:
         with open_store(durable=False) as store:
             add_missing(store, state_dir)
             live = store.to_tidy(SCHEDULERS)
-    return [attempt for app in live if (attempt := _settle(state_dir, app)) is not None]
+    return [attempt for app in live if (attempt := _record_or_remove(state_dir, app)) is not None]
 
 
 def add_missing(store: Store, state_dir: str) -> None:
@@ -157,7 +157,7 @@ def add_missing(store: Store, state_dir: str) -> None:
     store.add_all(rebuild.records(state_dir, missing))
 
 
-def _settle(state_dir: str, app: AppRecord) -> Attempt | None:
+def _record_or_remove(state_dir: str, app: AppRecord) -> Attempt | None:
     app_dir = rundir.app_dir(state_dir, app.app_id)
     view = rundir.read_state(app_dir)
     if view is None:

@@ -38,7 +38,7 @@ def test_a_job_that_ran_when_the_daemon_was_killed_has_ended_and_is_not_run_agai
     assert scenario.actions(file) == {"job": "hold"}
     assert sorted(log.read_text().split()) == ["0", "1"]
     assert [one.state for one in scenario.containers()] == ["exited", "exited"]
-    scenario.settle()
+    scenario.kill_watchers()
 
 
 @pytest.mark.parametrize("path", ["/networks/create", "/containers/create", "/start"])
@@ -62,14 +62,14 @@ def test_a_daemon_killed_in_the_middle_of_an_apply_makes_nothing_run_twice(
         assert applied.code != 0
         assert "stopped or restarted" in applied.err
     engine.up()
-    scenario.settle()
+    scenario.kill_watchers()
     scenario.launcher("apply", file, "--yes", "--wait", code=None)
     runs = sorted(log.read_text().split()) if log.exists() else []
     assert len(runs) == len(set(runs))
     assert killed != []
     if path != "/start":
         assert runs == ["0", "1"]
-    scenario.settle()
+    scenario.kill_watchers()
 
 
 def test_our_network_is_made_again_when_it_goes_before_the_start(scenario, engine, monkeypatch, tmp_path):

@@ -50,7 +50,7 @@ def test_what_runs_at_one_engine_is_not_lost_at_another(scenario, other):
     assert [attempt.state for attempt in scenario.attempts()] == ["running"]
     for words in (["cancel", "job"], ["wait", "job"], ["status", "job"], ["logs", "job"]):
         assert "is at the engine" in scenario.launcher(*words, code=1).err
-    scenario.settle()
+    scenario.kill_watchers()
     other(back=True)
     assert scenario.actions(file) == {"job": "replace"}
     scenario.cancel("job")
@@ -71,6 +71,6 @@ def test_what_was_lost_at_one_engine_runs_nowhere_for_another(scenario, other):
     assert "job-2-" in refused.err
     assert first not in refused.err
     assert scenario.status("job@1")["attempt_state"] == "lost"
-    scenario.settle()
+    scenario.kill_watchers()
     other(back=True)
     scenario.cancel("job")

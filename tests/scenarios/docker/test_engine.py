@@ -55,7 +55,7 @@ def test_an_engine_that_breaks_off_in_the_middle_of_an_apply_makes_nothing_run_t
     assert seen != []
     assert failed.code not in (0, 2)
     assert ("was being started" in failed.err) == (path == "/start")
-    scenario.settle()  # a watcher still asks the engine that is gone
+    scenario.kill_watchers()  # a watcher still asks the engine that is gone
     scenario.run_to_end(file)
     assert sorted(log.read_text().split()) == ["0", "1"]
     assert scenario.actions(file) == {"job": "keep"}
@@ -67,7 +67,7 @@ def test_a_job_lives_on_while_the_engine_cannot_be_reached(scenario, monkeypatch
         broken.setenv("DOCKER_HOST", made.host)
         scenario.apply(scenario.job(gate.script))
     gate.entered()
-    scenario.settle()
+    scenario.kill_watchers()
     assert scenario.state("job") is AppState.RUNNING
     gate.open()
     scenario.wait("job")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.apply.settle import catch_up
+from launcher.apply.ends import catch_up
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GONE = "it started, and nothing of it or of its outcome is left"
 
 
-def settle(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[Attempt]:
+def record_ends(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[Attempt]:
     """Record every end that the ledger does not know, and remove what dead supervisors left.
 
     Args:
@@ -33,11 +33,11 @@ def settle(store: Store, engines: Engines, schedulers: Iterable[str]) -> list[At
     known = {attempt.app_id for attempt in ended}
     for entry in live:
         if entry.app_id not in known:
-            recorded += _settle_one(store, engines, entry)
+            recorded += _record_end(store, engines, entry)
     return recorded
 
 
-def _settle_one(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
+def _record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attempt]:
     """Record the end of an attempt that is live in the ledger and that its engine did not report."""
     import time
 
