@@ -11,12 +11,17 @@ from pathlib import Path
 Block = tuple[str, str]
 """(language, text)"""
 
-_NAMED = re.compile(r"# ([\w./-]+\.\w+)$")
+_NAMED = re.compile(r"# ([\w./-]+\.\w+|[\w./-]*Dockerfile)$")
 
 
 def blocks(markdown: str) -> list[Block]:
     """The fenced blocks of a page, in their order."""
     return re.findall(r"^```(\w+)\n(.*?)^```$", markdown, re.M | re.S)
+
+
+def sections(markdown: str) -> dict[str, str]:
+    """The parts of a page below each heading of the second level, by heading."""
+    return dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", markdown, re.M | re.S))
 
 
 def shell(line: str, *, code: int = 0) -> str:
@@ -42,6 +47,7 @@ def tell(story: Sequence[Block]) -> None:
     for kind, text in story:
         named = _NAMED.match(text.splitlines()[0])
         if named:
+            Path(named[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(named[1]).write_text(text)
         elif kind == "sh":
             said = "".join(line_of(line) for line in text.splitlines())
@@ -49,4 +55,4 @@ def tell(story: Sequence[Block]) -> None:
             subprocess.run([sys.executable, "-c", text], check=True)
         else:
             assert kind == "text", f"a block of {kind} that nothing is done with"
-            assert text in said
+            assert text in said, said

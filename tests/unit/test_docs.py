@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.snippets import blocks, tell
+from launcher.runner import Runner
+from launcher.schedulers import Scheduler, StagedScheduler
+from launcher.schedulers.folder import FolderScheduler
+from tests.engines.images import PUBLIC, stand_in
+from tests.plugin.package import EXAMPLE, install
+from tests.snippets import Block, blocks, sections, shell, tell
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+RECIPES = "cookbook"
+"""The page whose sections are stories of their own; every other page is one story."""
+WALK = "writing-a-scheduler"
+"""The page whose Python and TOML are excerpts of an example, which its commands then use."""
+QUOTED = ("python", "toml")
+
+
+def stories() -> Iterator[tuple[str, list[Block]]]:
+    for page in PAGES:
+        parts = {"": page.read_text()} if page.stem != RECIPES else sections(page.read_text())
+        for title, text in parts.items():
+            if story := [block for block in blocks(text) if page.stem != WALK or block[0] not in QUOTED]:
+                yield re.sub(r"\W+", "-", f"{page.stem} {title}").strip("-"), story
+
+
+def needs_engine(story: list[Block]) -> bool:
+    return any(kind == "yaml" and "scheduler: local_docker" in text for kind, text in story)
+
+
+def lane(name: str, story: list[Block]) -> object:
+    """A story that runs containers is for the engine lane, any other one for the slow lane."""
+    mark = pytest.mark.engine if needs_engine(story) else pytest.mark.slow
+    return pytest.param(story, id=name, marks=mark)
 
 
 @pytest.fixture
@@ -25,15 +55,75 @@ def empty_folder(tmp_path, monkeypatch):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for role in ("AUTHOR", "COMMITTER"):  # of the commits that a story makes
+        monkeypatch.setenv(f"GIT_{role}_NAME", "docs")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "docs@example.com")
     monkeypatch.chdir(folder)
+    return folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_snippet_of_a_page_works_in_its_order(page, empty_folder):
-    tell(blocks(page.read_text()))
+@pytest.mark.parametrize("story", [lane(*each) for each in stories()])
+def test_every_snippet_of_a_page_works_in_its_order(story, empty_folder, request, monkeypatch):
+    """The job files that are left at the end are in their canonical form."""
+    if needs_engine(story):
+        token = request.getfixturevalue("token")
+        (empty_folder / "launcher.toml").write_text(f'project = "{token}"\n')
+        for image in PUBLIC:
+            if any(image in text for _, text in story):
+                stand_in(image)
+    if any("scheduler: procs" in text for _, text in story):
+        site = empty_folder.parent / "site"
+        install(site)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(ROOT)]))
+    tell(story)
+    if [*empty_folder.rglob("*.launcher.*")]:
+        shell("launcher fmt --check .")
 
 
 def test_readme_leads_to_every_page():
     readme = (ROOT / "README.md").read_text()
     assert [page.name for page in PAGES if f"(docs/{page.name})" not in readme] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text())
+    for path, heading in links:
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not heading or heading in anchors(target.read_text()), f"{path}#{heading}"
+
+
+def anchors(markdown: str) -> list[str]:
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.+)$", markdown, re.M)
+    return [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
+
+
+def test_the_jobs_of_a_matrix_have_the_names_that_the_page_says(scenario):
+    page = (ROOT / "docs" / "writing-job-files.md").read_text()
+    [text] = [text for kind, text in blocks(page) if kind == "yaml" and "matrix:" in text]
+    jobs = scenario.actions(scenario.write("train.launcher.yaml", text))
+    assert [*jobs] == ["train-0p01", "train-0p1"]
+    assert all(f"`{name}`" in page for name in jobs)
+
+
+def test_the_page_on_schedulers_quotes_the_example():
+    quoted = [text for kind, text in blocks((ROOT / "docs" / f"{WALK}.md").read_text()) if kind in QUOTED]
+    files = [path.read_text() for path in EXAMPLE.glob("*.*")]
+    assert len(quoted) > 4
+    assert [text for text in quoted if not any(text in file for file in files)] == []
+
+
+def test_the_page_on_schedulers_names_every_stage_and_base_class():
+    text = (ROOT / "docs" / f"{WALK}.md").read_text()
+    stages = StagedScheduler.__abstractmethods__ - Scheduler.__abstractmethods__
+    names = {*stages, *FolderScheduler.__abstractmethods__}
+    assert {name for name in names if not re.search(rf"`{name}`|def {name}\(", text)} == set()
+
+
+def test_the_page_on_the_api_names_every_method_of_the_runner():
+    text = (ROOT / "docs" / "python-api.md").read_text()
+    left_out = {"close", "name", "stop", "on_progress"}
+    public = {name for name in vars(Runner) if not name.startswith("_")} - left_out
+    assert [name for name in sorted(public) if f"`{name}" not in text] == []

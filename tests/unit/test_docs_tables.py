@@ -1,0 +1,126 @@
+"""The tables of the docs name what the code has: actions, reasons, states, exit codes, variables, macros."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import launcher.errors
+from launcher.cli import main
+from launcher.errors import NOT_SUCCEEDED, LauncherError
+from launcher.plan.reasons import REASONS
+from launcher.plan.step import EFFECTIVE, MARKS
+from launcher.plan.verdict import FAIL_ON
+from launcher.schedulers import get_scheduler
+from launcher.specs import ENDED_STATES, LIVE_STATES, RUN_MACROS, AppDef, Lifecycle, Role
+from tests.snippets import sections
+
+ROOT = Path(__file__).resolve().parents[2]
+READS = re.compile(r"(?:LAUNCHER|DOCKER|XDG|GITHUB)_[A-Z0-9_]*[A-Z0-9]|CI|NO_COLOR|COLUMNS|TERM|HOME")
+SET_BY_DDP = {"LAUNCHER_TRACKING_EXPERIMENT_NAME", "LAUNCHER_TRACKING_RUN_NAME"}
+OF_GIT = {"GIT_CONFIG_NOSYSTEM"}
+
+
+def rows(page: str, heading: str = "") -> list[list[str]]:
+    """The cells of every row below a heading; code without its quotes."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    text = sections(text)[heading] if heading else text
+    found = re.findall(r"^\| (.+) \|$", text, re.M)
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)] for row in found]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def keyed(page: str, heading: str) -> dict[str, list[str]]:
+    """Rows by each name in their first cell."""
+    return {name: row[1:] for row in rows(page, heading) for name in names(row[0])}
+
+
+def test_every_action_is_there_with_its_mark():
+    assert {name: names(row[0])[0] for name, row in keyed("plan-and-apply", "Actions").items()} == MARKS
+    assert {"replace", "destroy"} < EFFECTIVE
+
+
+def test_every_reason_is_there_in_the_words_of_the_code():
+    told = keyed("plan-and-apply", "Reasons").items()
+    assert {code: row[0] for code, row in told} == REASONS
+
+
+def test_every_condition_of_fail_on_is_there():
+    text = (ROOT / "docs" / "plan-and-apply.md").read_text()
+    assert f"--fail-on {','.join(FAIL_ON)}" in text
+
+
+def test_every_state_of_an_attempt_is_there():
+    states = keyed("plan-and-apply", "States of an attempt")
+    assert states.keys() == LIVE_STATES | ENDED_STATES
+
+
+def test_every_field_of_a_lifecycle_is_there():
+    assert keyed("plan-and-apply", "Lifecycle").keys() == set(Lifecycle.__dataclass_fields__)
+
+
+def test_every_exit_code_is_there():
+    codes = {int(row[0]) for row in rows("exit-codes") if row[0].isdigit()}
+    raised = {kind.exit_code for kind in exceptions()}
+    pending = 2  # plan --detailed-exitcode
+    assert codes == {0, pending, NOT_SUCCEEDED, main.CLOSED, main.INTERRUPTED, main.TERMINATED} | raised
+
+
+def test_every_exception_is_there_with_its_code():
+    told = {name: int(row[0]) for name, row in keyed("exit-codes", "In Python").items() if row[0].isdigit()}
+    assert told == {kind.__name__: kind.exit_code for kind in exceptions()}
+
+
+def exceptions() -> list[type[LauncherError]]:
+    return [
+        each
+        for each in vars(launcher.errors).values()
+        if isinstance(each, type) and issubclass(each, LauncherError)
+    ]
+
+
+def test_every_macro_is_there():
+    assert {name.strip("$<>") for name in keyed("environment", "Macros")} == set(RUN_MACROS)
+
+
+def test_every_variable_that_the_command_reads_is_there():
+    """All constants of the code that look like one, but for those that replicas get."""
+    named = keyed("environment", "Variables that the command reads").keys()
+    replicas = keyed("environment", "Variables of a replica").keys() | SET_BY_DDP
+    used = {text for path in (ROOT / "launcher").rglob("*.py") for text in constants(path)}
+    assert used - replicas <= named
+    assert {name for name in named if READS.fullmatch(name)} <= used
+
+
+def constants(path: Path) -> set[str]:
+    found = ast.walk(ast.parse(path.read_text()))
+    texts = {node.value for node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {text for text in texts if READS.fullmatch(text)}
+
+
+def test_a_local_replica_has_exactly_the_variables_of_the_table(scenario):
+    """But for those that only some replicas get."""
+    told = keyed("environment", "Variables of a replica")
+    scenario.write("env.launcher.yaml", "version: 1\nname: env\nroles: {main: {entrypoint: env}}\n")
+    bare = {"PATH": "/usr/bin:/bin", "LAUNCHER_HOME": str(scenario.home), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "launcher", "run", "env.launcher.yaml"]
+    got = subprocess.run(
+        command, cwd=scenario.folder, env=bare, capture_output=True, text=True, check=True
+    ).stdout
+    seen = set(re.findall(r"^([A-Z_0-9]+)=", got, re.M)) - bare.keys() - {"LC_CTYPE"} | {"PATH"}
+    sometimes = {name for name, cells in told.items() if cells[0].startswith(("with", "if"))}
+    assert seen == told.keys() - sometimes
+
+
+def test_a_container_has_exactly_the_variables_of_the_table():
+    told = keyed("environment", "Variables of a replica")
+    app = AppDef("env", [Role("main", image="busybox:1.37", entrypoint="env")])
+    request = get_scheduler("local_docker", "docs").submit_dryrun(app, {}).request
+    expected = {name for name, cells in told.items() if not cells[1].startswith(("no", "the image", "if"))}
+    assert request.containers[0].kwargs["environment"].keys() == expected
