@@ -13,8 +13,6 @@ from launcher.jobfile.diagnostics.explain import (
     files,
     references,
     refused,
-    syntax,
-    values,
     warned,
 )
 from launcher.jobfile.diagnostics.explain.example import Example as Example
@@ -24,7 +22,7 @@ from launcher.jobfile.diagnostics.explain.example import ReasonExplanation as Re
 
 EXPLANATIONS: Mapping[str, Explanation] = {
     explanation.code: explanation
-    for part in (files, syntax, fields, values, references, warned)
+    for part in (files, fields, references, warned)
     for explanation in part.EXPLANATIONS
 }
 """Code of a diagnostic → its explanation; as many as there are codes."""
