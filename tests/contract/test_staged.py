@@ -106,7 +106,7 @@ def test_other_jobs_are_observed_while_they_live(case: Case, staged: Staged) -> 
     assert seen(staged, job="other") == []
 
 
-def test_settled_attempts_are_left_out(case: Case, staged: Staged) -> None:
+def test_attempts_with_a_known_outcome_are_left_out(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("true"))
     case.end(attempt.app_id)
     assert seen(staged, attempt.app_id) == []
@@ -164,7 +164,7 @@ def test_a_missing_executable_is_found_before_anything_starts(
     assert case.rests_of(launcher_home) == []
 
 
-def test_a_started_attempt_needs_nobody_to_stay(case: Case, staged: Staged) -> None:
+def test_a_started_attempt_does_not_need_its_client(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exec sleep 1000"))
     staged.close()
     assert seen(case.another()) == [(attempt.app_id, "running")]  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def test_what_a_killed_client_left_is_taken_over(
     assert case.lines(attempt.app_id) == ["one\n" if same else "two\n"]
 
 
-def test_ends_are_reaped_once(case: Case, staged: Staged) -> None:
+def test_ends_are_recorded_once(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 3"))
     case.end(attempt.app_id)
     found = [(each.app_id, each.state, each.exit_code) for each in staged.reap()]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 BEYOND_THE_EXAMPLE = {
     "test_a_lost_app_leaves_no_process",  # it has no supervisor
     "test_an_attached_app_is_cancelled_when_its_parent_is_killed",
-    "test_ends_are_reaped_once",  # nothing is to be tidied up after an end
+    "test_ends_are_recorded_once",  # nothing is to be tidied up after an end
     "test_a_failed_replica_stops_its_peers_at_once",
     "test_an_app_that_takes_too_long_has_failed",
     "test_cancel_leaves_no_process_of_a_replica_that_ignores_the_signal",  # it has no option `grace_s`

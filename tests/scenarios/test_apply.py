@@ -75,7 +75,7 @@ def test_applying_a_running_job_keeps_it(scenario):
     scenario.wait("job")
 
 
-def test_a_failed_job_is_held_until_somebody_asks(scenario):
+def test_a_failed_job_is_held_until_a_user_asks(scenario):
     file = scenario.job(FAILS)
     scenario.run_to_end(file, code=5)
     assert scenario.state("job") is AppState.FAILED
@@ -337,7 +337,7 @@ def test_replicas_run_in_the_folder_of_the_job_file(scenario):
     assert os.path.realpath(file.parent) in scenario.logs("job")
 
 
-def test_a_replica_inherits_the_environment_of_whoever_applies(scenario, monkeypatch):
+def test_a_replica_inherits_the_environment_of_the_applying_client(scenario, monkeypatch):
     monkeypatch.setenv("CANARY", "tweet-2217")
     scenario.run_to_end(scenario.job("echo $CANARY"))
     assert "tweet-2217" in scenario.logs("job")

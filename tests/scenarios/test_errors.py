@@ -89,7 +89,7 @@ def test_whatever_is_in_the_file_is_harmless(scenario: Scenario, text: str) -> N
     assert len(json.dumps(scenario.status("job"))) < 10_000_000
 
 
-def test_a_pipe_in_place_of_the_file_blocks_nobody(scenario: Scenario) -> None:
+def test_a_pipe_in_place_of_the_file_does_not_block(scenario: Scenario) -> None:
     scenario.run_to_end(scenario.job("mkfifo $TORCHELASTIC_ERROR_FILE; exit 3"), code=5)
     assert "ROOT CAUSE" not in status(scenario)
 

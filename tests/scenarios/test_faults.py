@@ -262,7 +262,7 @@ def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
     assert err.startswith("error: the current directory no longer exists\nhint: ")
 
 
-def test_lost_output_is_told_by_whoever_shows_the_end_or_the_output(scenario):
+def test_lost_output_is_reported_with_the_end_and_with_the_output(scenario):
     def full():  # for files beyond a size, as a full disk is for all of them
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 

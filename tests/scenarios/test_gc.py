@@ -84,7 +84,7 @@ def test_an_outcome_that_the_ledger_lost_is_on_record_again_before_its_app_goes(
     assert scenario.actions("job.launcher.yaml") == {"job": "keep"}
 
 
-def test_a_lost_app_is_settled_and_removed(scenario):
+def test_the_end_of_a_lost_app_is_recorded_and_it_is_removed(scenario):
     import os
     import signal
 

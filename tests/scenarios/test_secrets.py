@@ -90,7 +90,7 @@ def test_no_output_and_no_file_of_ours_holds_a_value(secret):
     assert leaks(secret, secret.folder / "plan.json", file) == []
 
 
-def test_a_saved_plan_reads_the_secrets_of_whoever_applies_it(secret, monkeypatch):
+def test_a_saved_plan_reads_the_secrets_of_the_applying_client(secret, monkeypatch):
     file = secret.job(PROVE, role=ENV)
     monkeypatch.delenv("CANARY_TOKEN")
     secret.plan(file, "--out", "plan.json")

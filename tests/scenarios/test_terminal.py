@@ -74,7 +74,7 @@ def test_when_the_world_moves_while_the_question_stands_nothing_is_applied(scena
     assert len(scenario.attempts()) == 1
 
 
-def test_no_colour_where_nobody_looks_or_where_it_is_not_wanted(scenario, monkeypatch):
+def test_no_colour_without_a_terminal_or_where_it_is_not_wanted(scenario, monkeypatch):
     file = scenario.job("true")
     assert "\x1b" not in scenario.plan(file)
     assert "\x1b[" in at_a_terminal(scenario, "plan", file, answer=b"")[1]

@@ -42,7 +42,7 @@ def test_the_proxy_passes_reads_and_refuses_the_rest(tmp_path, token):
         assert proxy.refused == ["POST /volumes/create"]
 
 
-def test_the_proxy_passes_everything_when_told_to_and_breaks_off(tmp_path, token):
+def test_the_proxy_passes_everything_and_breaks_off_on_command(tmp_path, token):
     with Proxy(tmp_path / "s", everything) as proxy:
         behind = Daemon(proxy.host)
         body = {"Image": SHELL_IMAGE, "Labels": {"launcher.session": token}}

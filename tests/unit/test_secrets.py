@@ -73,6 +73,6 @@ def test_what_no_variable_can_hold(tmp_path: Path, data: bytes, why: str):
     assert why in failure(f"file:{tmp_path}/key")
 
 
-def test_the_missing_ones_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch):
+def test_the_missing_ones_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("THERE", "x")
     assert missing(["env:THERE", "env:GONE", "env:GONE"]) == {"env:GONE": "the environment has no GONE"}

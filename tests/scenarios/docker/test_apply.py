@@ -7,7 +7,7 @@ import pytest
 from launcher.specs import AppState
 from tests import processes
 from tests.scenarios.test_apply import (  # noqa: F401
-    test_a_failed_job_is_held_until_somebody_asks,
+    test_a_failed_job_is_held_until_a_user_asks,
     test_a_job_without_its_file_is_an_orphan_that_prune_destroys,
     test_a_plan_after_an_apply_is_empty,
     test_a_protected_job_is_never_stopped,

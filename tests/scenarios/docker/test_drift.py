@@ -38,7 +38,7 @@ def test_a_container_that_was_stopped_by_hand_is_named_in_the_plan(scenario, run
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]
 
 
-def test_what_was_removed_by_hand_runs_again_when_somebody_asks(scenario, running):
+def test_what_was_removed_by_hand_runs_again_when_a_user_asks(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
     assert scenario.actions(file, "--rerun", "job") == {"job": "rerun"}
@@ -55,7 +55,7 @@ def test_fail_on_drift_tells_ci_of_it(scenario, running):
     scenario.cancel("job")
 
 
-def test_drift_is_told_of_all_that_was_removed_and_after_its_end_is_on_record(scenario, running):
+def test_drift_names_all_that_was_removed_and_stays_after_the_end_is_on_record(scenario, running):
     file, app = running
     scenario.remove_by_hand(scenario.containers(app))
     scenario.plan(file, "--fail-on", "drift", code=3)

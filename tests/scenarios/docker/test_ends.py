@@ -28,7 +28,7 @@ def test_cancel_stops_what_ignores_term_after_the_grace_period(scenario):
     assert scenario.state("job") is AppState.CANCELLED
 
 
-def test_a_cancelled_job_is_cancelled_for_whoever_asks_the_engine_alone(scenario):
+def test_a_cancelled_job_is_cancelled_for_clients_that_ask_the_engine_alone(scenario):
     gate = scenario.gate()
     file = scenario.job(gate.script)
     scenario.apply(file)

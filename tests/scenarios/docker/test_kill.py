@@ -22,7 +22,7 @@ from tests.scenarios.test_kill import (  # noqa: F401
 
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
-def test_killed_before_the_start_nothing_is_left_by_whoever_watches(scenario, runs, step):  # noqa: F811
+def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, step):  # noqa: F811
     """The watcher takes back what its client cannot start any more, or the next apply does."""
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])

@@ -27,7 +27,7 @@ def replaced(scenario, another):
     return scenario.apps()
 
 
-def test_a_name_means_the_attempt_that_somebody_else_made(scenario, another, replaced):
+def test_a_name_means_the_attempt_that_another_client_made(scenario, another, replaced):
     first, second = replaced
     status = scenario.status("job")
     assert (status["app_id"], status["attempt"], status["state"]) == (second, 2, "RUNNING")
@@ -38,7 +38,7 @@ def test_a_name_means_the_attempt_that_somebody_else_made(scenario, another, rep
     assert json.loads(another("status", "job", "--json").out)["state"] == "CANCELLED"
 
 
-def test_an_attempt_that_nobody_has_made_is_refused(scenario, replaced):
+def test_an_attempt_that_was_never_made_is_refused(scenario, replaced):
     assert "no attempt 3" in scenario.launcher("status", "job@3", code=1).err
     scenario.cancel("job")
 

@@ -55,7 +55,7 @@ def test_run_builds_it_as_well(scenario, job):
     assert scenario.token in scenario.launcher("run", job).out
 
 
-def test_the_build_is_told(scenario, job):
+def test_the_build_is_reported(scenario, job):
     events = scenario.launcher("apply", job, "--yes", "--wait", "--format", "jsonl")
     assert '"building"' in events.out
     assert '"built"' in events.out

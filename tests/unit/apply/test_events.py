@@ -81,7 +81,7 @@ def _progress(*told: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return heard
 
 
-def test_progress_of_images_is_told_as_the_jobs_and_fits_the_schema() -> None:
+def test_progress_of_images_is_reported_as_the_jobs_and_fits_the_schema() -> None:
     heard = _progress(
         ("pulling", {"image": "web:1", "done": 0, "total": 9}),
         ("pulled", {"image": "web:1"}),
@@ -99,7 +99,7 @@ def test_progress_of_images_is_told_as_the_jobs_and_fits_the_schema() -> None:
     assert {event["job"] for event in heard} == {"train"}
 
 
-def test_how_far_an_image_is_is_not_told_a_hundred_times_a_second() -> None:
+def test_the_progress_of_an_image_is_not_reported_a_hundred_times_a_second() -> None:
     heard = _progress(*(("pulling", {"image": "web:1", "done": n, "total": 100}) for n in range(100)))
     assert len(heard) < 10
 

@@ -74,7 +74,7 @@ def test_ten_files_are_named_and_the_others_counted(applied: Path, tmp_path: Pat
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_where_the_former_files_are_not_on_record_the_size_is_told(applied: Path, tmp_path: Path) -> None:
+def test_where_the_former_files_are_not_on_record_the_size_is_shown(applied: Path, tmp_path: Path) -> None:
     shutil.rmtree(paths.workspaces())
     edit(applied)
     assert "changed (earlier files not recorded); now 14 files, 128 B" in plan_text(
@@ -94,7 +94,7 @@ def test_a_workspace_that_is_new_tells_its_size(tmp_path: Path, folder: Path) ->
     assert "+ workspace files: 14 files, 134 B" in text
 
 
-def test_a_large_workspace_is_told_with_what_to_leave_out(
+def test_a_large_workspace_is_reported_with_what_to_leave_out(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "LARGE_FILES", 50)

@@ -58,7 +58,7 @@ def test_the_path_is_relative_to_the_workspace(tmp_path, monkeypatch):
     assert "file=../../x.yaml," in line
 
 
-def test_text_is_shielded_by_a_word_that_nobody_can_guess():
+def test_text_is_shielded_by_a_word_that_cannot_be_guessed():
     first, second = shielded("::add-mask::x"), shielded("::add-mask::x")
     assert first != second
     start, text, end = first.splitlines()

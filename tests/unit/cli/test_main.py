@@ -229,7 +229,7 @@ def test_schemas_are_printed_as_they_are_published(scenario):
     assert scenario.launcher("schema", "job").out == (ROOT / "schemas" / "job-v1.schema.json").read_text()
 
 
-def test_a_pipe_among_the_job_files_keeps_nobody_waiting_for_the_names_of_targets(scenario):
+def test_a_pipe_among_the_job_files_does_not_block_the_names_of_targets(scenario):
     os.mkfifo(scenario.folder / "a.launcher.yaml")
     scenario.write("b.launcher.toml", "version = 1\n[targets.big]\n")
     assert scenario.launcher("completion", "--names", "targets", timeout_s=10).out == "big\n"

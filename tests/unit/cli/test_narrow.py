@@ -83,7 +83,7 @@ def rows(progress):
     return shown.get().splitlines()
 
 
-def test_jobs_of_one_name_are_told_apart_in_the_live_table(monkeypatch):
+def test_jobs_of_one_name_are_distinguished_in_the_live_table(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     progress = Progress()
     for key in (JobKey("p", "default", "a"), JobKey("p", "dev", "a"), JobKey("p", "default", "b")):

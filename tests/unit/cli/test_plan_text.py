@@ -55,7 +55,7 @@ def test_a_word_of_a_command_begins_and_ends_where_it_seems_to(word, shown):
     assert command({"entrypoint": "run", "args": [word]}) == f"run {shown}"
 
 
-def test_a_role_that_is_new_is_told_by_what_it_runs():
+def test_a_new_role_is_shown_by_what_it_runs():
     job = launch("train")
     more = Role(name="eval", image="", entrypoint="python", args=["eval.py"], num_replicas=2)
     text = lines(

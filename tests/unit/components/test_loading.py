@@ -60,13 +60,13 @@ def test_modules_of_others_below_the_folder_stay_loaded(tmp_path: Path, monkeypa
     assert sys.modules.pop("installed_there")
 
 
-def test_a_relative_import_is_told_how_to_be_written(tmp_path: Path) -> None:
+def test_a_relative_import_is_refused_with_how_to_write_it(tmp_path: Path) -> None:
     with pytest.raises(ComponentNotFoundException, match=r"relative import.*, line 2 of .*c\.py") as caught:
         _ = component(tmp_path, "from . import x\ndef f() -> AppDef: ...\n").fn
     assert "by its name alone" in str(caught.value.hint)
 
 
-def test_a_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_loaded_is_reported_with_its_line(tmp_path: Path) -> None:
     class_ = "class Stop(BaseException): pass\n"
     with pytest.raises(ComponentNotFoundException, match=r"Stop: now, line 3 of .*c\.py"):
         _ = component(tmp_path, f"{class_}raise Stop('now')\ndef f() -> AppDef: ...\n").fn
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Path) -> N
         ("return int('x')", r"failed: invalid literal .*'x', line 3 of .*c\.py"),
     ],
 )
-def test_a_component_that_fails_is_told_with_its_line(tmp_path: Path, body: str, said: str) -> None:
+def test_a_component_that_fails_is_reported_with_its_line(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises(ComponentFailedException, match=said):
         app(component(tmp_path, f"def f() -> AppDef:\n    {body}\n"))
 

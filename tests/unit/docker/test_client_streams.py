@@ -37,7 +37,7 @@ def test_events_tell_the_life_of_a_container_in_order(own: Bench):
     assert abs(event.time - time.time()) < 60
 
 
-def test_events_of_others_are_not_told(own: Bench):
+def test_events_of_others_are_left_out(own: Bench):
     with own.engine.events(own.label, "launcher.role=b") as stream:
         own.create("true", labels={"launcher.role": "a"})
         own.create("true", k=1, labels={"launcher.role": "b"})
@@ -51,7 +51,7 @@ def test_no_event_is_missed_however_soon_it_happens(own: Bench):
             assert next(stream).name == own.name(k)
 
 
-def test_past_events_are_told_from_a_given_time_on(own: Bench):
+def test_past_events_are_read_from_a_given_time_on(own: Bench):
     own.create("true")
     seen = own.engine.inspect(own.name())
     assert seen is not None
@@ -108,7 +108,7 @@ def test_closing_ends_a_log_that_is_followed(own: Bench):
     assert not thread.is_alive()
 
 
-def test_a_stream_that_nobody_reads_leaves_the_client_usable(own: Bench):
+def test_an_unread_stream_leaves_the_client_usable(own: Bench):
     own.engine.events(own.label).close()
     stream = own.engine.events(own.label)
     del stream

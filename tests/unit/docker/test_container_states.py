@@ -24,7 +24,7 @@ MEANING = [
 ]
 
 
-def told(state: str) -> list[Container]:
+def read_both_ways(state: str) -> list[Container]:
     entry = {"Id": "a", "Names": ["/a"], "State": state, "Status": "Exited (0) 1 second ago"}
     times = {"StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "2026-01-01T00:00:00Z"}
     looked = {"Id": "a", "Name": "/a", "State": {"Status": state, "ExitCode": 0, **times}}
@@ -33,12 +33,12 @@ def told(state: str) -> list[Container]:
 
 @pytest.mark.parametrize(("state", "live", "ended", "was_started"), MEANING)
 def test_a_state(state: str, live: bool, ended: bool, was_started: bool) -> None:
-    for found in told(state):
+    for found in read_both_ways(state):
         assert (found.live, found.ended, found.was_started) == (live, ended, was_started)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "hibernating", ""])
 def test_what_is_live_has_no_end_and_no_exit_code(state: str) -> None:
     """The engine tells those of the run before."""
-    found = told(state)[1]
+    found = read_both_ways(state)[1]
     assert (found.ended_at, found.exit_code) == (None, None)

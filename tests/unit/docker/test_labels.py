@@ -85,7 +85,7 @@ def test_labels_are_text_and_hold_no_value_of_a_secret(monkeypatch):
 
 
 @pytest.mark.parametrize("labels", [{}, {"launcher.session": "x"}, {"other": "1"}, {"launcher.app-id": "x"}])
-def test_a_container_of_somebody_else_is_none_of_ours(labels):
+def test_a_foreign_container_is_none_of_ours(labels):
     assert read_labels(labels) is None
 
 

@@ -58,7 +58,7 @@ def test_long_lines_have_no_times_inside(own: Bench) -> None:
     assert data(own, made) == b"".join(lines)
 
 
-def test_streams_are_told_apart_by_the_engine(own: Bench) -> None:
+def test_streams_are_distinguished_by_the_engine(own: Bench) -> None:
     made = own.sh("echo out; echo err >&2; echo out2")
     own.ended(made)
     assert data(own, made, stream="stdout") == b"out\nout2\n"

@@ -48,7 +48,7 @@ def test_apps_whose_ids_agree_at_the_start_stay_apart():
     assert container_name(f"{long}-1-abcde", "r", 0) != container_name(f"{long}-2-abcde", "r", 0)
 
 
-def test_replica_0_is_told_to_all_under_the_name_it_has():
+def test_all_replicas_get_the_name_of_replica_0():
     roles = [Role("Chief Of All" * 8, "i", entrypoint="x"), Role("w", "i", entrypoint="x")]
     job = build_request(AppDef("a", roles), options().resolve({}), "a" * 60, session="s")
     assert {each.kwargs["environment"][RANK0_ENV] for each in job.containers} == {job.containers[0].name}

@@ -47,7 +47,7 @@ def test_containers_that_ran_before_find_each_other_on_the_new_network(own: Benc
     assert own.ended(asking).exit_code == 0
 
 
-def test_the_network_of_somebody_else_is_not_made(own: Bench, shared: str) -> None:
+def test_a_foreign_network_is_not_made(own: Bench, shared: str) -> None:
     theirs = f"{own.token}-theirs"
     own.engine.ensure_network(theirs, own.labels())
     own.engine.remove_network(theirs)

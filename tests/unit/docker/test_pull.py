@@ -112,7 +112,7 @@ def test_what_no_registry_has_is_named_and_leaves_nothing(
     assert pulls.case.rests_of(launcher_home) == []
 
 
-def test_the_pulling_is_told_with_app_and_image(pulls: Pulls) -> None:
+def test_pulls_are_reported_with_app_and_image(pulls: Pulls) -> None:
     pulls.there("one")
     pulls.run("missing")
     [app_id] = {app_id for app_id, _, _ in pulls.told}
@@ -181,7 +181,7 @@ def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls,
         Daemon().remove_image(built)
 
 
-def test_an_image_that_somebody_based_on_a_workspace_is_pulled_as_any_other(
+def test_an_image_that_a_user_based_on_a_workspace_is_pulled_as_any_other(
     pulls: Pulls, tmp_path: Path
 ) -> None:
     """It inherits the labels of its base, and is none of ours."""

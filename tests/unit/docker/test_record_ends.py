@@ -31,7 +31,7 @@ def ended(case: DockerCase) -> str:
     return attempt.app_id
 
 
-def reaped(case: DockerCase) -> list[tuple[str, str]]:
+def recorded_ends(case: DockerCase) -> list[tuple[str, str]]:
     staged: Any = case.scheduler
     return [(each.app_id, each.state) for each in staged.reap()]
 
@@ -46,11 +46,11 @@ def test_the_end_of_an_app_of_another_home_is_for_that_home_to_tell(
     app_id = ended(case)
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
-        assert reaped(case) == []
-    assert reaped(case) == [(app_id, "failed")]
+        assert recorded_ends(case) == []
+    assert recorded_ends(case) == [(app_id, "failed")]
 
 
-def test_what_somebody_of_another_home_has_only_created_is_left_alone(
+def test_what_a_client_of_another_home_has_only_created_is_left_alone(
     case: DockerCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged: Any = case.scheduler
@@ -60,26 +60,26 @@ def test_what_somebody_of_another_home_has_only_created_is_left_alone(
     before = traces(reservation.app_id)
     with monkeypatch.context() as there:
         there.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
-        assert reaped(case) == []
+        assert recorded_ends(case) == []
     assert traces(reservation.app_id) == before
     staged.abort(reservation)
 
 
-def test_the_end_of_an_app_is_told_with_its_containers_pruned(case: DockerCase) -> None:
+def test_the_end_of_an_app_is_known_with_its_containers_pruned(case: DockerCase) -> None:
     app_id = ended(case)
     daemon = Daemon()
     daemon.remove([one for one in daemon.containers() if one.labels.get("launcher.app-id") == app_id])
-    assert reaped(case) == [(app_id, "failed")]
+    assert recorded_ends(case) == [(app_id, "failed")]
     daemon.remove([one for one in daemon.volumes() if one.labels.get("launcher.app-id") == app_id])
 
 
-def test_a_record_goes_when_its_end_was_told_and_its_containers_are_gone(case: DockerCase) -> None:
+def test_a_record_goes_when_its_end_was_recorded_and_its_containers_are_gone(case: DockerCase) -> None:
     app_id = ended(case)
-    reaped(case)
+    recorded_ends(case)
     assert record.exists(record.folder(app_id))
     daemon = Daemon()
     daemon.remove([one for one in daemon.everything() if one.labels.get("launcher.app-id") == app_id])
-    assert reaped(case) == []
+    assert recorded_ends(case) == []
     assert not record.exists(record.folder(app_id))
 
 
@@ -104,7 +104,7 @@ def test_what_a_killed_apply_has_reserved_waits_for_the_next_apply(case: DockerC
         assert client.stdout is not None
         assert client.stdout.readline() == "there\n"
         client.send_signal(signal.SIGKILL)
-    assert reaped(case) == []
+    assert recorded_ends(case) == []
     assert seen(case.scheduler) == [(attempt.app_id, "reserved")]  # type: ignore[arg-type]
     submit(case, case.scheduler, case.app("true"))  # type: ignore[arg-type]
     case.end(attempt.app_id)
@@ -116,5 +116,5 @@ def test_an_app_without_a_watcher_gets_one(case: DockerCase, launcher_home: Path
     processes.kill([watcher])
     assert processes.gone([watcher], timeout_s=10)
     assert not record.is_locked(record.folder(attempt.app_id))
-    assert reaped(case) == []
+    assert recorded_ends(case) == []
     assert record.is_locked(record.folder(attempt.app_id))

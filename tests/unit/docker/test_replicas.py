@@ -75,7 +75,7 @@ def test_one_without_a_container_is_lost_once_the_app_was_started(told: Journal,
     assert by_label["main/0"] == state
 
 
-def test_roles_come_in_the_order_of_the_roster_and_replicas_by_number() -> None:
+def test_roles_come_in_the_expected_order_and_replicas_by_number() -> None:
     known = [("z", 0), ("z", 1), ("a", 0)]
     found = replicas([container(1, labels_of="z"), container(0, labels_of="z")], Journal(), known)
     assert [each.label for each in found] == ["z/0", "z/1", "a/0"]

@@ -48,9 +48,7 @@ def taken_over(case: DockerCase) -> Any:
     return made
 
 
-def test_what_somebody_reserves_on_another_machine_is_theirs_while_it_is_fresh(
-    case: DockerCase, elsewhere: Attempt
-) -> None:
+def test_a_fresh_reservation_of_another_machine_holds(case: DockerCase, elsewhere: Attempt) -> None:
     staged: Any = case.scheduler
     with pytest.raises(ReservedError, match=r"taken \(reserved\) by pid \d+ on far-away"):
         staged.reserve(elsewhere)
@@ -132,7 +130,7 @@ def test_a_half_started_app_is_resumed_and_starts_nothing_twice(case: DockerCase
     assert sorted((case.shared / "starts").read_text().split()) == ["0", "1", "2"]
 
 
-def test_a_half_started_app_is_nobodys_to_make_anew(case: DockerCase) -> None:
+def test_a_half_started_app_is_not_created_again(case: DockerCase) -> None:
     """Some of it has run: another document gets another attempt, never this one's id."""
     attempt = attempt_of(case, case.app("exec sleep 1000", replicas=2))
     half_started(attempt)
@@ -212,7 +210,7 @@ def test_scratch_that_an_earlier_app_of_the_id_left_is_not_handed_on(case: Docke
     assert (case.shared / "seen").read_text() == ""
 
 
-def test_a_volume_of_somebody_else_is_neither_used_nor_removed(case: DockerCase, own: Bench) -> None:
+def test_a_foreign_volume_is_neither_used_nor_removed(case: DockerCase, own: Bench) -> None:
     app = case.app("true")
     own.engine.create_volume(name := scratch_volume(attempt_of(case, app).app_id), own.labels())
     with pytest.raises(SchedulerError, match="one that is not launcher's has this name") as caught:
@@ -222,7 +220,7 @@ def test_a_volume_of_somebody_else_is_neither_used_nor_removed(case: DockerCase,
 
 
 @pytest.mark.parametrize("end", ["", "-r-0"])
-def test_a_name_that_a_container_of_somebody_else_has_is_said_to_be_theirs(
+def test_a_name_that_a_foreign_container_has_is_reported_as_foreign(
     case: DockerCase, own: Bench, end: str
 ) -> None:
     app = case.app("true")

@@ -124,7 +124,7 @@ def test_the_first_to_fail_decides() -> None:
     assert (found.exit_code, found.message) == (3, "main/0 exited with 3")
 
 
-def test_a_kill_for_want_of_memory_is_told() -> None:
+def test_an_out_of_memory_kill_is_reported() -> None:
     assert seen("exited 137", "exited 137", oom=True).message == "main/0 was killed: out of memory"
 
 

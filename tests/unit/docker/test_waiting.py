@@ -49,7 +49,7 @@ def test_a_cancel_ends_the_waiting(case: DockerCase) -> None:
     assert found.state is AppState.CANCELLED
 
 
-def test_whoever_waits_sees_to_it_that_somebody_watches(case: DockerCase, launcher_home: Path) -> None:
+def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
     """Only a watcher stops an app that has run for too long."""
     app_id = case.start(case.app(SLEEP), timeout_s=2, grace_s=0.0)
     watcher = processes.supervisors(str(launcher_home))[app_id]
@@ -68,7 +68,7 @@ def test_the_time_to_wait_is_kept(case: DockerCase) -> None:
     assert 0.3 <= time.monotonic() - began < 5
 
 
-def test_when_the_waiting_ends_nobody_works_on_the_app_any_more(
+def test_when_the_wait_ends_no_process_works_on_the_app_any_more(
     case: DockerCase, launcher_home: Path
 ) -> None:
     app_id = case.start(case.app("true", replicas=3))

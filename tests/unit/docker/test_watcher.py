@@ -244,7 +244,7 @@ def test_containers_outlive_their_watcher_and_get_another(app: Make) -> None:
     assert made.end().message == "r/0 exited with 4"
 
 
-def test_a_failure_that_nobody_saw_is_dealt_with_by_the_next_watcher(app: Make) -> None:
+def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> None:
     made = app({"r": ["sleep 1.5; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
     made.start()
     _kill_watcher(made)
@@ -305,7 +305,7 @@ def _in_this_process(made: HandMade) -> Watcher:
     return Watcher(made.engine, made.lock, orders, iter(()))
 
 
-def test_an_engine_that_starts_nothing_and_says_so_to_nobody_is_not_asked_for_ever(
+def test_an_engine_that_starts_nothing_without_an_error_is_not_asked_for_ever(
     app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = app({"r": ["true", "true"]})
@@ -401,7 +401,7 @@ def test_a_replica_removed_by_hand_loses_the_app(app: Make) -> None:
 def test_a_replica_stopped_by_hand_cancels_the_app(app: Make) -> None:
     made = app({"r": [SLEEP, SLEEP]}, retries={"r": (2, "APPLICATION")})
     made.start()
-    _settled_watcher(made)
+    _idle_watcher(made)
     made.engine.stop(made.name("r", 1), 0)
     found = made.end()
     assert (found.state, found.drift) == ("cancelled", "r/1 was stopped by hand")
@@ -432,7 +432,7 @@ def test_a_paused_app_runs_and_can_be_cancelled(app: Make) -> None:
 def test_the_watcher_sleeps_and_is_small(app: Make) -> None:
     made = app({"r": [SLEEP]})
     made.start()
-    pid = _settled_watcher(made)
+    pid = _idle_watcher(made)
     status = Path(f"/proc/{pid}/status").read_text()
     assert int(status.partition("VmRSS:")[2].split()[0]) < 48 * 1024
     switches = _switches(pid)
@@ -470,7 +470,7 @@ def _kill_watcher(made: HandMade) -> None:
     assert wait_for_exit(made.app_dir, 10.0)
 
 
-def _settled_watcher(made: HandMade) -> int:
+def _idle_watcher(made: HandMade) -> int:
     """The pid of the watcher once it sleeps: it has taken its first look."""
     pid = made.watcher_pid()
     made.until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1 and _asleep(pid))

@@ -224,7 +224,7 @@ def test_asking_for_the_commit_writes_nothing(work_tree: Path):
 # Ignored files
 
 
-def test_ignored_paths_are_told_from_the_others(work_tree: Path):
+def test_ignored_paths_are_distinguished_from_the_others(work_tree: Path):
     (work_tree / ".gitignore").write_text("build/\n*.tmp.yaml\n")
     (work_tree / "build").mkdir()
     names = ["a.yaml", "b.tmp.yaml", "build", "build/c.yaml", "jobs/line\nbreak.tmp.yaml"]

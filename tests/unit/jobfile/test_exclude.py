@@ -86,7 +86,7 @@ def test_a_directory_with_nothing_else_says_what_has_left_it_out(folder):
         ),
     ],
 )
-def test_wrong_patterns_are_told_with_their_place_and_leave_nothing_out(folder, exclude, told):
+def test_wrong_patterns_are_reported_with_their_place_and_leave_nothing_out(folder, exclude, told):
     (folder / "launcher.toml").write_text(f"exclude = {exclude}\n")
     compiled = compile_files(["."], environment=Environment(cwd=str(folder), environ={}))
     [error] = compiled.errors

@@ -65,7 +65,7 @@ def test_no_two_values_share_a_slug(values: list[object]) -> None:
     assert len({slug(value) for value in values}) == len(values)
 
 
-def test_long_names_are_cut_and_told_apart(tmp_path: Path) -> None:
+def test_long_names_are_cut_and_distinguished(tmp_path: Path) -> None:
     axes = ", ".join(f"{axis}: [{'v' * 20}{axis}]" for axis in "bcd")
     names = jobs(tmp_path, f"{{a: [1, 2], {axes}}}")
     assert len(set(names)) == 2

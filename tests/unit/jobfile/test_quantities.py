@@ -59,7 +59,7 @@ def test_a_duration_that_is_refused_gets_one_that_is_taken(written, advice):
     assert all(seconds(amount) > 0 for amount in advice)
 
 
-def test_a_bare_number_in_quotes_is_told_what_a_bare_number_is():
+def test_a_bare_number_in_quotes_is_refused_with_what_a_bare_number_means():
     assert "a whole number without quotes is seconds" in refusal(seconds, "90")[1]
     assert "`memMB`" in refusal(memory_mib, 4096)[1]
 

@@ -114,7 +114,7 @@ def test_a_name_that_no_file_declares_is_an_error_with_the_nearest(tmp_path: Pat
     assert labels(compiled) == ["did you mean `epochs`?"]
 
 
-def test_placeholders_stand_in_for_what_nobody_gave(tmp_path: Path) -> None:
+def test_placeholders_stand_in_for_missing_values(tmp_path: Path) -> None:
     text = HEAD + (
         "vars:\n  n: {type: int, min: 4}\n  s: {type: str}\n  r: {type: str}\n"
         "  c: {type: str, choices: [hold]}\n"

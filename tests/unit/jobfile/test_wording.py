@@ -207,7 +207,7 @@ def test_an_empty_role_with_its_fields_beside_it(tmp_path: Path) -> None:
     assert labels(compiled)[0] == "indent its fields below it, or delete the line"
 
 
-def test_in_toml_a_key_of_another_table_is_told_where_to_go(tmp_path: Path) -> None:
+def test_in_toml_a_key_of_another_table_is_refused_with_where_to_put_it(tmp_path: Path) -> None:
     text = 'version = 1\nname = "a"\n[roles.main]\nentrypoint = "x"\ntimeout = 3\ncpu = 1\n'
     compiled = compile_text(tmp_path, text, name="j.launcher.toml")
     assert [found.hint for found in compiled.errors] == [

@@ -107,7 +107,7 @@ def test_a_restart_forgets_how_the_replica_ended_before() -> None:
     assert view.num_restarts == 1
 
 
-def test_who_was_told_to_end_did_not_fail() -> None:
+def test_a_replica_that_was_stopped_did_not_fail() -> None:
     stopping = event("stopping", why="peer", by="main/0")
     view = folded(START, spawn(0), spawn(1), end(0, 3), stopping, end(1, 143, stopped=True))
     assert [each.state for each in view.replicas] == ["failed", "cancelled"]

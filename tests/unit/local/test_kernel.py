@@ -34,7 +34,7 @@ def test_a_process_is_named_by_pid_and_start(system: str) -> None:
         assert not pids.is_running(os.getpid(), start + 1)
 
 
-def test_a_process_nobody_has_reaped_does_not_run() -> None:
+def test_a_zombie_does_not_run() -> None:
     child = subprocess.Popen(["true"])
     start = pids.start_time(child.pid) or 0
     assert pids.wait_for_exit(child.pid, start, 10)
@@ -108,7 +108,7 @@ def test_a_change_between_watching_and_waiting_is_not_missed(system: str, tmp_pa
     watch.close()
 
 
-def test_other_files_wake_nobody(system: str, tmp_path: Path) -> None:
+def test_other_files_wake_no_waiter(system: str, tmp_path: Path) -> None:
     watch = FileWatch([str(tmp_path / "mine")])
     (tmp_path / "other").write_text("")
     assert watch.wait(0.1) == set()

@@ -116,7 +116,7 @@ def test_output_that_finds_no_room_is_lost_but_the_app_goes_on(supervise: Superv
     assert (app.logs / "main" / "0" / rundir.COMBINED).stat().st_size <= 150_000
 
 
-def test_a_log_folder_that_somebody_removes_does_not_stop_the_app(app: Driven) -> None:
+def test_a_log_folder_that_is_removed_does_not_stop_the_app(app: Driven) -> None:
     os.mkfifo(os.path.join(app.cwd, "fifo"))
     app.start(app.role("main", sh("read line < fifo; echo $line")))
     shutil.rmtree(app.logs)

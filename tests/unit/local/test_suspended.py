@@ -59,7 +59,7 @@ def test_a_supervisor_that_stays_suspended_is_killed_with_its_replicas(app: Driv
     assert cancel(app.app_dir) == []
 
 
-def test_a_lock_whose_holder_is_out_of_sight_is_waited_for_within_bounds(
+def test_a_lock_of_an_unknown_holder_is_waited_for_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in another pid namespace: the pid of the record means no process here, or a stranger."""

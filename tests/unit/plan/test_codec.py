@@ -201,7 +201,7 @@ def test_what_is_no_plan_is_refused(value: Any) -> None:
     assert not accepted(value)
 
 
-def test_every_fault_is_told_at_once_with_its_path() -> None:
+def test_every_fault_is_reported_at_once_with_its_path() -> None:
     data = rich()
     data["jobs"][0]["action"] = "explode"
     data["jobs"][0]["guard"]["attempt"] = "3"

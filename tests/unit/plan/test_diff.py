@@ -136,7 +136,7 @@ def test_the_order_of_roles_is_one_change() -> None:
     ]
 
 
-def test_types_are_told_apart() -> None:
+def test_types_are_distinguished() -> None:
     assert changes({"metadata": {"a": 1}}, {"metadata": {"a": "1"}}) == [
         '~ roles.trainer.metadata.a: 1 → "1"'
     ]

@@ -57,7 +57,7 @@ def test_the_job_file_and_its_repository_are_part_of_it() -> None:
     assert len({plan(launch).plan_digest for launch in (NEW, moved, elsewhere)}) == 3
 
 
-def test_digests_of_the_older_rule_are_told_apart() -> None:
+def test_digests_of_the_older_rule_are_distinguished() -> None:
     old = "lp1:sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
     assert is_superseded(f" {old}\n")
     assert not approves(old, plan([]))

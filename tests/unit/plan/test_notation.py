@@ -42,12 +42,12 @@ GIB = 2**30
         ("cfg.timeout_s", 180, 40, "~ cfg.timeout_s: 180 → 40"),
     ],
 )
-def test_a_change_is_told_in_the_words_of_job_files(path: str, old: Any, new: Any, line: str) -> None:
+def test_a_change_is_shown_in_the_words_of_job_files(path: str, old: Any, new: Any, line: str) -> None:
     assert str(Change("~", path, old, new)) == line
     assert str(Reason("spec_changed", path, old, new)) == line.removeprefix("~ ").replace(": ", " ", 1)
 
 
-def test_what_comes_and_what_goes_is_told_so_too() -> None:
+def test_added_and_removed_values_are_shown_as_such() -> None:
     assert str(Change("+", "timeout_s", new=7200)) == "+ timeout = 2h"
     assert str(Change("-", "roles.main.resource.cpu_millis", old=2000)) == "- roles.main.resource.cpu = 2"
 

@@ -170,7 +170,7 @@ def test_rerun_of_what_never_ran_just_runs_it() -> None:
     assert plan(train(), rerun=["train"]).steps[0].kind == "create"
 
 
-def test_rerun_while_somebody_submits_waits_for_them() -> None:
+def test_rerun_waits_for_a_client_that_is_submitting() -> None:
     made = plan(train(), attempt(train(), "created", owner=OWNER), rerun=["train"])
     assert made.steps[0].waits_for == OWNER
 

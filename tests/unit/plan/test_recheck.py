@@ -180,7 +180,7 @@ def test_an_unfinished_replace_whose_old_attempt_was_stopped_already_is_resumed(
     assert kinds(later(made, attempt(OLD, "cancelled", 2), own(NEW, "created", 3))) == ["resume"]
 
 
-def test_whoever_else_applies_this_plan_is_waited_for() -> None:
+def test_another_client_that_applies_this_plan_is_waited_for() -> None:
     check = later(saved([NEW]), own(NEW, "reserved", owner=OWNER))
     assert kinds(check) == ["keep"]
     assert check.plan.steps[0].waits_for == OWNER

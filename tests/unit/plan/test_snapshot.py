@@ -53,7 +53,7 @@ def test_what_only_the_engine_knows_counts() -> None:
     assert view.live == (RUNNING,)
 
 
-def test_the_latest_has_the_highest_number_whoever_knows_it() -> None:
+def test_the_latest_has_the_highest_number_in_the_record_or_at_an_engine() -> None:
     view = seen([attempt(TRAIN, "succeeded", 1)], [attempt(TRAIN, "reserved", 3), RUNNING])
     assert view.latest[TRAIN.key].number == 3
     assert view.ran[TRAIN.key].number == 2

@@ -119,7 +119,7 @@ def test_component_defaults_are_texts_as_on_the_command_line(project: Path) -> N
         ("[schedulers.local_dokcer]\n", ":1:1:", "no scheduler `local_dokcer`", "`local_docker`"),
     ],
 )
-def test_defaults_that_nobody_would_read_are_refused(
+def test_defaults_without_a_reader_are_refused(
     project: Path, text: str, where: str, what: str, hint: str
 ) -> None:
     path = write(project, text)
@@ -140,7 +140,7 @@ def test_defaults_that_nobody_would_read_are_refused(
         ("[schedulers.local_cwd\n", "line 1", "Expected"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(project: Path, text: str, where: str, what: str) -> None:
+def test_problems_are_reported_with_their_place(project: Path, text: str, where: str, what: str) -> None:
     path = write(project, text)
     with pytest.raises(config.ConfigError) as error:
         config.apply("local_cwd", {})

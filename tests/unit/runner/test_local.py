@@ -78,7 +78,7 @@ def test_text_of_a_kind_of_its_own_is_text():
         assert list(runner.log_lines(handle, "main")) == ["echo\n"]
 
 
-def test_a_failure_is_told_with_its_exit_code():
+def test_a_failure_is_reported_with_its_exit_code():
     with get_runner() as runner:
         status = runner.wait(runner.run(app("exit 3"), "local_cwd"), timeout_s=30)
         assert status is not None

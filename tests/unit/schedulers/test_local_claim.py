@@ -50,7 +50,7 @@ def test_a_claim_is_a_row_a_folder_a_record_and_a_lock() -> None:
     assert not rundir.is_locked(app_dir())
 
 
-def test_the_second_is_told_who_was_first() -> None:
+def test_the_second_learns_who_was_first() -> None:
     made = take()
     with pytest.raises(ReservedError) as error:
         take()
@@ -114,13 +114,13 @@ def test_a_claim_killed_at_any_step_is_taken_over(step: str) -> None:
 def test_a_row_removed_as_void_in_between_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     mkdir = os.mkdir
 
-    def reaped_before_mkdir(path: str, *args: int) -> None:
+    def ends_recorded_before_mkdir(path: str, *args: int) -> None:
         if path == app_dir():
             get_scheduler("local_cwd", "s").reap()  # type: ignore[attr-defined]
             assert indexed() == []
         mkdir(path, *args)
 
-    monkeypatch.setattr(os, "mkdir", reaped_before_mkdir)
+    monkeypatch.setattr(os, "mkdir", ends_recorded_before_mkdir)
     made = take()
     assert indexed() == ["a-1"]
     made.release()
@@ -165,7 +165,7 @@ def test_a_discarded_claim_leaves_nothing() -> None:
     assert os.listdir(rundir.apps_dir(paths.local())) == []
 
 
-def test_only_what_nobody_owns_is_discarded_as_ownerless() -> None:
+def test_only_what_has_no_owner_is_discarded_as_ownerless() -> None:
     made = take()
     assert not discard_ownerless(paths.local(), app_dir())
     made.release()
@@ -173,14 +173,14 @@ def test_only_what_nobody_owns_is_discarded_as_ownerless() -> None:
     assert indexed() == []
 
 
-def test_reap_removes_apps_without_a_job_whose_owner_died() -> None:
+def test_recording_ends_removes_apps_without_a_job_whose_owner_died() -> None:
     take().release()
     assert get_scheduler("local_cwd", "s").reap() == []  # type: ignore[attr-defined]
     assert not os.path.exists(app_dir())
     assert indexed() == []
 
 
-def test_reap_finishes_a_removal_that_was_killed() -> None:
+def test_recording_ends_finishes_a_removal_that_was_killed() -> None:
     take().release()
     hidden = f"{rundir.apps_dir(paths.local())}/.gone-x"
     os.mkdir(hidden)

@@ -203,7 +203,7 @@ def test_path_cannot_be_a_secret() -> None:
         request_of(role(env={"PATH": Secret("env:PATH")}))
 
 
-def test_every_problem_of_an_app_is_told() -> None:
+def test_every_problem_of_an_app_is_reported() -> None:
     with pytest.raises(RejectedAppError) as error:
         request_of(role(entrypoint="", num_replicas=0), role())
     assert "num_replicas" in str(error.value)

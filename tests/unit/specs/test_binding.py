@@ -207,7 +207,7 @@ def test_a_folder_given_as_an_option_wins_over_the_workspace() -> None:
     assert made == {"cwd": "/w/run"}
 
 
-def test_a_scheduler_without_a_folder_to_run_in_is_told_of_no_workspace() -> None:
+def test_a_scheduler_without_a_folder_to_run_in_gets_no_workspace() -> None:
     assert bind_cfg({}, opts=options("x"), timeout_s=None, directory="/w", workspace="src") == {}
 
 

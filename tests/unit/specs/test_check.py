@@ -132,7 +132,7 @@ def test_each_rule_tells_place_code_and_value(fields, path, code, message):
     assert message in found[0].message
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     found = problems(entrypoint="", num_replicas=0, min_replicas=None, max_retries=-1, port_map={"x": 0})
     assert [problem.path[-1] for problem in found] == ["entrypoint", "num_replicas", "max_retries", "x"]
 

@@ -120,7 +120,7 @@ def test_a_resource_without_an_instance_type_is_none_with_a_warning():
 
 
 @pytest.mark.parametrize("name", ["NULL", "MISSING"])
-def test_two_names_mean_no_wish(name):
+def test_two_names_stand_for_no_resource(name):
     assert named_resources[name] is NULL_RESOURCE
 
 
@@ -154,7 +154,7 @@ def test_plugins_add_names_and_win_over_built_in_ones():
 
 @pytest.mark.usefixtures("plugins")
 @pytest.mark.parametrize("name", ["gone", "nowhere"])
-def test_a_broken_plugin_is_told_when_it_is_used(name):
+def test_a_broken_plugin_is_reported_when_it_is_used(name):
     assert name in named_resources
     with pytest.raises(LauncherError, match=f"the resource `{name}` cannot be loaded from"):
         named_resources[name]

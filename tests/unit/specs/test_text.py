@@ -51,7 +51,7 @@ def test_text_of_another_form_is_a_value_error(text):
         to_dict(text)
 
 
-def test_an_unquoted_equals_sign_is_told_how_to_be_quoted():
+def test_an_unquoted_equals_sign_is_refused_with_how_to_quote_it():
     with pytest.raises(ValueError, match="needs quotes: `s='a=b'`"):
         to_dict("s=a=b")
 

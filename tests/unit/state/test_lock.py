@@ -91,7 +91,7 @@ def test_an_error_in_the_body_gives_it_back():
         pass
 
 
-def test_nobody_waits_for_another_project_or_target():
+def test_locks_of_other_projects_and_targets_are_not_waited_for():
     with (
         apply_lock("vision", "default", timeout_s=0),
         apply_lock("vision", "prod", timeout_s=0),
@@ -117,7 +117,7 @@ def test_two_threads_of_one_process_wait_for_each_other():
     thread.join()
 
 
-def test_who_waits_is_told_whose_lock_it_is_and_gets_it_when_it_is_free(holder: Client):
+def test_a_waiting_client_learns_the_holder_and_gets_the_lock_when_it_is_free(holder: Client):
     told: list[str] = []
 
     def on_wait(owner: str) -> None:
@@ -130,7 +130,7 @@ def test_who_waits_is_told_whose_lock_it_is_and_gets_it_when_it_is_free(holder: 
     assert owner.startswith(f"{actor()}, pid {holder.pid}, since 20")
 
 
-def test_nobody_is_told_anything_when_the_lock_is_free():
+def test_nothing_is_announced_when_the_lock_is_free():
     with apply_lock("vision", "default", on_wait=pytest.fail):
         pass
 
@@ -213,7 +213,7 @@ def switches(pid: int) -> int:
     return total
 
 
-def test_the_file_left_behind_names_nobody(launcher_home: Path):
+def test_the_file_left_behind_names_no_holder(launcher_home: Path):
     with apply_lock("vision", "prod"):
         assert actor() in (launcher_home / "locks" / "vision.prod").read_text()
     assert (launcher_home / "locks" / "vision.prod").read_text() == ""

@@ -50,7 +50,7 @@ def test_an_attempt_comes_back_as_it_was_recorded(store: Store):
     assert store.by_app_id(full.app_id) == full
 
 
-def test_what_was_recorded_is_there_for_whoever_opens_the_ledger_next():
+def test_what_was_recorded_is_there_when_the_ledger_is_opened_next():
     with Store.open() as first:
         first.record(attempt())
     with Store.open(readonly=True) as second:
@@ -88,7 +88,7 @@ def test_a_lost_attempt_takes_the_true_outcome_that_turns_up(store: Store):
     assert store.app(attempt().app_id).state == "succeeded"
 
 
-def test_settling_records_the_outcome_and_keeps_the_rest(store: Store):
+def test_an_end_records_the_outcome_and_keeps_the_rest(store: Store):
     running = attempt(state="running", started_at=2.0, owner="pid 7 on here")
     store.record(running)
     assert store.end(end_of(running.app_id, "failed", 9.0, "main/0 exited with 3", 3)) is True
@@ -98,13 +98,13 @@ def test_settling_records_the_outcome_and_keeps_the_rest(store: Store):
     assert store.by_app_id(running.app_id) == want
 
 
-def test_settling_can_add_a_start_that_nobody_recorded(store: Store):
+def test_an_end_can_add_a_start_that_was_not_recorded(store: Store):
     store.record(attempt())
     store.end(end_of(attempt().app_id, "succeeded", 9.0, started_at=8.0))
     assert store.app(attempt().app_id).started_at == 8.0
 
 
-def test_settling_an_unknown_app_does_nothing(store: Store):
+def test_ending_an_unknown_app_does_nothing(store: Store):
     assert store.end(end_of("never-1-heard", "failed", 9.0)) is False
     assert store.newest() == []
 

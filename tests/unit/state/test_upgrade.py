@@ -78,7 +78,7 @@ def test_many_at_once_do_it_once():
         assert set(pool.map(read, range(16))) == {2}
 
 
-def test_a_version_that_nobody_can_bring_up_to_date_is_left_alone(
+def test_a_version_that_cannot_be_brought_up_to_date_is_left_alone(
     first_version: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "UPGRADES", {})
