@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
@@ -19,6 +17,8 @@ from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
+    from threading import Event, Thread
+
     from launcher.schedulers.responses import DescribeAppResponse
 
 OnLog = Callable[[JobKey, str, int, bytes], None]
@@ -113,6 +113,8 @@ def _in_threads(
 
     Daemon threads: they do not keep the process alive after an interrupt of the main thread.
     """
+    import threading
+
     failures: list[BaseException] = []
     done = threading.Event()
 
@@ -130,7 +132,7 @@ def _in_threads(
         finally:
             one(outcome)
 
-    def start(work: Callable[..., None], *args: Any) -> threading.Thread:
+    def start(work: Callable[..., None], *args: Any) -> Thread:
         thread = threading.Thread(target=guarded, args=(work, *args), daemon=True)
         thread.start()
         return thread

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from launcher.errors import LauncherError
 from launcher.specs.app import NULL_RESOURCE, GiB, Resource
 from launcher.text import name_hint
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "launcher.named_resources"
 
@@ -32,6 +35,8 @@ def _factories() -> Mapping[str, Callable[[], Resource]]:
 
 
 def _plugins() -> dict[str, Callable[[], Resource]]:
+    from importlib.metadata import entry_points
+
     def make(entry_point: EntryPoint) -> Resource:
         try:
             made: Resource = entry_point.load()()

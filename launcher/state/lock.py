@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,6 +114,8 @@ class _Waiter:
     """
 
     def __init__(self, fd: int) -> None:
+        import threading
+
         self._fd = fd
         self._got = threading.Event()
         self._deciding = threading.Lock()

@@ -61,7 +61,7 @@ ON_BRANCH = {
     "launcher.cli.validate": "saved plans, for job files",
     "launcher.cli.watch": "rich, for output that is no terminal",
     "launcher.apply.execute": "the message of an interrupt, for applies without one",
-    "launcher.apply.follow": "errors of replicas, for replicas without one",
+    "launcher.apply.follow": "threads for one app, errors of replicas for replicas without one",
     "launcher.apply.inputs": "workspaces, for jobs without one",
     "launcher.command": "subprocess, for commands that run none",
     "launcher.components.calls": "what calls a component, for job files that have none",
@@ -80,7 +80,8 @@ ON_BRANCH = {
     "launcher.schedulers.local.devices": "launcher.command, for apps without devices",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
-    "launcher.specs.resources": "the table of AWS instances, for roles that name none",
+    "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
+    "launcher.state.lock": "threads, for applies that do not wait for another one",
 }
 """Module → what it imports inside a function, and for whom it does not import it at the top."""
 

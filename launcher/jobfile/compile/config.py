@@ -42,7 +42,7 @@ class Config:
     project: str | None = None
     target: str | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec)
+    lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
     document: Document | None = None
     problems: tuple[Diagnostic, ...] = ()
 

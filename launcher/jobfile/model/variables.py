@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter
 
-from launcher.jobfile.model.base import VAR_NAME, EnvName, Model, Traits, kind_tag
+from launcher.jobfile.model.base import VAR_NAME, EnvName, Model, Traits, kind_tag, without_plugins
 
 NEVER = Traits("never")
 
@@ -87,4 +87,5 @@ Vars = dict[Annotated[str, Field(pattern=VAR_NAME)], Var]
 @cache
 def vars_adapter() -> TypeAdapter[dict[str, IntVar | FloatVar | StrVar | BoolVar]]:
     """Validates the variables of a file. Made for the first file that has any: it takes milliseconds."""
-    return TypeAdapter(Vars)
+    with without_plugins():
+        return TypeAdapter(Vars)
