@@ -1,7 +1,8 @@
-"""The generated pages of the docs are what `scripts/reference` writes today."""
+"""The generated pages and the picture of the docs are what the scripts write today."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -14,3 +15,14 @@ PAGES = list(runpy.run_path(str(ROOT / "scripts" / "reference.py"))["pages"]())
 @pytest.mark.parametrize(("path", "text"), PAGES, ids=[path.stem for path, _ in PAGES])
 def test_a_page_is_up_to_date(path, text):
     assert path.read_text() == text, "run scripts/reference"
+
+
+@pytest.mark.slow
+def test_the_picture_shows_what_the_commands_print():
+    script = runpy.run_path(str(ROOT / "scripts" / "picture.py"))
+    assert words(script["PICTURE"].read_text()) == words(script["picture"]()), "run scripts/picture"
+
+
+def words(svg: str) -> list[str]:
+    """The texts of a picture; how they are drawn is up to the library."""
+    return re.findall(r">([^<>]+)</text>", svg)
