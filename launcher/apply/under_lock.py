@@ -13,8 +13,7 @@ from launcher.apply.events import Events, Outcome, Result
 from launcher.apply.execute import execute
 from launcher.apply.follow import Watching, follow
 from launcher.apply.inputs import check_secrets, check_workspaces
-from launcher.apply.overtaken import in_spite_of_others
-from launcher.apply.patience import locked, patient
+from launcher.apply.other_clients import hold_locks, plan_when_free, retry_overtaken
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.schedulers.appstore import open_store
@@ -56,7 +55,7 @@ def apply(
         open_store() as store,
         Engines(take_over=goal.take_over, on_progress=events.progress, on_wait=events.waits) as engines,
     ):
-        with locked(goal.keys, lock_timeout_s, events):
+        with hold_locks(goal.keys, lock_timeout_s, events):
             outcomes = _carry_out(goal, consent, store, engines, events, lock_timeout_s)
         if not wait:
             return Result(outcomes=outcomes)
@@ -71,7 +70,7 @@ def _carry_out(
     record_ends(store, engines, goal.schedulers)
 
     def look() -> Plan:
-        return patient(lambda: goal.look(store, engines), events, timeout_s=timeout_s)
+        return plan_when_free(lambda: goal.look(store, engines), events, timeout_s=timeout_s)
 
     todo = look()
     _check(todo, goal, consent)
@@ -79,7 +78,7 @@ def _carry_out(
     def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
         return execute(steps, plan=goal.plan or todo, engines=engines, store=store, events=events)
 
-    return in_spite_of_others(todo, carry_out, look, timeout_s=timeout_s)
+    return retry_overtaken(todo, carry_out, look, timeout_s=timeout_s)
 
 
 def _check(todo: Plan, goal: Goal, consent: Consent) -> None:

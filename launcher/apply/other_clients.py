@@ -1,4 +1,4 @@
-"""Handle jobs whose attempt another client reserved first: wait for that client, then plan them again.
+"""Wait for other clients: for their locks, the jobs they are submitting, the attempts they reserved first.
 
 An apply holds a lock in its own state folder. Clients with other state folders on the same engine meet where
 an attempt's number is reserved: the engine gives it to one of them.
@@ -7,25 +7,72 @@ an attempt's number is reserved: the engine gives it to one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from launcher.apply.events import Outcome
+from launcher.apply.approval import check_plan
+from launcher.apply.events import Events, Outcome
+from launcher.errors import LockTimeoutError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
+from launcher.specs.launch import JobKey
+from launcher.state.lock import apply_lock
 
+_OWNER_POLL_S = 0.1
 _PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
 
-def in_spite_of_others(
+@contextmanager
+def hold_locks(keys: Sequence[JobKey], timeout_s: float | None, events: Events) -> Iterator[None]:
+    """Hold the locks of every project and target of `keys`. All clients take them in the same order.
+
+    Raises LockTimeoutError.
+    """
+    first = {(key.project, key.target): key for key in reversed(keys)}
+    with ExitStack() as stack:
+        for (project, target), key in sorted(first.items()):
+
+            def announce(owner: str, key: JobKey = key) -> None:
+                events.emit("waiting", key, owner=owner)
+
+            stack.enter_context(apply_lock(project, target, timeout_s=timeout_s, on_wait=announce))
+        yield
+
+
+def plan_when_free(look: Callable[[], Plan], events: Events, *, timeout_s: float | None) -> Plan:
+    """Make the plan, again and again while another client is submitting one of its jobs.
+
+    Raises LauncherError for a plan with problems, LockTimeoutError.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    announced: set[JobKey] = set()
+    while True:
+        plan = look()
+        check_plan(plan)
+        busy = [step for step in plan.steps if step.waits_for]
+        if not busy:
+            return plan
+        if deadline is not None and time.monotonic() > deadline:
+            raise LockTimeoutError(f"{busy[0].key} is being submitted by {busy[0].waits_for}")
+        for step in busy:
+            if step.key not in announced:
+                events.emit("waiting", step.key, owner=step.waits_for)
+                announced.add(step.key)
+        time.sleep(_OWNER_POLL_S)  # engines have no event for the death of a reservation's owner
+
+
+def retry_overtaken(
     plan: Plan,
     carry_out: Callable[[Sequence[Step]], tuple[Outcome, ...]],
     look: Callable[[], Plan],
     *,
     timeout_s: float | None,
 ) -> tuple[Outcome, ...]:
-    """Carry out a plan; returns the outcome of each step, including those that were planned again.
+    """Carry out a plan, and plan again the jobs whose attempt another client reserved first.
+
+    Returns the outcome of each step.
 
     Args:
         look: makes the same plan again, after waiting for clients that are submitting one of its jobs.
