@@ -1,0 +1,51 @@
+"""The lock of an app's folder: one holder, and always of the folder that is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers import appfolder
+
+
+@contextmanager
+def held(app_dir: Path) -> Iterator[int]:
+    fd = appfolder.make_and_lock(str(app_dir))
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+    with held(tmp_path / "app"), pytest.raises(BlockingIOError):
+        appfolder.take_lock(str(tmp_path / "app"))
+    os.close(appfolder.take_lock(str(tmp_path / "app")))
+
+
+def test_the_lock_of_a_removed_folder_does_not_hold_the_next_one(tmp_path: Path) -> None:
+    with held(tmp_path / "app") as old:
+        shutil.rmtree(tmp_path / "app")
+        with held(tmp_path / "app") as new:
+            assert not appfolder.is_at(old, appfolder.lock(str(tmp_path / "app")))
+            assert appfolder.is_at(new, appfolder.lock(str(tmp_path / "app")))
+
+
+def test_a_folder_that_does_not_exist_has_no_lock_to_take(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        appfolder.take_lock(str(tmp_path / "app"))
+    assert not (tmp_path / "app").exists()
+
+
+def test_a_folder_removed_during_the_wait_is_reported_as_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held(tmp_path / "app"):
+        monkeypatch.setattr(appfolder.time, "sleep", lambda _: shutil.rmtree(tmp_path / "app"))
+        with pytest.raises(FileNotFoundError):
+            appfolder.take_lock(str(tmp_path / "app"))
