@@ -10,7 +10,17 @@ from launcher.plan.diff import Op
 from launcher.plan.reasons import REASONS
 from launcher.plan.shapes import Anything, Choice, Either, Flag, Items, Record, Shape, Table, Text, Whole
 from launcher.plan.step import MARKS, Blocked, GuardState
-from launcher.specs.rolefields import ALWAYS, DOCUMENT_FIELDS, JSON, MOUNTS, VARIABLES, RoleField
+from launcher.specs.probe import Condition
+from launcher.specs.rolefields import (
+    ALWAYS,
+    CONDITIONS,
+    DOCUMENT_FIELDS,
+    JSON,
+    MOUNTS,
+    PROBE,
+    VARIABLES,
+    RoleField,
+)
 
 VERSION: Final = "launcher.plan/v1"
 MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -66,6 +76,18 @@ _MOUNT = Record(
     {"read_only": Flag(), "permissions": Text("For devices: of r, w and m.")},
 )
 
+_PROBE = Record(
+    {},
+    {
+        "port": Whole("Something listens there.", least=1),
+        "http": Text("Path that answers with 2xx or 3xx on the port."),
+        "file": Text("Made or written since the replica was started."),
+        "command": Items(Text(), "Ends with 0."),
+        "every": Anything("Seconds between two probes."),
+        "timeout": Anything("Seconds from the start of the replica to its failure."),
+    },
+)
+
 _SECRET = Record(
     {
         "secret": Text(
@@ -84,6 +106,8 @@ _KINDS: Final[Mapping[str, Shape]] = {
     JSON: Table(Anything()),
     MOUNTS: Items(_MOUNT),
     "Resource": _RESOURCE,
+    CONDITIONS: Table(Text(choices=get_args(Condition))),
+    PROBE: _PROBE,
 }
 
 

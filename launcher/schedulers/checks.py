@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from launcher.errors import SchedulerError
-from launcher.specs.app import AppDef
-from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app
+from launcher.specs.app import AppDef, Role
+from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macro_texts
+from launcher.specs.macros import find_macros, needs_host
 from launcher.specs.rolefields import CAPABILITIES
 from launcher.specs.runopts import runopts
 
@@ -56,6 +57,21 @@ def unsupported(
                 remedy = f"run it on {where}, or leave it out" if where else "leave it out"
                 message = f"{scheduler} does not support `{field.name}`: {remedy}"
                 yield Problem(("roles", role.name, field.name), "constraint", message)
+        if HOSTS not in supports:
+            yield from _unknown_hosts(role, scheduler, list(others(HOSTS)))
+
+
+HOSTS = "hosts"
+"""In `Scheduler.supports`: the scheduler fills in `$<rank0_host>` and `$<role.NAME.host>`."""
+
+
+def _unknown_hosts(role: Role, scheduler: str, others: list[str]) -> Iterator[Problem]:
+    for path, text in macro_texts(role):
+        for name, start, end in find_macros(text):
+            if needs_host(name):
+                remedy = f": run it on {' or '.join(others)}" if others else ""
+                message = f"{scheduler} does not know the host in `{text[start:end]}`{remedy}"
+                yield Problem(("roles", role.name, *path), "reference-phase", message)
 
 
 def add_times(opts: runopts, grace_s: float) -> None:

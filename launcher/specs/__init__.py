@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from launcher.specs.named_resources_aws import AWS_NAMED_RESOURCES, instance_type_from_resource
     from launcher.specs.named_resources_generic import GENERIC_NAMED_RESOURCES
     from launcher.specs.option import get_type_name, runopt
+    from launcher.specs.probe import Probe
     from launcher.specs.resources import (
         UnknownResourceException,
         get_named_resources,
@@ -99,6 +100,7 @@ __all__ = [
     "OnChange",
     "OnEnd",
     "ParsedAppHandle",
+    "Probe",
     "Problem",
     "ProjectRef",
     "ReplicaState",
@@ -160,6 +162,7 @@ _NAMES_OF = {
     "macros": "RUN_MACROS SYMBOLIC_APP_ID find_macros macros substitute substitute_partial",
     "mounts": "BindMount DeviceMount MountType VolumeMount parse_mounts",
     "option": "get_type_name runopt",
+    "probe": "Probe",
     "resources": "UnknownResourceException get_named_resources named_resources resource",
     "named_resources_aws": "AWS_NAMED_RESOURCES instance_type_from_resource",
     "named_resources_generic": "GENERIC_NAMED_RESOURCES",

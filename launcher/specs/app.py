@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from launcher.specs.dryrun import AppDryRunInfo
     from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+    from launcher.specs.probe import Condition, Probe
 
 MISSING = "<MISSING>"
 NONE = "<NONE>"
@@ -90,6 +91,10 @@ class Role:
     deprecated and kept for its place among the positional arguments. `retry_delay` is the pause before the
     first restart in seconds; it doubles with each further one, up to `LONGEST_DELAY_S`.
 
+    A `service` serves the other roles: it is stopped when every replica of these has ended with 0, and the
+    app has succeeded. `ready` is the probe that says when a replica is ready, `depends_on` the roles that
+    this one waits for, each with a condition ("started", "ready" or "succeeded").
+
     A field added here is in documents, checks and plans (`launcher.specs.rolefields`). It needs a default,
     and a document leaves that out: no digest changes.
     """
@@ -109,6 +114,9 @@ class Role:
     metadata: dict[str, Any] = field(default_factory=dict, metadata=TAKES_MACROS)
     mounts: list[BindMount | VolumeMount | DeviceMount] = field(default_factory=list, metadata=TAKES_MACROS)
     retry_delay: int = field(default=0, metadata={**at_least(0), "most": LONGEST_DELAY_S, **BY_CAPABILITY})
+    service: bool = field(default=False, metadata=BY_CAPABILITY)
+    ready: Probe | None = field(default=None, metadata=BY_CAPABILITY)
+    depends_on: dict[str, Condition] = field(default_factory=dict, metadata=BY_CAPABILITY)
 
     def pre_proc(self, scheduler: str, dryrun_info: AppDryRunInfo[Any]) -> AppDryRunInfo[Any]:
         """Hook for subclasses: a dry run passes its info to each role in order and uses the returned one."""

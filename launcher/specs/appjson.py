@@ -10,7 +10,8 @@ from typing import Any
 from launcher.specs.app import AppDef, Resource, Role
 from launcher.specs.canonical import UnstorableValueError, json_value
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES
+from launcher.specs.probe import Probe
+from launcher.specs.rolefields import CONDITIONS, JSON, MOUNTS, PROBE, ROLE_FIELDS, VARIABLES
 from launcher.specs.secret import Secret
 
 _MOUNTS: Mapping[str, type] = {"bind": BindMount, "volume": VolumeMount, "device": DeviceMount}
@@ -122,9 +123,12 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     "Resource": lambda value, where: json_value(_fields_of(value, Resource), where),
     "list[str]": lambda value, _: list(value),
     "dict[str, int]": lambda value, _: dict(value),
+    CONDITIONS: lambda value, _: dict(value),
+    PROBE: lambda value, _: value and value.to_json(),
 }
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     VARIABLES: _to_variables,
     MOUNTS: lambda value: [_to_mount(mount) for mount in _list(value)],
     "Resource": lambda value: Resource(**_parts(value, Resource)),
+    PROBE: lambda value: Probe.from_json(_mapping(value)) if value is not None else None,
 }

@@ -21,7 +21,18 @@ from launcher.errors import LauncherError
 from launcher.specs.app import NULL_RESOURCE, AppDef, CfgVal, Resource, Role
 from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.rolefields import ALWAYS, DOCUMENT_FIELDS, JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
+from launcher.specs.probe import Probe
+from launcher.specs.rolefields import (
+    ALWAYS,
+    CONDITIONS,
+    DOCUMENT_FIELDS,
+    JSON,
+    MOUNTS,
+    PROBE,
+    ROLE_FIELDS,
+    VARIABLES,
+    RoleField,
+)
 from launcher.specs.secret import Secret, reference_in
 
 VERSION = "lr1"
@@ -232,6 +243,8 @@ _WRITERS: Mapping[str, Callable[[Any, str], Any]] = {
     "Resource": lambda value, _: _from_resource(value),
     "list[str]": lambda value, _: list(value),
     "dict[str, int]": lambda value, _: dict(value),
+    CONDITIONS: lambda value, _: dict(value),
+    PROBE: lambda value, _: value and value.to_json(),
 }
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     VARIABLES: lambda value: {key: reference_in(text) or text for key, text in value.items()},
@@ -240,6 +253,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "Resource": _to_resource,
     "list[str]": list,
     "dict[str, int]": dict,
+    CONDITIONS: dict,
+    PROBE: Probe.from_json,
 }
 
 

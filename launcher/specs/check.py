@@ -9,9 +9,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, Role
-from launcher.specs.macros import RUN_MACROS, find_macros
+from launcher.specs.macros import RUN_MACROS, find_macros, role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
-from launcher.specs.rolefields import JSON, MOUNTS, ROLE_FIELDS, VARIABLES, RoleField
+from launcher.specs.order import host_problems, order_problems
+from launcher.specs.probe import Probe
+from launcher.specs.rolefields import JSON, MOUNTS, PROBE, ROLE_FIELDS, VARIABLES, RoleField
 from launcher.specs.secret import MalformedSecretException, Secret
 from launcher.text import name_hint, unusable_in
 
@@ -49,7 +51,42 @@ def check_app(app: AppDef) -> list[Problem]:
             found.append(Problem(("roles", name), "duplicate-role", f"{count} roles are named `{name}`"))
     for role in app.roles:
         found += _check_role(role)
-    return [*found, *_check_size(app)]
+    found += _check_size(app)
+    if any(problem.code == "wrong-type" for problem in found):
+        return found
+    return [*found, *(Problem(*each) for each in order_problems(app)), *_check_hosts(app)]
+
+
+def _check_hosts(app: AppDef) -> Iterator[Problem]:
+    """Yield the texts that name the host of a role which the app does not have."""
+    names = [role.name for role in app.roles]
+    for role in app.roles:
+        for path, text in macro_texts(role):
+            if "$<role." in text:
+                for code, message in host_problems(text, names):
+                    yield Problem(("roles", role.name, *path), code, message)
+
+
+def macro_texts(role: Role) -> Iterator[tuple[Path, str]]:
+    """The texts of a role that may hold macros, each with its path in the role."""
+    for field in ROLE_FIELDS.values():
+        if field.takes_macros:
+            yield from _texts_in((field.name,), getattr(role, field.name))
+
+
+def _texts_in(path: Path, value: object) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts_in((*path, str(key)), inner)
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            yield from _texts_in((*path, index), inner)
+    elif isinstance(value, (BindMount, DeviceMount)):
+        yield path, value.src_path
+    elif isinstance(value, VolumeMount):
+        yield path, value.src
 
 
 def _check_size(app: AppDef) -> Iterator[Problem]:
@@ -170,6 +207,20 @@ def _check_mounts(at: Path, mounts: list[Mount]) -> Iterator[Problem]:
             yield Problem(path, "duplicate-destination", message)
 
 
+def _check_probe(at: Path, probe: object) -> Iterator[Problem]:
+    if not isinstance(probe, Probe):
+        yield Problem(at, "wrong-type", f"want a Probe, got {probe!r}")
+        return
+    for name, code, message in probe.faults():
+        yield Problem((*at, name) if name else at, code, message)
+    for path, text in (
+        *(((*at, name), getattr(probe, name)) for name in ("http", "file")),
+        *(((*at, "command", index), text) for index, text in enumerate(probe.command)),
+    ):
+        if text is not None:
+            yield from _check_fixed(path, text)
+
+
 def _check_metadata(path: Path, value: object) -> Iterator[Problem]:
     if isinstance(value, str):
         yield from _check_text(path, value)
@@ -192,7 +243,7 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
     if unusable := unusable_in(text):
         yield Problem(path, "unusable-text", f"text for a process cannot hold {unusable}")
     for name, start, end in find_macros(text):
-        if name not in _KNOWN_NAMES:
+        if name not in _KNOWN_NAMES and role_of_host(name) is None:
             hint = name_hint(name, _KNOWN_NAMES)
             message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
             yield Problem(path, "unknown-reference", message)
@@ -213,7 +264,7 @@ def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
     if not isinstance(text, str):
         return
     for name, start, end in find_macros(text):
-        if name in _RUN_NAMES:
+        if name in _RUN_NAMES or role_of_host(name) is not None:
             message = (
                 f"`{text[start:end]}` cannot stand here: it may stand in entrypoint, args, env, metadata "
                 "and the sources of mounts"
@@ -235,6 +286,7 @@ def _rule(field: RoleField) -> Rule | None:
         VARIABLES: _check_env,
         JSON: _check_metadata,
         MOUNTS: _check_mounts,
+        PROBE: _check_probe,
         "Resource": _check_resource,
     }
     if isinstance(field.default, Enum):

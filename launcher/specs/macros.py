@@ -31,8 +31,10 @@ SYMBOLIC_APP_ID = "$<app_id>"
 ESTABLISHED = ("img_root", "app_id", "replica_id", "rank0_env", "base_img_root")
 """The names that `${name}` is read for."""
 
-RUN_MACROS = (*ESTABLISHED, "role", "num_replicas")
-"""The names that `macros.Values.apply` fills."""
+RUN_MACROS = (*ESTABLISHED, "role", "num_replicas", "rank0_host")
+"""The names that `macros.Values.apply` fills; `rank0_host` where the scheduler gives hosts."""
+
+_HOST = re.compile(r"role\.(.+)\.host")
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 _FIVE = "|".join(ESTABLISHED)
@@ -46,6 +48,24 @@ _NEEDS_ESCAPE = re.compile(rf"\$(?=<{_NAME}>|\{{(?:{_FIVE})\}})|(?<!\$)\$(?=\$+\
 
 class MacroError(LauncherError, ValueError):
     """A text cannot be written with macros still open in it."""
+
+
+def role_of_host(name: str) -> str | None:
+    """The role whose host a macro names: "role.server.host" → "server"; None for any other macro."""
+    found = _HOST.fullmatch(name)
+    return found[1] if found else None
+
+
+def needs_host(name: str) -> bool:
+    """Whether a macro is the host of a replica, which not every scheduler knows."""
+    return name == "rank0_host" or role_of_host(name) is not None
+
+
+def hosts_of(hosts: Mapping[str, str]) -> dict[str, str]:
+    """The values of the macros that name hosts, from role → host of its replica 0, the first role first."""
+    values = {f"role.{role}.host": host for role, host in hosts.items()}
+    first = next(iter(hosts.values()), None)
+    return values if first is None else {**values, "rank0_host": first}
 
 
 def find_macros(text: str) -> Iterator[tuple[str, int, int]]:
@@ -194,14 +214,24 @@ class macros:
                 raise TypeError(f"want text to substitute macros in, got {type(arg).__name__}")
             return substitute(arg, self.to_dict())
 
-        def apply(self, role: Role, *, partial: Collection[str] = ()) -> Role:
+        def apply(
+            self, role: Role, *, partial: Collection[str] = (), hosts: Mapping[str, str] | None = None
+        ) -> Role:
             """A new role with the macros filled in, `$<role>` and `$<num_replicas>` too.
 
             In: entrypoint, args, values of env, sources of mounts, and metadata at any depth.
             With `partial={"app_id"}` these names stay open and escapes stay as they are, for a later
             `substitute` (see `substitute_partial`).
+
+            Args:
+                hosts: what `hosts_of` gives; without it the macros that name hosts stay.
             """
-            values = {**self.to_dict(), "role": role.name, "num_replicas": str(role.num_replicas)}
+            values = {
+                **(hosts or {}),
+                **self.to_dict(),
+                "role": role.name,
+                "num_replicas": str(role.num_replicas),
+            }
             if not partial:
                 return map_role(role, lambda text: substitute(text, values))
             known = {name: value for name, value in values.items() if name not in partial}

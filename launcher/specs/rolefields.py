@@ -14,6 +14,8 @@ from launcher.specs.app import Role
 VARIABLES = "dict[str, str]"
 """The kind of `env`: its values may be references to secrets."""
 JSON = "dict[str, Any]"
+PROBE = "Probe"
+CONDITIONS = "dict[str, Condition]"
 MOUNTS = "list[BindMount | VolumeMount | DeviceMount]"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ def in_containers(file):
 
 
 FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*") if not in_containers(path))
+
+
+@pytest.fixture(autouse=True)
+def _service_port(monkeypatch):
+    """A port of its own for the example of a server: tests run beside each other."""
+    with socket.create_server(("", 0)) as found:
+        monkeypatch.setenv("SERVICE_PORT", str(found.getsockname()[1]))
 
 
 def job_of(file):
@@ -50,6 +58,13 @@ def test_hello_greets_from_both_replicas(scenario):
     assert sorted(scenario.logs("hello", "--no-prefix").splitlines()) == [
         f"hello world, this is replica {k} of 2" for k in (0, 1)
     ]
+
+
+def test_service_answers_the_client_and_ends_with_it(scenario):
+    scenario.run_to_end(EXAMPLES / "service")
+    assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"
+    status = scenario.launcher("status", "service").out
+    assert "stopped at the end of the app" in status
 
 
 def test_pipeline_passes_its_numbers_on(scenario):

@@ -24,13 +24,13 @@ _FAST = {
     ),
     "launcher.cli.render": "apps document status_text tables values",
     "launcher.inventory": "ends engine_attempts find installed listing logs project recorded status",
-    "launcher.schedulers": "api appstore logs pids registry staged",
+    "launcher.schedulers": "api appstore logs order pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
         "app appview apprecord attemptfile claim control errorfiles eventfile filewatch kernel logs "
-        "logwriter loop observe outcome prepare process readback rebuild "
+        "logwriter loop observe outcome prepare probes process readback rebuild "
         "replicas rundir scheduler spawn stop supervisor waiting"
     ),
     "launcher.specs": "jobkey runopts",
@@ -170,6 +170,7 @@ def fast(scenario) -> set[str]:
         loaded |= _loaded_by(scenario, argv)
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
+    entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",

@@ -89,6 +89,7 @@ def role_fields(role: Role) -> dict[str, Any]:
         "retry_policy": str(role.retry_policy).lower(),
         "resource": _resource(role.resource),
         "mounts": [_mount(mount) for mount in role.mounts],
+        "ready": role.ready and role.ready.to_json(),
     }
     return _without_empty({name: _copied(value) for name, value in values.items()})
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from launcher.cli.render.tables import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
+_WAITING = "waiting "
 _GOOD = ("running", "succeeded")  # messages of these replicas are notes, such as their ports
 _MOST_REPLICAS = 100  # of more replicas, only those in other states are listed
 
@@ -79,7 +80,7 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
     rows: list[list[Cell]] = [
         [
             f"{replica.role}/{replica.k}",
-            state_cell(replica.state),
+            state_cell("waiting" if _waits(replica) else replica.state),
             "" if replica.exit_code is None else str(replica.exit_code),
             str(replica.num_restarts) if replica.num_restarts else "",
             ago(replica.started_at, now),
@@ -98,9 +99,16 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
     return "\n".join(part for part in (text, rest) if part)
 
 
+def _waits(replica: ReplicaRecord) -> bool:
+    """Whether it waits for another role; its message then begins with that."""
+    return replica.state == "pending" and replica.message.startswith(_WAITING)
+
+
 def _why(replica: ReplicaRecord) -> str:
     """The first line of the replica's error, and the scheduler's message about it."""
     error, message = replica.error, "" if replica.state in _GOOD else replica.message
+    if _waits(replica):
+        message = message.removeprefix(_WAITING)
     if error is None:
         return message
     from launcher.cli.render.error_text import short

@@ -13,6 +13,7 @@ STATE_STYLES = {
     "created": "dim",
     "submitted": "dim",
     "pending": "dim",
+    "waiting": "dim",
     "running": "cyan",
     "succeeded": "green",
     "failed": "bold red",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from launcher.jobfile.compile import script
@@ -14,6 +14,7 @@ from launcher.jobfile.model.job_file import (
     DeviceMount,
     JobFile,
     LifecycleSpec,
+    ProbeSpec,
     Resources,
     RoleSpec,
     SecretRef,
@@ -22,6 +23,7 @@ from launcher.jobfile.model.job_file import (
 from launcher.jobfile.text.document import Path
 from launcher.specs import NULL_RESOURCE, AppDef, Lifecycle, Resource, RetryPolicy, Role, check_app, mounts
 from launcher.specs.check import Problem
+from launcher.specs.probe import Condition, Probe
 from launcher.specs.resources import UnknownResourceException, get_named_resources, named_resources
 from launcher.specs.rolefields import ROLE_FIELDS
 
@@ -38,13 +40,15 @@ _CODES = {
 def build_app(job: JobFile, name: str, problems: Collector) -> AppDef:
     """The AppDef of a job file, under the name of one of its jobs. What its fields do not agree on goes to
     `problems`."""
-    roles = [_role(key, role, problems) for key, role in job.roles.items()]
+    roles = [_role(key, role, job, problems) for key, role in job.roles.items()]
     app = AppDef(name=name, roles=roles, metadata=dict(job.metadata))
     for found in as_written(check_app(app), job):
         if problems.holds_assumed(found.path[:2]) or problems.holds_broken(found.path):
             continue  # a placeholder takes part in it, or what it says was said already
         code = "constraint" if found.path[-1:] == ("min_replicas",) else code_of(found)
-        at_key = found.code in ("missing-field", "unusable-name", "duplicate-role")
+        at_key = found.code in ("missing-field", "unusable-name", "duplicate-role") or (
+            found.path[2:3] == ("depends_on",) and found.code != "constraint"
+        )
         problems.add(found.path, code, found.message, at="key" if at_key else "value")
     return app
 
@@ -61,6 +65,11 @@ def as_written(problems: Iterable[Problem], job: JobFile) -> Iterator[Problem]:
         match problem.path:
             case ("roles", name, "entrypoint" | "args", *_) if name in scripted:
                 yield problem._replace(path=("roles", name, "run"))
+            case ("roles", str(name), "depends_on", str(other)):
+                given = job.roles[name].depends_on if name in job.roles else {}
+                is_listed = isinstance(given, list) and other in given
+                at = given.index(other) if isinstance(given, list) and is_listed else other
+                yield problem._replace(path=("roles", name, "depends_on", at))
             case _:
                 yield problem
 
@@ -84,7 +93,7 @@ def with_project(spec: LifecycleSpec, project: LifecycleSpec) -> LifecycleSpec:
     return project.model_copy(update=said) if said else project
 
 
-def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
+def _role(name: str, role: RoleSpec, job: JobFile, problems: Collector) -> Role:
     entrypoint, *args = script.command(role.run, role.shell) if role.run else (role.entrypoint, *role.args)
     said = {key: copy(getattr(role, key)) for key in RoleSpec.model_fields if key in ROLE_FIELDS}
     said |= {
@@ -96,8 +105,23 @@ def _role(name: str, role: RoleSpec, problems: Collector) -> Role:
         "retry_policy": RetryPolicy(role.retry_policy.upper()),
         "resource": _resource(role.resource, ("roles", name, "resource"), problems),
         "mounts": [_mount(mount) for mount in role.mounts],
+        "ready": _probe(role.ready) if role.ready is not None else None,
+        "depends_on": _conditions(role.depends_on, job.roles),
     }
     return Role(name=name, **said)
+
+
+def _probe(spec: ProbeSpec) -> Probe:
+    return Probe(spec.port, spec.http, spec.file, tuple(spec.command), spec.every, spec.timeout)
+
+
+def _conditions(
+    given: Mapping[str, Condition] | Sequence[str], roles: Mapping[str, RoleSpec]
+) -> dict[str, Condition]:
+    """Role that is waited for → its condition. A name alone means `ready` where that role has a probe."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    return {name: "ready" if name in roles and roles[name].ready is not None else "started" for name in given}
 
 
 def _mount(mount: BindMount | VolumeMount | DeviceMount | mounts.Mount | str) -> mounts.Mount:

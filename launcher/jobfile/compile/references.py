@@ -14,7 +14,7 @@ from launcher.jobfile.messages.names import listing, nearest, place_name
 from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
-from launcher.specs.macros import MacroError
+from launcher.specs.macros import MacroError, role_of_host
 from launcher.specs.sensitive import is_sensitive
 
 JOB_DIR = "job.dir"
@@ -28,6 +28,11 @@ _NEAR = re.compile(
     rf"(?<!\$)\$(?:<[ \t]*(?P<open>{_NAME})(?:[ \t]*>)?|\{{\{{?[ \t]*(?P<brace>{_NAME})[ \t]*\}}?\}})"
 )
 _PHASES = ("var.", "matrix.", "job.", "git.", "target.")
+
+
+def _is_run(name: str) -> bool:
+    """Whether the run fills it in. The host of a role is the one such name with a dot."""
+    return name in _RUN or role_of_host(name) is not None
 
 
 class References:
@@ -135,7 +140,7 @@ class References:
             )
 
     def _is_name(self, name: str) -> bool:
-        return name in self.values or name in GIT_NAMES or name in _RUN or name == JOB_DIR
+        return name in self.values or name in GIT_NAMES or _is_run(name) or name == JOB_DIR
 
     def _typed(self, value: Value, place: Place) -> Any:
         """The value of a reference that stands alone, with its type."""
@@ -165,7 +170,7 @@ class References:
         if place.mode == "never":
             message = f"references cannot stand in {place_name(path)}"
             self._note(path, "reference-phase", message, written, label="write the value itself")
-        elif name in _RUN:
+        elif _is_run(name):
             if place.mode != "run":
                 message = f"`{written}` is known only when the job runs, and cannot stand here"
                 self._note(path, "reference-phase", message, written, hint=f"it may stand in {WHERE_RUN}")

@@ -76,6 +76,9 @@ def _say(kind: str, path: Path, rest: Path, is_key: bool, error: ErrorDetails, p
 def _pattern(path: Path, value: Any, context: Mapping[str, Any], problems: Collector) -> None:
     if path in (("name",), ("project",)):
         bad_label(path, str(value), "job" if path == ("name",) else "project", problems)
+    elif path[-1] == "http":
+        label = f"write `/{value}`"
+        problems.add(path, "invalid-value", f"{show(value)} is no path of a server", label=label)
     elif path[-1] == "permissions":
         label = "such as `rw`"
         problems.add(
@@ -111,6 +114,12 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         message = f"{place_name(path)} must be text or a mapping, not {got(value)}"
         folder, parts = problems.written("src"), problems.written({"src": "app", "../lib": "app/lib"})
         problems.add(path, "wrong-type", message, hint=f"such as {folder}, or {parts}")
+        return
+    if path[-1] == "depends_on":
+        message = f"{place_name(path)} must be a list or a mapping, not {got(value)}"
+        name = value if isinstance(value, str) and value else "server"
+        listed, mapped = problems.written([name]), problems.written({name: "ready"})
+        problems.add(path, "wrong-type", message, hint=f"such as {listed}, or {mapped}")
         return
     is_mount = "mounts" in path
     if not is_mount and path[0] != "vars":

@@ -114,7 +114,7 @@ def unknown_field(path: Path, problems: Collector) -> None:
     mapping = _value_at(parent, problems.document.value)
     if near in (*_NEEDED, "version") and isinstance(mapping, dict) and near not in mapping:
         hint = ""  # without it the mapping is wrong whatever else the key could be
-    elif found is not None:
+    elif found is not None and not (label and len(found) > len(parent)):
         label, hint = _belongs(parent, key, found, problems)
     message = f"`{key}` is not a field of {place_name(parent)}"
     if key in fields:  # it is one of another type of variable or mount

@@ -25,7 +25,9 @@ from launcher.jobfile.model.base import (
 )
 from launcher.jobfile.model.quantities import (
     MEMORY_PATTERN,
+    PROBE_TIME,
     SECRET_PATTERN,
+    interval,
     memory_mib,
     mount_of,
     pause,
@@ -35,6 +37,7 @@ from launcher.jobfile.model.quantities import (
 from launcher.jobfile.model.variables import Vars
 from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
+from launcher.specs.probe import EVERY_S, TIMEOUT_S
 from launcher.text import DURATION_PATTERN
 
 
@@ -168,6 +171,56 @@ WorkspaceSpec = Annotated[
 ]
 
 
+class ProbeSpec(Model):
+    """How to see that a replica is ready: `port`, `http` with `port`, `file` or `command`."""
+
+    port: Port | None = Field(None, description="Something listens on this port.", examples=[6379])
+    http: Annotated[str, Field(pattern=r"^/")] | None = Field(
+        None, description="Path that answers a plain GET on `port` with 2xx or 3xx.", examples=["/health"]
+    )
+    file: str | None = Field(
+        None,
+        min_length=1,
+        description="File in the working directory, made or written since the replica was started.",
+        examples=["ready.txt"],
+    )
+    command: Annotated[list[str], Traits(as_written=True)] = Field(
+        [],
+        description="Command that ends with 0; runs where the replica runs.",
+        examples=[["pg_isready"]],
+    )
+    every: Annotated[float, BeforeValidator(interval)] = Field(
+        EVERY_S,
+        description="Time between two probes; the first ones follow faster.",
+        examples=["2s"],
+        json_schema_extra=PROBE_TIME,
+    )
+    timeout: Annotated[float, BeforeValidator(interval)] = Field(
+        TIMEOUT_S,
+        description="Time from the start of the replica; then it has failed.",
+        examples=["5m"],
+        json_schema_extra=PROBE_TIME,
+    )
+
+
+WAITS_FOR = {
+    "started": "All of its replicas were started.",
+    "ready": "All of its replicas are ready, by its probe.",
+    "succeeded": "All of its replicas have ended with 0.",
+}
+
+
+def _list_or_mapping(value: Any) -> str | None:
+    return "<list>" if isinstance(value, list) else "<mapping>" if isinstance(value, dict) else None
+
+
+DependsOn = Annotated[
+    Annotated[dict[Label, Literal["started", "ready", "succeeded"]], Tag("<mapping>")]
+    | Annotated[list[str], Tag("<list>")],
+    Discriminator(_list_or_mapping),
+]
+
+
 RETRY = {
     "application": "Every replica of the job is stopped and started again.",
     "replica": "Only the replica that failed is started again.",
@@ -225,6 +278,20 @@ class RoleSpec(Model):
             "maximum": LONGEST_DELAY_S,
             "pattern": DURATION_PATTERN,
         },
+    )
+    service: Annotated[bool, Traits(foreign=("daemon", "sidecar"))] = Field(
+        False,
+        description="It serves the other roles, and is stopped when all of these have ended with 0.",
+        examples=[True],
+    )
+    ready: Annotated[ProbeSpec | None, Traits(foreign=("healthcheck", "readiness"))] = Field(
+        None, description="When a replica is ready for the roles that wait for it.", examples=[{"port": 6379}]
+    )
+    depends_on: Annotated[DependsOn, Traits(foreign=("needs", "after"), choices=WAITS_FOR)] = Field(
+        {},
+        description="Roles that it waits for, until they are `ready` where they have a probe, else `started`;"
+        " or each with its condition.",
+        examples=[["server"]],
     )
     resource: Annotated[ResourceSpec | None, Traits(foreign=("resources",))] = Field(
         None, description="What one replica needs: its parts, or a named resource.", examples=["gpu.small"]

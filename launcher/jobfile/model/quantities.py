@@ -12,8 +12,9 @@ from launcher.jobfile.model.foreign import compose_mount
 from launcher.specs import Secret, parse_mounts
 from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.mounts import InvalidMountException, Mount
+from launcher.specs.probe import LEAST_EVERY_S, LONGEST_S
 from launcher.specs.secret import MalformedSecretException
-from launcher.text import DURATION_UNITS, duration_meant, is_number, seconds_in
+from launcher.text import DURATION_PATTERN, DURATION_UNITS, duration_meant, is_number, seconds_in
 
 MIB = 2**20
 _UNITS: dict[str, int] = {
@@ -31,6 +32,14 @@ MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:[\s\S]*\S[\s\S]*)$"
 _LONGEST_NUMBER = 15
 """Digits: advice repeats what was written, and a longer number is no amount of anything."""
+
+PROBE_TIME: dict[str, Any] = {
+    "type": ["string", "number"],
+    "minimum": LEAST_EVERY_S,
+    "maximum": LONGEST_S,
+    "pattern": DURATION_PATTERN,
+}
+"""The schema of a time of a probe."""
 
 MAX_SECONDS = 10 * 365 * 86400
 
@@ -91,6 +100,16 @@ def pause(value: Any) -> int:
     if not 0 <= total <= LONGEST_DELAY_S:
         raise problem("out-of-range", "a pause before a restart is at most 5 minutes", 'such as "2s" or "1m"')
     return total
+
+
+def interval(value: Any) -> float:
+    """A time of a probe in seconds, which may be a part of one: "500ms" → 0.5."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise problem("wrong-type", "a duration is text or a number of seconds", 'such as "1s" or "500ms"')
+    found = float(value) if not isinstance(value, str) else seconds_in(value.strip())
+    if found is None:
+        raise _no_duration(str(value))
+    return found
 
 
 def _duration(value: Any) -> int:

@@ -16,6 +16,7 @@ from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
 from launcher.jobfile.schema.overlay import BY_HAND, filled_in, overlays
 from launcher.jobfile.schema.words import MOUNT_TEXT, NOT_EMPTY, REFERENCE, described, dressed
+from launcher.specs.probe import CONDITIONS
 
 Schema = dict[str, Any]
 
@@ -102,7 +103,7 @@ def _value(key: str, made: Schema) -> Schema:
     if key in BY_HAND:
         return deepcopy(BY_HAND[key])
     special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
-    special["workspace"] = _workspace
+    special |= {"workspace": _workspace, "depends_on": _depends_on}
     if key in special:
         return special[key](made)
     if "patternProperties" in made or made.get("type") == "object":
@@ -195,6 +196,11 @@ def _resource(made: Schema) -> Schema:
     options = made.get("oneOf") or made["anyOf"][0]["oneOf"]
     parts = next(option for option in options if "$ref" in option)
     return {"anyOf": [{"$ref": parts["$ref"]}, {"type": "string"}]}
+
+
+def _depends_on(made: Schema) -> Schema:
+    names = {"type": "array", "items": {"type": "string"}}
+    return {"anyOf": [names, {"type": "object", "additionalProperties": _one_of(CONDITIONS)}]}
 
 
 def _workspace(made: Schema) -> Schema:

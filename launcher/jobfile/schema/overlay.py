@@ -12,7 +12,7 @@ from launcher.jobfile.schema.words import WORDS, described
 Schema = dict[str, Any]
 
 _FIXED = ("version", "name", "targets")
-_LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec")
+_LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "ProbeSpec")
 """Models that merge by key; all others are replaced as a whole."""
 
 _REMOVES = {"title": "nothing", "type": "null"}

@@ -32,6 +32,7 @@ _MESSAGES: Mapping[str, str] = {
     DURATION_PATTERN: 'want a duration such as "2h", "90s" or "1h30m"',
     SECRET_PATTERN: 'want "env:NAME" or "file:PATH"',
     MOUNT_TEXT: 'want "type=bind,src=PATH,dst=PATH", or a mapping with a `type`',
+    r"^/": "want a path that begins with `/`, such as /health",
     r"^[rwm]+$": "want some of the letters r, w and m",
 }
 
@@ -56,6 +57,7 @@ _TITLES: Mapping[str, str] = {
     "IntVar": "variable: whole number",
     "LifecycleSpec": "lifecycle",
     "Overlay": "target",
+    "ProbeSpec": "probe",
     "Resources": "resource",
     "RoleSpec": "role",
     "SecretRef": "secret",

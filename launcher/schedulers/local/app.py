@@ -12,12 +12,15 @@ from launcher.schedulers.local.spawn import SpawnError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from launcher.schedulers.local.eventfile import EventFile
     from launcher.schedulers.local.logwriter import LogWriter
     from launcher.schedulers.local.loop import Loop
+    from launcher.schedulers.local.probes import Prober
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
+    from launcher.schedulers.order import Order
 
 LONGEST_DELAY_S = 300
 """The longest pause before a restart; as in `launcher.specs.app`, which a supervisor does not import."""
@@ -29,8 +32,9 @@ TAKE_BACK_GRACE_S = 1.0
 class RunningApp:
     """The replicas of one app, and the decisions about restarts and the outcome.
 
-    Set the callbacks before `start`: `on_started` (every replica of the first round runs), `on_broken` (one
-    of them cannot be started), `on_ended` (no process of the app is left, its logs are closed).
+    Set the callbacks before `start`: `on_started` (every replica runs that waits for no other), `on_broken`
+    (one of them cannot be started), `on_ended` (no process of the app is left, its logs are closed).
+    `order`: of roles that wait for each other; None where all start at once and all must succeed.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class RunningApp:
         logs: LogWriter,
         record: EventFile,
         grace_s: float,
+        order: Order | None = None,
     ) -> None:
         self.on_started: Callable[[], None]
         self.on_broken: Callable[[SpawnError], None]
@@ -51,6 +56,8 @@ class RunningApp:
         self._grace_s = grace_s
         self._processes = Replicas(loop, spawner, logs, self._replica_ended)
         self._roles = roles
+        self._order = order
+        self._prober = self._make_prober(spawner)
         self._all = [replica for role in roles for replica in role.replicas]
         self._restarts_possible = any(role.max_retries for role in roles)
         self._to_start: list[Replica] = []  # the next one last
@@ -62,7 +69,13 @@ class RunningApp:
         self._sweeping = False
 
     def start(self) -> None:
-        self._queue(self._all)
+        if self._order is None:
+            self._queue(self._all)
+            return
+        for replica in self._all:
+            replica.state = IDLE
+        self._order.begin()
+        self._release()
 
     def stop(self, why: str, outcome: AppOutcome, by: str = "", grace_s: float | None = None) -> None:
         """Stop every replica and end with `outcome`. The first of several reasons to end counts.
@@ -113,9 +126,43 @@ class RunningApp:
             replica.state = IDLE
         self._to_start[:0] = reversed(replicas)
 
+    def _release(self) -> None:
+        """Start the roles that wait for nothing any more."""
+        if self._order is None or self._outcome or self._restarting:
+            return
+        free = self._order.release()
+        self._queue(replica for role in self._roles if role.name in free for replica in role.replicas)
+
+    def _reach(self, replica: Replica, condition: str) -> None:
+        if self._order is not None:
+            self._order.reach(replica.role.name, replica.k, condition)
+
+    def _make_prober(self, spawner: Spawner) -> Prober | None:
+        if not any(role.probe for role in self._roles):
+            return None
+        from launcher.schedulers.local.probes import Prober
+
+        return Prober(self._loop, spawner, self._processes, self._is_ready, self._is_late)
+
+    def _is_ready(self, replica: Replica) -> None:
+        replica.ready = True
+        self._record.add("ready", role=replica.role.name, k=replica.k)
+        self._reach(replica, "ready")
+        self._release()
+
+    def _is_late(self, replica: Replica, why: str) -> None:
+        """Stop a replica that is not ready in time: it has failed."""
+        replica.late = why
+        self._processes.stop((replica,), self._grace_s)
+
+    def _check_port(self, replica: Replica) -> None:
+        if self._prober and not replica.k and not replica.restarts:
+            self._prober.check_port(replica.role)
+
     def _start_some(self) -> None:
         for replica in self._to_start[: -STARTS_PER_TURN - 1 : -1]:
             try:
+                self._check_port(replica)
                 self._processes.start(replica)
             except SpawnError as error:
                 self._cannot_start(replica, error)
@@ -131,9 +178,13 @@ class RunningApp:
                 start=pids.start_time(replica.pid),
                 restart=replica.restarts,
             )
-            if not self._restarts_possible:
+            self._reach(replica, "started")
+            if self._prober and replica.role.probe:
+                self._prober.watch(replica)
+            elif not self._restarts_possible:
                 replica.packed = b""
         os.chdir("/")  # the supervisor must not keep a replica's directory busy
+        self._release()
         if not self._to_start and not self.started:
             self.started = True
             self._record.add("started")
@@ -143,7 +194,8 @@ class RunningApp:
         error.role, error.k = replica.role.name, replica.k
         self._to_start = []
         if self.started:
-            message = f"{replica.name} could not be started again: {error}"
+            again = " again" if replica.restarts else ""
+            message = f"{replica.name} could not be started{again}: {error}"
             self.stop("peer", AppOutcome("failed", message), by=replica.name)
         else:
             self.on_broken(error)
@@ -153,9 +205,13 @@ class RunningApp:
     def _replica_ended(self, replica: Replica) -> None:
         self._active -= 1
         replica.role.active -= 1
-        more = {"oom": True} if replica.oom else {}
-        if replica.interrupted:
+        more: dict[str, Any] = {"oom": True} if replica.oom else {}
+        if replica.late:
+            more["late"] = replica.late
+        elif replica.interrupted:
             more["stopped"] = True
+        elif not replica.code:
+            self._reach(replica, "succeeded")
         self._record.add(
             "exit",
             replica.ended_ns,
@@ -174,11 +230,25 @@ class RunningApp:
         elif role.restarting:
             if role.active == 0:
                 self._restart_role(role, replica)
+        elif self._order is not None:
+            self._judge_in_order(replica, self._order)
         elif replica.code:
             self._failed(replica)
         elif not self._active and all(each.state == ENDED and each.code == 0 for each in self._all):
             self._outcome = AppOutcome("succeeded", code=0)
             self._go_on_when_all_ended()
+
+    def _judge_in_order(self, replica: Replica, order: Order) -> None:
+        """Judge an end where roles wait for each other. A service that fails at the end does not count."""
+        if order.is_done():
+            self.stop("end", AppOutcome("succeeded", code=0))
+        elif replica.code or replica.late:
+            self._failed(replica)
+        elif waiting := order.stuck_behind(replica.role.name, replica.k):
+            message = f"{replica.name} ended before it was ready, and {waiting} waits for it"
+            self.stop("peer", AppOutcome("failed", message, 0), by=replica.name)
+        else:
+            self._release()
 
     def _failed(self, replica: Replica) -> None:
         role = replica.role
@@ -198,7 +268,7 @@ class RunningApp:
             self._stop_for_restart(self._all, self._active, replica)
             self._go_on_when_all_ended()
         else:
-            why = failure(replica.name, replica.code, replica.signal, oom=replica.oom)
+            why = failure(replica.name, replica.code, replica.signal, oom=replica.oom, late=replica.late)
             self.stop("peer", why, by=replica.name)
 
     def _stop_for_restart(self, replicas: Sequence[Replica], active: int, cause: Replica) -> None:
@@ -216,8 +286,17 @@ class RunningApp:
         self._record.add("restart", scope=scope, role=cause.role.name, k=cause.k, n=count, **more)
         for replica in replicas:
             replica.restarts += 1
+            if self._order is not None:
+                self._order.restart(replica.role.name, replica.k)
+
+        def again() -> None:
+            if scope == "app":
+                self.start()
+            else:
+                self._queue(replicas)
+
         if not delay_s:
-            self._queue(replicas)
+            again()
             return
         rounds = [each.restarts for each in replicas]
 
@@ -225,7 +304,7 @@ class RunningApp:
             if self._outcome or self._restarting or cause.role.restarting:
                 return  # the app stops, or they are started with others
             if rounds == [each.restarts for each in replicas]:
-                self._queue(replicas)
+                again()
 
         self._loop.after(delay_s, resume)
 

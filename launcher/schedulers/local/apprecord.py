@@ -52,7 +52,8 @@ def replica_records(app_dir: str, view: AppView) -> list[ReplicaRecord]:
             num_restarts=each.num_restarts,
             started_at=each.started_at,
             ended_at=each.ended_at,
-            message=OUT_OF_MEMORY if each.oom else f"signal {each.signal}" if each.signal else "",
+            message=each.message
+            or (OUT_OF_MEMORY if each.oom else f"signal {each.signal}" if each.signal else ""),
             host=_HOST,
             structured_error_msg=errors.get((each.role, each.k), ""),
         )

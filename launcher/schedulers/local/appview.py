@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from launcher.errors import StateError
+from launcher.schedulers.order import STOPPED_AT_END, Order, from_list, waits_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class ReplicaView:
         "ended_at",
         "exit_code",
         "k",
+        "message",
         "num_restarts",
         "oom",
         "pid",
@@ -42,6 +44,7 @@ class ReplicaView:
         self.exit_code: int | None = None
         self.signal = 0
         self.oom = False
+        self.message = ""  # what it waits for, or why it was stopped
         self.num_restarts = 0
         self.started_at: float | None = None
         self.ended_at: float | None = None
@@ -167,15 +170,24 @@ class _Fold:
             "created": self._created,
             "starting": self._starting,
             "started": self._started,
+            "ready": self._ready,
             "restart": self._restart,
             "stopping": self._stopping,
             "warning": self._warning,
             "ended": self._ended,
         }
+        self._order: Order | None = None
         for event in events:
             action = actions.get(event.get("e", ""))  # ignore the kinds that later versions add
             if action:
                 action(event, event.get("t", 0) / 1e9)
+        if self._order is not None and self.view.state in ("created", "running"):
+            self._say_what_waits(self._order)
+
+    def _say_what_waits(self, order: Order) -> None:
+        for replica in self.view.replicas:
+            if replica.state == "pending" and (missing := order.missing(replica.role)):
+                replica.message = waits_for(missing)
 
     def _supervisor(self, event: dict[str, Any], at: float) -> None:
         if event["v"] > VERSION:
@@ -193,6 +205,15 @@ class _Fold:
         for role, count in event.get("roles", ()):
             for k in range(count):
                 self._replica(role, k)
+        if "order" in event:
+            self._order = Order(dict(event["roles"]), from_list(event["order"]))
+
+    def _ready(self, event: dict[str, Any], at: float) -> None:
+        self._reach(event, "ready")
+
+    def _reach(self, event: dict[str, Any], condition: str) -> None:
+        if self._order is not None:
+            self._order.reach(event["role"], event["k"], condition)
 
     def _starting(self, event: dict[str, Any], at: float) -> None:
         self.view.state = "running"
@@ -213,6 +234,8 @@ class _Fold:
         replica.ended_at = replica.exit_code = None
         replica.signal = 0
         replica.oom = False
+        replica.message = ""
+        self._reach(event, "started")
 
     def _exit(self, event: dict[str, Any], at: float) -> None:
         replica = self._replica(event["role"], event["k"])
@@ -221,18 +244,29 @@ class _Fold:
         replica.signal = event["signal"]
         replica.oom = bool(event.get("oom"))
         replica.ended_at = at
-        if event.get("stopped"):  # its supervisor stopped it, so its exit code is not the program's
+        if event.get("late"):
+            replica.state = "failed"
+            replica.message = event["late"]
+        elif event.get("stopped"):  # its supervisor stopped it, so its exit code is not the program's
             replica.state = "cancelled"
+            replica.message = STOPPED_AT_END if self.view.stop_why == "end" else ""
         else:
             replica.state = "failed" if code else "succeeded"
+            if not code:
+                self._reach(event, "succeeded")
 
     def _restart(self, event: dict[str, Any], at: float) -> None:
         self.view.num_restarts += 1
         self.view.stop_why = self.view.stop_by = ""
-        if event.get("delay_s"):
-            for replica in self.view.replicas:
-                if is_restarted(event, replica.role, replica.k):
-                    replica.state = "pending"
+        if self._order is not None and event["scope"] == "app":
+            self._order.begin()
+        if not event.get("delay_s") and self._order is None:
+            return
+        for replica in self.view.replicas:
+            if is_restarted(event, replica.role, replica.k):
+                replica.state = "pending"
+                if self._order is not None:
+                    self._order.restart(replica.role, replica.k)
 
     def _stopping(self, event: dict[str, Any], at: float) -> None:
         self.view.stop_why = event["why"]

@@ -21,8 +21,8 @@ def response(app_id: str, app_dir: str, view: AppView, record: Record | None) ->
     found = app_record("", "", app_id, view)
     found.message = _message(view)
     found.replicas = replica_records(app_dir, view)
-    for each in found.replicas:
-        each.message = "killed: out of memory" if each.message == OUT_OF_MEMORY else ""
+    for each, seen in zip(found.replicas, view.replicas, strict=True):
+        each.message = seen.message or (f"killed: {OUT_OF_MEMORY}" if seen.oom else "")
     app = _app(record)
     if app is not None and record is not None:
         found.name, found.created_at = app.name, record["created_at"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.schedulers.local.outcome import AppOutcome, failure
+from launcher.schedulers.order import from_list
 
 if TYPE_CHECKING:
     Where = tuple[str, int]
@@ -34,11 +35,13 @@ class _Progress:
         self._ended: dict[Where, Mapping[str, Any]] = {}  # in the order of their ends
         self._restarts: dict[str | Where, int] = {}  # of a replica, of a role, and of the app ("")
         self._stopping: Mapping[str, Any] | None = None
+        self._rules: Mapping[str, Mapping[str, Any]] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
         kind = event.get("e")
         if kind == "created":
             roles = event.get("roles", ())
+            self._rules = from_list(event.get("order", ()))
             # Version 0.1 recorded no policies, so any failure may have led to a restart.
             policies = event.get("retries") or [(_MANY, "")] * len(roles)
             for (name, count), (max_retries, policy) in zip(roles, policies, strict=True):
@@ -76,13 +79,26 @@ class _Progress:
         for where in again:
             self._begin(where)
 
+    def _succeeded(self, where: Where) -> bool:
+        event = self._ended.get(where)
+        return event is not None and not (event["code"] or event.get("late") or event.get("stopped"))
+
     def outcome(self) -> AppOutcome | None:
         if self._stopping is not None:
             state = self._stopping.get("state")  # none: it was stopped to be restarted
             return AppOutcome(state, self._stopping["message"], self._stopping["code"]) if state else None
+        counted = [name for name in self._roles if not self._rules.get(name, {}).get("service")]
+        if (
+            self._rules
+            and counted
+            and all(self._succeeded(where) for name in counted for where in self._all(name))
+        ):
+            return AppOutcome("succeeded", code=0)
         if self._unfinished or not self._ended:
             return None
-        failed = [(where, event) for where, event in self._ended.items() if event["code"]]
+        failed = [
+            (where, event) for where, event in self._ended.items() if event["code"] or event.get("late")
+        ]
         restarted: set[str] = set()
         for (role, k), event in failed:
             _, max_retries, policy = self._roles[role]
@@ -90,7 +106,13 @@ class _Progress:
                 continue
             counter: str | Where = (role, k) if policy == "REPLICA" else role if policy == "ROLE" else ""
             if self._restarts.get(counter, 0) >= max_retries:
-                return failure(f"{role}/{k}", event["code"], event["signal"], oom=bool(event.get("oom")))
+                return failure(
+                    f"{role}/{k}",
+                    event["code"],
+                    event["signal"],
+                    oom=bool(event.get("oom")),
+                    late=event.get("late", ""),
+                )
             if not counter:
                 return None  # the whole app is restarted, whatever the other replicas did
             if policy == "ROLE":

@@ -37,6 +37,11 @@ class Loop:
         self._poller.remove(fd)
         self._calls.pop(fd, None)
 
+    def forget(self, fd: int) -> None:
+        """Remove a descriptor that may never have been watched."""
+        if fd in self._calls:
+            self.remove(fd)
+
     def watch(self, fd: int, call: Callable[[], None]) -> None:
         """Call `call` whenever `fd` can be read."""
         self._calls[fd] = call

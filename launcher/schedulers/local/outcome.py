@@ -34,8 +34,13 @@ class AppOutcome:
         self.code = code
 
 
-def failure(name: str, code: int, signal: int, *, oom: bool) -> AppOutcome:
-    """The outcome of an app that failed with its replica `name` (ROLE/K). `code`: 128 + signal after one."""
+def failure(name: str, code: int, signal: int, *, oom: bool, late: str = "") -> AppOutcome:
+    """The outcome of an app that failed with its replica `name` (ROLE/K). `code`: 128 + signal after one.
+
+    `late`: why it was stopped, if it was not ready in time.
+    """
+    if late:
+        return AppOutcome("failed", f"{name} was {late}", code)
     if not signal:
         return AppOutcome("failed", f"{name} exited with {code}", code)
     memory = "; the machine was out of memory" if oom else ""

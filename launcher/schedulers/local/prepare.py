@@ -10,7 +10,7 @@ from launcher.schedulers.local.spawn import SpawnError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from launcher.schedulers.local.replicas import Replica
     from launcher.schedulers.local.spawn import Spawner
@@ -22,7 +22,9 @@ PIPES_PER_REPLICA = 2
 class Preparation:
     """The folders that were made for an app."""
 
-    def __init__(self, replicas: Sequence[Replica], spawner: Spawner) -> None:
+    def __init__(self, replicas: Sequence[Replica], spawner: Spawner, unmade: Collection[str] = ()) -> None:
+        """`unmade`: roles whose executable and folder another role may make before they start."""
+        self._unmade = unmade
         self._replicas = replicas
         self._spawner = spawner
         self._made: list[str] = []  # parents first
@@ -46,7 +48,8 @@ class Preparation:
         self._make_folder(scratch)
         for replica in self._replicas:
             try:
-                self._spawner.check(replica.packed, replica.role.common)
+                if replica.role.name not in self._unmade:
+                    self._spawner.check(replica.packed, replica.role.common)
                 self._make_log_folder(replica.log.folder)
             except SpawnError as error:
                 error.role, error.k = replica.role.name, replica.k

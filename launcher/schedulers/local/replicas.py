@@ -16,6 +16,7 @@ from launcher.schedulers.local.logwriter import STDERR, STDOUT, ReplicaLog
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from launcher.schedulers.local.logwriter import LogWriter
     from launcher.schedulers.local.loop import Loop
@@ -28,6 +29,8 @@ PIPE_BYTES = 64 * 1024
 BIG_PIPE_BYTES = 1024 * 1024
 MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and bounds reading from a busy one
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 1.0
+
+NO_PROBE: Mapping[str, Any] = {}
 
 IDLE, RUNNING, ENDING, ENDED = range(4)
 """States of a replica: not (re)started, leader running, leader ended but not its group or pipes, ended."""
@@ -44,6 +47,7 @@ class RunningRole:
         "common",
         "max_retries",
         "name",
+        "probe",
         "replicas",
         "restarting",
         "restarts",
@@ -57,6 +61,7 @@ class RunningRole:
         self.max_retries = max_retries
         self.retry_policy = retry_policy
         self.retry_delay = 0  # seconds before the first restart
+        self.probe: Mapping[str, Any] = NO_PROBE
         self.replicas: list[Replica] = []
         self.active = 0
         self.restarts = 0
@@ -73,11 +78,13 @@ class Replica:
         "interrupted",
         "k",
         "kill_at",
+        "late",
         "log",
         "oom",
         "out",
         "packed",
         "pid",
+        "ready",
         "restarts",
         "retries",
         "role",
@@ -104,7 +111,8 @@ class Replica:
 
     def _forget(self) -> None:
         self.code = self.signal = self.ended_ns = 0
-        self.oom = False
+        self.oom = self.ready = False
+        self.late = ""  # why it has failed that was not ready in time
         self.stopped = False  # the supervisor sent it TERM
         self.interrupted = False  # its leader ended after that
         self.kill_at = 0.0  # monotonic time at which the rest of it is killed; 0.0: no deadline
@@ -124,6 +132,7 @@ class Replicas:
         self._spawner = spawner
         self._logs = logs
         self._on_end = on_end
+        self.others: dict[int, Callable[[int], None]] = {}  # children that are no replicas, by pid
         self._by_pid: dict[int, Replica] = {}  # leaders whose exit status is not collected
         self._pipes: tuple[dict[int, Replica], dict[int, Replica]] = ({}, {})  # by kind: stdout, stderr
         self._ending: dict[Replica, None] = {}
@@ -188,6 +197,8 @@ class Replicas:
                 replica = self._by_pid.pop(ended[0], None)
                 if replica:
                     self._leader_ended(replica, os.waitstatus_to_exitcode(ended[1]))
+                elif ended[0] in self.others:
+                    self.others.pop(ended[0])(os.waitstatus_to_exitcode(ended[1]))
                 else:
                     adopted = True
         except ChildProcessError:

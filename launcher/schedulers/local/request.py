@@ -20,7 +20,8 @@ from launcher.schedulers.local.images import ImageProvider
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros, substitute
+from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
+from launcher.specs.order import host_variable, serving
 from launcher.specs.secret import Secret
 from launcher.text import plural
 
@@ -28,6 +29,7 @@ STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
+HOST = "localhost"
 
 
 def build_request(
@@ -71,10 +73,13 @@ def build_request(
         notes=notes(app, scheduler),
         role_rules={role.name: rules for role in app.roles if (rules := _rules(role))},
     )
+    hosts, served = {role.name: HOST for role in app.roles}, serving(app)
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
-        request.role_params[role.name] = _replicas(role, dirs, request, images, cfg, extra_paths)
+        request.role_params[role.name] = _replicas(
+            role, dirs, request, images, cfg, extra_paths, hosts, served
+        )
     _assign_gpus(request, app, cfg, gpus)
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
 
@@ -144,14 +149,18 @@ def _replicas(
     images: ImageProvider,
     cfg: Mapping[str, CfgVal],
     extra_paths: Sequence[str],
+    hosts: Mapping[str, str],
+    served: Sequence[str],
 ) -> list[ReplicaParam]:
     if type(images).fetch_role is not ImageProvider.fetch_role:
         role = deepcopy(role)  # it may edit the role
     img_root = images.fetch_role(role)
     values = macros.Values(img_root=img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV)
+    known = hosts_of(hosts)
+    found = {host_variable(name): hosts[name] for name in served}
     out = []
     for k, folder in enumerate(dirs):
-        filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"})
+        filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"}, hosts=known)
         combined = os.path.join(folder, COMBINED_LOG)
         stdout, stderr = (os.path.join(folder, name) for name in (STDOUT_LOG, STDERR_LOG))
         own = request.separate_streams
@@ -159,7 +168,7 @@ def _replicas(
             img_root, filled, stdout if own else None, stderr if own else None, combined
         )
         cwd = escape(param.cwd) if param.cwd else None
-        env = _environment(param.env, folder, cwd, request, cfg, extra_paths)
+        env = {**_environment(param.env, folder, cwd, request, cfg, extra_paths), **found}
         out.append(replace(param, cwd=cwd, env=env))
     return out
 
@@ -186,14 +195,20 @@ def _environment(
         **env,
         "PATH": ":".join(part for part in parts if part),
         "LAUNCHER_JOB_ID": request.handle,
-        RANK0_ENV: "localhost",
+        RANK0_ENV: HOST,
         "LAUNCHER_SCRATCH": os.path.join(request.app_dir, "scratch"),
     }
 
 
 def _rules(role: Role) -> dict[str, Any]:
     """What the supervisor is to follow beside the retry policy, as plain data."""
-    return {"retry_delay": role.retry_delay} if role.retry_delay else {}
+    rules = {
+        "retry_delay": role.retry_delay,
+        "service": role.service,
+        "ready": role.ready and role.ready.to_json(),
+        "depends_on": dict(role.depends_on),
+    }
+    return {name: value for name, value in rules.items() if value}
 
 
 def _app_dir(apps_dir: str) -> str:

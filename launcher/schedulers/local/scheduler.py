@@ -65,7 +65,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     Raises ValueError for a `cache_size` below 1.
     """
 
-    supports = ("retry_delay",)
+    supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
 
     def __init__(
         self,

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+NULL_FD = 1
+"""Standard output of the supervisor is /dev/null."""
+
 ALL_SIGNALS = [n for n in _signal.valid_signals() if n not in (_signal.SIGKILL, _signal.SIGSTOP)]
 
 
@@ -95,6 +98,20 @@ class Spawner:
         os.close(fds[1])
         os.close(fds[3])
         return pid, fds[0], fds[2]
+
+    def run(self, packed: bytes, common: Mapping[str, str], argv: list[str], restart: int) -> int:
+        """Start another command as the replica is started, without output; its pid. Raises SpawnError."""
+        _, own, cwd = unpack(packed, common)
+        env = self._environment(own)
+        env["LAUNCHER_RESTART"] = str(restart)
+        path = find_executable(argv, env.get("PATH", os.defpath), cwd)
+        try:
+            os.chdir(cwd)
+            return self._exec(path, argv, env, NULL_FD, NULL_FD)
+        except (OSError, ValueError) as error:
+            raise SpawnError(f"{argv[0]}: {_why(error)}", argv) from error
+        finally:
+            os.chdir("/")
 
     def _find(self, argv: list[str], env: Mapping[str, str], cwd: str) -> str:
         """As `find_executable`, with the last result cached: replicas mostly run the same executable."""

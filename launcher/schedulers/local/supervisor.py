@@ -18,8 +18,9 @@ from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, Re
 from launcher.schedulers.local.loop import Loop
 from launcher.schedulers.local.outcome import INTERRUPT, AppOutcome, cancellation
 from launcher.schedulers.local.prepare import Preparation
-from launcher.schedulers.local.replicas import Replica, RunningRole
+from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
+from launcher.schedulers.order import Order, has_order, made_by_others, to_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,8 +101,12 @@ class Supervisor:
         self._attached = message["attached"]
         self._timeout_s = message["timeout_s"]
         roles = [_role(each) for each in message["roles"]]
+        rules = {each["name"]: each["rules"] for each in message["roles"] if each.get("rules")}
+        order = Order({role.name: len(role.replicas) for role in roles}, rules) if has_order(rules) else None
         spawner = Spawner(message["env"])
-        self._preparation = Preparation([r for role in roles for r in role.replicas], spawner)
+        self._preparation = Preparation(
+            [r for role in roles for r in role.replicas], spawner, made_by_others(rules)
+        )
         try:
             self._begin_record(message["handle"])
             self._preparation.make(rundir.scratch(self._app_dir))
@@ -116,14 +121,16 @@ class Supervisor:
             max_bytes=message["log_max_bytes"],
             on_drop=self._output_dropped,
         )
-        self._app = RunningApp(roles, self._loop, spawner, logs, self._record, message["grace_s"])
+        self._app = RunningApp(roles, self._loop, spawner, logs, self._record, message["grace_s"], order)
         self._app.on_started = self._all_started
         self._app.on_broken = self._cannot_start
         self._app.on_ended = self._all_ended
+        more: dict[str, Any] = {"order": to_list(rules)} if order else {}
         self._record.add(
             "created",
             roles=[[role.name, len(role.replicas)] for role in roles],
             retries=[[role.max_retries, role.retry_policy] for role in roles],
+            **more,
         )
         if self._wanted():
             self._answer({"ok": "created"})
@@ -151,6 +158,8 @@ class Supervisor:
         if self._wanted() and self._app:
             self._going = True
             self._record.add("starting")  # from here on readers must assume that replicas were started
+            if self._timeout_s:
+                self._loop.after(self._timeout_s, self._time_is_up)
             self._app.start()
 
     # -- callbacks of the app ------------------------------------------------------------------------------
@@ -161,8 +170,6 @@ class Supervisor:
         kernel.trim_memory()
         if not self._attached:
             self._close_control()
-        if self._timeout_s:
-            self._loop.after(self._timeout_s, self._time_is_up)
 
     def _cannot_start(self, error: SpawnError) -> None:
         self._error = error
@@ -198,6 +205,8 @@ class Supervisor:
     def _time_is_up(self) -> None:
         if self._app:
             self._app.stop("timeout", AppOutcome("failed", f"timed out after {self._timeout_s} s"))
+            if not self._error:
+                self._report_started()  # the client need not wait: the replicas are on record
 
     def _stop_requested(self, signum: int) -> None:
         self._stop_signal = signum
@@ -269,7 +278,9 @@ def _role(given: Mapping[str, Any]) -> RunningRole:
     replicas = given["replicas"]
     common = replicas[0]["env"] if replicas else {}
     role = RunningRole(given["name"], given["max_retries"], given["retry_policy"], common)
-    role.retry_delay = given.get("rules", {}).get("retry_delay", 0)
+    rules = given.get("rules", {})
+    role.retry_delay = rules.get("retry_delay", 0)
+    role.probe = rules.get("ready", NO_PROBE)
     role.replicas = [
         Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]

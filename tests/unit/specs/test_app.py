@@ -73,6 +73,9 @@ def test_role_fields_stand_in_the_established_order():
         "metadata",
         "mounts",
         "retry_delay",
+        "service",
+        "ready",
+        "depends_on",
     ]
 
 

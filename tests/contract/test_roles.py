@@ -1,0 +1,108 @@
+"""Contract: roles that wait for each other and end with the app, or a refusal that names what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.schedulers import StagedScheduler
+from launcher.schedulers.checks import RejectedAppError
+from launcher.specs import AppDef, AppState, Probe
+from tests.contract.conftest import Case, states
+from tests.contract.test_staged import submit
+
+FIELDS: dict[str, Any] = {
+    "service": True,
+    "ready": Probe(file="up"),
+    "depends_on": {"main": "started"},
+    "retry_delay": 1,
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_that_it_does_not_support_is_refused(case: Case, field: str) -> None:
+    if field in case.scheduler.supports:
+        pytest.skip(f"{case.name} supports {field}")
+    app = AppDef("app", [case.role("main", "true"), case.role("other", "true", **{field: FIELDS[field]})])
+    with pytest.raises(
+        RejectedAppError, match=rf"roles.other.{field}: {case.name} does not support `{field}`"
+    ):
+        case.scheduler.submit_dryrun(app, {})
+
+
+@pytest.mark.parametrize("name", ["rank0_host", "role.main.host"])
+def test_a_host_that_it_does_not_know_is_refused(case: Case, name: str) -> None:
+    if "hosts" in case.scheduler.supports:
+        pytest.skip(f"{case.name} knows hosts")
+    app = AppDef("app", [case.role("main", f"echo $<{name}>")])
+    with pytest.raises(RejectedAppError, match=f"{case.name} does not know the host in `.<{name}>`"):
+        case.scheduler.submit_dryrun(app, {})
+
+
+@pytest.fixture
+def able(case: Case) -> Case:
+    """A scheduler that can do all of it."""
+    missing = {*FIELDS, "hosts"} - {*case.scheduler.supports}
+    if missing:
+        pytest.skip(f"{case.name} does not support {', '.join(sorted(missing))}")
+    return case
+
+
+def _server(case: Case, script: str = "sleep 0.2; touch {up}; sleep 1000", **fields: Any) -> Any:
+    up = str(case.shared / "up")
+    made = {"service": True, "ready": Probe(file=up), **fields}
+    return case.role("server", script.format(up=up), **made)
+
+
+def test_the_app_ends_with_the_roles_that_are_no_services(able: Case) -> None:
+    client = able.role("client", f"cat {able.shared}/up", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, _server(able)]))
+    assert found.state is AppState.SUCCEEDED
+    assert [text.rsplit(" ", 1)[0] for text in states(found)] == ["client/0 SUCCEEDED", "server/0 CANCELLED"]
+    assert found.roles_statuses[1].replicas[0].message == "stopped at the end of the app"
+
+
+def test_the_start_returns_while_a_role_waits(able: Case) -> None:
+    client = able.role("client", "true", depends_on={"server": "ready"})
+    app_id = able.start(AppDef("app", [client, _server(able, "sleep 1000")]))
+    record = able.another().record(app_id)
+    assert record is not None
+    assert record.state == "running"
+    assert [(one.state, one.message) for one in record.replicas if one.role == "client"] == [
+        ("pending", "waiting for server (ready)")
+    ]
+    able.scheduler.cancel(app_id)
+    assert able.end(app_id).state is AppState.CANCELLED
+
+
+def test_a_role_that_waits_is_not_unstarted(able: Case, staged: StagedScheduler[Any]) -> None:
+    client = able.role("client", "true", depends_on={"server": "ready"})
+    app = AppDef("train", [client, _server(able, "sleep 1000")])
+    attempt = submit(able, staged, app)
+    (seen,) = able.another().observe([attempt.key])
+    assert (seen.state, seen.unstarted) == ("running", 0)
+    able.scheduler.cancel(seen.app_id)
+
+
+def test_replicas_find_each_other(able: Case) -> None:
+    script = "echo $<role.server.host> $<rank0_host> $LAUNCHER_HOST_SERVER"
+    client = able.role("client", script, depends_on={"server": "ready"})
+    app_id = able.start(AppDef("app", [_server(able), client]))
+    assert able.end(app_id).state is AppState.SUCCEEDED
+    (line,) = able.lines(app_id, "client")
+    assert len(set(line.split())) == 1
+
+
+def test_a_service_alone_does_not_keep_a_failure_waiting(able: Case) -> None:
+    client = able.role("client", "exit 4", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, _server(able)]))
+    assert (found.state, found.exit_code) == (AppState.FAILED, 4)
+
+
+def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
+    server = _server(able, "sleep 1000", ready=Probe(file="/nonexistent", timeout=0.5, every=0.1))
+    client = able.role("client", "true", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, server]))
+    assert found.state is AppState.FAILED
+    assert found.msg == "server/0 was not ready after 0.5 s: there is no file /nonexistent"
