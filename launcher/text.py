@@ -176,6 +176,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return min(found)[-1] if found else None
 
 
+def dotted(path: Iterable[str | int]) -> str:
+    """("roles", "main", "args", 0) → "roles.main.args[0]"."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
 def distance(one: str, other: str) -> int:
     """How many slips lie between two texts: a letter too many, too few or wrong, or two that changed places.
 

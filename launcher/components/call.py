@@ -16,14 +16,13 @@ from launcher.components.signature import EMPTY, Parameter, Parameters, paramete
 from launcher.components.types import (
     Spelt,
     WrongValueException,
-    dotted,
     from_text,
     from_value,
     type_name,
 )
 from launcher.errors import LauncherError, UsageError
 from launcher.specs.app import AppDef
-from launcher.text import name_hint
+from launcher.text import dotted, name_hint
 
 Component = Callable[..., Any]
 

@@ -30,12 +30,6 @@ class WrongValueException(ValueError):
         self.hint = hint
 
 
-def dotted(path: Path) -> str:
-    """("env", "A") → "env.A"; ("names", 0) → "names[0]"."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
-
-
 def without_none(tp: Any) -> tuple[Any, bool]:
     """(`T`, True) for `Optional[T]`, `T | None`, `None | T`; else (`tp`, False)."""
     if get_origin(tp) in (typing.Union, types.UnionType):

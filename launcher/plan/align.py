@@ -24,16 +24,16 @@ def atom(value: Any) -> str:
 def align(old: Sequence[Any], new: Sequence[Any]) -> list[Edit]:
     """The fewest insertions, removals and replacements that turn `old` into `new`, from front to back."""
     before, after = [atom(item) for item in old], [atom(item) for item in new]
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
+    start = common_prefix(before, after)
+    end = common_prefix(before[start:][::-1], after[start:][::-1])
     before, after = before[start : len(before) - end], after[start : len(after) - end]
     small = len(before) * len(after) <= _CELLS_MAX
     edits = _exact(before, after) if small else _rough(before, after)
     return [(op, i + start, j + start) for op, i, j in edits]
 
 
-def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """The number of equal items at the front of both lists."""
+def common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
+    """The number of equal items at the front of both lists, or of equal characters of both texts."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((k for k, (a, b) in pairs if a != b), min(len(old), len(new)))
 

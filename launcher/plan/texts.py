@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from launcher.plan.align import align
+from launcher.plan.align import align, common_prefix
 from launcher.plan.notation import show
 from launcher.specs.macros import with_brackets
 from launcher.text import printable
@@ -97,16 +97,10 @@ def _window(words: Sequence[str], start: int, end: int, width: int, other: Seque
 
 def _middle(text: str, other: str) -> str:
     """The differing part of a word that is longer than a line, with a little context."""
-    front = _alike(text, other)
-    back = min(_alike(text[::-1], other[::-1]), len(text) - front)
+    front = common_prefix(text, other)
+    back = min(common_prefix(text[::-1], other[::-1]), len(text) - front)
     start, end = max(0, front - _AROUND), min(len(text), len(text) - back + _AROUND)
     return (_LEFT_OUT if start else "") + text[start:end] + (_LEFT_OUT if end < len(text) else "")
-
-
-def _alike(text: str, other: str) -> int:
-    """The length of the common prefix."""
-    pairs = enumerate(zip(text, other, strict=False))
-    return next((k for k, (a, b) in pairs if a != b), min(len(text), len(other)))
 
 
 def _cut(line: str, width: int) -> str:

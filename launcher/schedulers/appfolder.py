@@ -17,6 +17,11 @@ _PATIENCE_S = 0.2  # readers hold a lock for microseconds to test it
 _AGAIN_S = 0.002
 
 
+def is_id(app_id: str) -> bool:
+    """Whether it can be an app id: a folder name, neither a path nor hidden."""
+    return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
+
+
 def lock(app_dir: str) -> str:
     return os.path.join(app_dir, "lock")
 

@@ -332,7 +332,7 @@ class FolderScheduler(StagedScheduler["list[Role]"]):
 
     def _reserved(self, app_id: str) -> tuple[Attempt | None, str]:
         """The reservation and its client; None for an unknown app. An id is never a path."""
-        if not app_id or app_id.startswith(".") or "/" in app_id:
+        if not appfolder.is_id(app_id):
             return None, ""
         try:
             with open(self.place(app_id, "app.json"), encoding="utf-8") as file:

@@ -12,6 +12,7 @@ from launcher.specs import Launch, Resource, Role, WorkspaceRef
 from launcher.specs.secret import Secret
 from launcher.specs.sensitive import hide
 from launcher.specs.yamltext import to_yaml
+from launcher.text import dotted
 
 _GAP = "   "
 _WIDEST = 60  # longer values do not widen the column of values
@@ -61,12 +62,6 @@ def job_text(launch: Launch, trace: Trace) -> str:
 def origins(launch: Launch, trace: Trace) -> dict[str, Any]:
     """Path of each value → its origin, as JSON."""
     return {dotted(path): _origin(path, trace) for path, _ in leaves(job_fields(launch), ())}
-
-
-def dotted(path: tuple[str | int, ...]) -> str:
-    """("roles", "main", "args", 0) → "roles.main.args[0]"."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
 
 
 def leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:

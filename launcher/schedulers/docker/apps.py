@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record, status, tombstones
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.parallel import run_parallel
@@ -322,11 +323,6 @@ def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Colle
             number = int(labels.text("attempt") or 0)
             best[key] = max(best.get(key, (0, "")), (number, app_id))
     return {app_id for _, app_id in best.values()}
-
-
-def is_id(app_id: str) -> bool:
-    """Whether it can be an app id: a folder name, neither a path nor hidden."""
-    return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
 
 
 def list_containers(engine: EngineView, app_id: str) -> list[Container]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import apps, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
@@ -63,7 +64,7 @@ def remove(engine: Engine, app_id: str) -> None:
 
     Raises SchedulerError when it has not ended, or when another process works on it.
     """
-    if not apps.is_id(app_id):
+    if not is_id(app_id):
         return
     app = apps.find(engine, app_id)
     if app is not None and not is_over(app):

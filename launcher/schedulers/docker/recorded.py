@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import SCHEDULER, read_labels
 from launcher.state.records import AppRecord
@@ -44,7 +45,7 @@ def read(app_id: str) -> AppRecord | None:
 
     None where there is no record of it.
     """
-    if not app_id or app_id.startswith(".") or "/" in app_id or "\0" in app_id:
+    if not is_id(app_id):
         return None
     app_dir = record.folder(app_id)
     labels = (record.read_attempt(app_dir) or {}).get("labels")

@@ -10,6 +10,7 @@ import time
 from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -188,7 +189,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         found = apps.find(self.view, app_id, take_over=self.take_over)
         if found is not None:
             return apps.attempt_of(found)
-        return recorded.attempt_elsewhere(self.view, app_id) if apps.is_id(app_id) else None
+        return recorded.attempt_elsewhere(self.view, app_id) if is_id(app_id) else None
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         from launcher.schedulers.docker.images import tag_changes
@@ -210,7 +211,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.watching.client import ensure_watched
 
         found = apps.find(self.view, app_id)
-        if found is None and apps.is_id(app_id):
+        if found is None and is_id(app_id):
             recorded.refuse_elsewhere(self.view, app_id)
         if found is not None and found.view.needs_watcher and not self._readonly:
             ensure_watched(self.engine, app_id)
@@ -291,24 +292,22 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
         """Stop the app; returns when none of its containers runs. An app that has ended stays as it ended."""
-        from launcher.schedulers.docker import apps
         from launcher.schedulers.docker.watching import stop
 
-        if apps.is_id(app_id):
+        if is_id(app_id):
             self.check_cancel(app_id)
             stop.cancel(self.engine, app_id, grace_s=grace_s)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
-        from launcher.schedulers.docker import apps
         from launcher.schedulers.docker.watching import stop
 
-        if apps.is_id(app_id):
+        if is_id(app_id):
             stop.cancel(self.engine, app_id, grace_s=grace_s, interrupt=True)
 
     def check_cancel(self, app_id: str) -> None:
-        from launcher.schedulers.docker import apps, recorded
+        from launcher.schedulers.docker import recorded
 
-        if apps.is_id(app_id):
+        if is_id(app_id):
             recorded.refuse_elsewhere(self.view, app_id)
 
     def _cancel_existing(self, app_id: str) -> None:

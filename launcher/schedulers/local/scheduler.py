@@ -10,6 +10,7 @@ import time
 from _thread import allocate_lock
 
 from launcher import paths
+from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.local import rundir
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
@@ -232,7 +233,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def attempt(self, app_id: str) -> Attempt | None:
         from launcher.schedulers.local import attemptfile
 
-        if not _is_id(app_id):
+        if not is_id(app_id):
             return None
         app_dir = self._app_dir(app_id)
         record = attemptfile.read(app_dir)
@@ -258,7 +259,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def remove(self, app_id: str) -> None:
         from launcher.schedulers.local.tidy import remove
 
-        if _is_id(app_id):
+        if is_id(app_id):
             remove(self._state_dir, app_id)
 
     # For the commands: answered from the records, without importing the specs
@@ -273,7 +274,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def refresh(self, app_ids: Iterable[str]) -> Iterable[AppRecord]:
         from launcher.schedulers.local.apprecord import app_record
 
-        for app_id in filter(_is_id, app_ids):
+        for app_id in filter(is_id, app_ids):
             view = rundir.read_state(self._app_dir(app_id))
             if view is not None and not view.abandoned:
                 yield app_record(self.backend, self.session_name, app_id, view)
@@ -299,12 +300,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def about(self, app_id: str) -> Mapping[str, Any]:
         from launcher.schedulers.local import attemptfile
 
-        record = (attemptfile.read(self._app_dir(app_id)) if _is_id(app_id) else None) or {}
+        record = (attemptfile.read(self._app_dir(app_id)) if is_id(app_id) else None) or {}
         return {name: record[name] for name in ("metadata", "digest", "document") if record.get(name)}
 
     def _view(self, app_id: str) -> AppView | None:
         """The state of the app; None when there is none. Kills processes left by a dead supervisor."""
-        if not _is_id(app_id):
+        if not is_id(app_id):
             return None
         app_dir = self._app_dir(app_id)
         view = rundir.read_state(app_dir)
@@ -315,7 +316,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return view
 
     def warnings(self, app_id: str) -> Sequence[str]:
-        view = rundir.read_state(self._app_dir(app_id)) if _is_id(app_id) else None
+        view = rundir.read_state(self._app_dir(app_id)) if is_id(app_id) else None
         return [] if view is None else view.warnings
 
     def describe(self, app_id: str) -> DescribeAppResponse | None:
@@ -346,7 +347,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def _wait_view(self, app_id: str, timeout_s: float | None = None) -> AppView | None:
         from launcher.schedulers.local.waiting import wait_for_end
 
-        if not _is_id(app_id):
+        if not is_id(app_id):
             return None
         view = wait_for_end(self._app_dir(app_id), timeout_s)
         return self._view(app_id) if view is not None and view.abandoned else view
@@ -357,13 +358,13 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         """Stop the app and return when none of its processes is left. An ended app keeps its outcome."""
         from launcher.schedulers.local.stop import cancel
 
-        if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
+        if is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
             cancel(self._state_dir, app_id, grace_s, on_wait=self.on_wait)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
         from launcher.schedulers.local.stop import cancel
 
-        if _is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
+        if is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
             cancel(self._state_dir, app_id, grace_s, interrupt=True, on_wait=self.on_wait)
 
     def _cancel_existing(self, app_id: str) -> None:
@@ -436,11 +437,6 @@ def _ours(reservation: Reservation) -> LocalReservation:
     if not isinstance(reservation, LocalReservation):
         raise TypeError(f"{reservation.app_id} was not reserved here")
     return reservation
-
-
-def _is_id(app_id: str) -> bool:
-    """Whether the text can be the name of an app's folder: never a path, never a hidden name."""
-    return bool(app_id) and "/" not in app_id and "\0" not in app_id and not app_id.startswith(".")
 
 
 def _machine_id() -> str:
