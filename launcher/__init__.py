@@ -9,6 +9,8 @@ The public names are loaded on first use, so that `import launcher` costs nothin
 
 from __future__ import annotations
 
+from launcher.lazy import on_use
+
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False
@@ -77,14 +79,4 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'launcher' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = on_use(__name__, _HOMES, "__version__")

@@ -5,6 +5,8 @@ The public names are loaded on first use.
 
 from __future__ import annotations
 
+from launcher.lazy import on_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.apply.ends import record_ends
@@ -24,14 +26,4 @@ _HOMES = {
     "record_ends": "ends",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'launcher.apply' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"launcher.apply.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = on_use(__name__, _HOMES)

@@ -9,6 +9,8 @@ The public names are loaded on first use.
 
 from __future__ import annotations
 
+from launcher.lazy import on_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
@@ -43,14 +45,4 @@ _HOMES = {
     "job_schema": "schema.job",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'launcher.jobfile' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"launcher.jobfile.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = on_use(__name__, _HOMES)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from launcher.lazy import on_use
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.specs.app import (
@@ -185,17 +187,10 @@ class _Package(type(sys)):  # type: ignore[misc]
 
 
 sys.modules[__name__].__class__ = _Package
+_load, __dir__ = on_use(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'launcher.specs' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"launcher.specs.{_HOMES[name]}"), name)
+    value = _load(name)
     globals()[name] = value
     return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -20,6 +20,7 @@ RANK = {
     "actor": 0,
     "limits": 0,
     "secrets": 0,
+    "lazy": 0,
     "text": 0,
     "specs": 1,
     "apps": 1,  # programs of their own, of the standard library alone
