@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launcher.cli.console import visible
-from launcher.cli.render.values import STATE_STYLES, duration, shortened
+from launcher.cli.render.values import STATE_STYLES, duration, is_waiting, shortened
 from launcher.text import plural
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ def _roles(seen: DescribeAppResponse) -> Text:
                 text.append(_DOT.get(state, "○"), STATE_STYLES.get(state, "dim"))
         else:
             text.append(_counts(states))
+        waiting = next((each.message for each in role.replicas if is_waiting(each.message)), "")
+        if waiting:
+            text.append(f" {visible(waiting)}", "dim")
     if seen.num_restarts > 0:
         text.append(f"  {plural(seen.num_restarts, 'restart')}", "yellow")
     return text

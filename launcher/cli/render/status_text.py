@@ -6,7 +6,7 @@ import time
 
 from launcher.cli.render.apps import ran_for
 from launcher.cli.render.tables import table
-from launcher.cli.render.values import ago, state_cell, timestamp, took
+from launcher.cli.render.values import WAITING, ago, is_waiting, state_cell, timestamp, took
 from launcher.inventory.status import root_cause
 from launcher.text import paint
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from launcher.cli.render.tables import Cell
     from launcher.state.records import AppRecord, ReplicaRecord
 
-_WAITING = "waiting "
 _GOOD = ("running", "succeeded")  # messages of these replicas are notes, such as their ports
 _MOST_REPLICAS = 100  # of more replicas, only those in other states are listed
 
@@ -101,14 +100,14 @@ def _replicas(app: AppRecord, now: float, color: bool) -> str:
 
 def _waits(replica: ReplicaRecord) -> bool:
     """Whether it waits for another role; its message then begins with that."""
-    return replica.state == "pending" and replica.message.startswith(_WAITING)
+    return replica.state == "pending" and is_waiting(replica.message)
 
 
 def _why(replica: ReplicaRecord) -> str:
     """The first line of the replica's error, and the scheduler's message about it."""
     error, message = replica.error, "" if replica.state in _GOOD else replica.message
     if _waits(replica):
-        message = message.removeprefix(_WAITING)
+        message = message.removeprefix(WAITING)
     if error is None:
         return message
     from launcher.cli.render.error_text import short

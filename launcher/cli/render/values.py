@@ -22,6 +22,14 @@ STATE_STYLES = {
 }
 
 
+WAITING = "waiting "
+"""The message of a pending replica begins with it when the replica waits for another role."""
+
+
+def is_waiting(message: str) -> bool:
+    return message.startswith(WAITING)
+
+
 def state_cell(state: str) -> tuple[str, str]:
     """A state with its colour, for a table."""
     return state.upper(), STATE_STYLES.get(state.lower(), "")

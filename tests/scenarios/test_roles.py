@@ -1,0 +1,140 @@
+"""Roles that wait for each other: what every command makes of them, and SIGKILL at each step."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from tests import processes
+from tests.lanes import sampled
+from tests.scenarios.test_kill import killed
+
+STEPS = ["reserving", "reserved", "created", "starting", "started", "recorded"]
+DEATHS = [
+    ("created", 1), ("starting", 1), ("spawn", 1), ("started", 1), ("ready", 1), ("spawn", 2), ("exit", 1),
+    ("stopping", 1), ("exit", 2), ("ended", 1),
+]  # fmt: skip
+FINISHED = {("exit", 1), ("stopping", 1), ("exit", 2), ("ended", 1)}
+"""The deaths after the last end that counts."""
+
+
+def ordered(scenario, *, server="touch up; exec sleep 1000", client="cat up; echo run >>runs"):
+    """A job with a client that waits for a service to be ready; `runs` has a line for each run of it."""
+    return scenario.write(
+        "job.launcher.yaml",
+        f"""
+        version: 1
+        name: job
+        roles:
+          client:
+            run: {json.dumps(client)}
+            depends_on: [server]
+          server:
+            run: {json.dumps(server)}
+            service: true
+            ready: {{file: up}}
+        """,
+    )
+
+
+def assert_done_once(scenario, file):
+    scenario.run_to_end(file)
+    attempt = scenario.attempts()[-1]
+    assert attempt.state == "succeeded"
+    assert (scenario.folder / "runs").read_text() == "run\n"
+    assert scenario.actions(file) == {"job": "keep"}
+    for app in scenario.apps():
+        assert scenario.processes_of(app) == []
+
+
+def test_apply_returns_while_a_role_waits_and_a_plan_keeps_it(scenario):
+    gate = scenario.gate()
+    file = ordered(scenario, server=f"{gate.script}; touch up; exec sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.apply(file)
+    shown = scenario.launcher("status", "job", code=None).out
+    [line] = [line for line in shown.splitlines() if line.startswith("client/0")]
+    assert line.split() == ["client/0", "WAITING", "for", "server", "(ready)"]
+    gate.open()
+    scenario.wait("job")
+    assert_done_once(scenario, file)
+
+
+def test_another_home_leaves_a_role_that_waits_alone(scenario):
+    """Its plan knows nothing of the attempt, and the attempt nothing of it."""
+    gate = scenario.gate()
+    file = ordered(scenario, server=f"{gate.script}; touch up; exec sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    elsewhere = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
+    scenario.launcher("plan", file, env=elsewhere)
+    scenario.launcher("list", env=elsewhere)
+    gate.open()
+    scenario.wait("job")
+    assert_done_once(scenario, file)
+
+
+def test_a_role_that_waits_can_be_cancelled(scenario):
+    file = ordered(scenario, server="exec sleep 1000")
+    scenario.apply(file)
+    scenario.cancel("job")
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
+    assert not (scenario.folder / "runs").exists()
+    assert [scenario.processes_of(app) for app in scenario.apps()] == [[]]
+
+
+@pytest.mark.parametrize("step", sampled(STEPS, "starting"))
+def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
+    file = ordered(scenario)
+    assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
+    assert_done_once(scenario, file)
+    assert [attempt.number for attempt in scenario.attempts()] == [1]
+
+
+@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1)), ids=str)
+def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
+    event, n = death
+    file = ordered(scenario)
+    process = scenario.spawn(
+        [sys.executable, "-m", "tests.kill_at", "record", event, str(n), "--", "apply", str(file), "--yes"]
+    )
+    process.communicate()
+    assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+    if death not in FINISHED:
+        (scenario.folder / "runs").unlink(missing_ok=True)
+        scenario.run_to_end(file, "--retry-failed")
+    assert_done_once(scenario, file)
+
+
+def test_the_supervisor_is_killed_while_a_role_waits(scenario):
+    file = ordered(scenario, server="exec sleep 1000")
+    scenario.apply(file)
+    [(app, supervisor)] = scenario.supervisors().items()
+    os.kill(supervisor, signal.SIGKILL)
+    assert processes.gone([supervisor], timeout_s=20)
+    assert "lost" in scenario.launcher("status", "job", code=None).out.lower()
+    assert scenario.processes_of(app) == []
+    assert scenario.actions(file) == {"job": "hold"}
+
+
+def test_edited_order_is_a_change_with_its_path(scenario):
+    file = ordered(scenario, server="exec sleep 1000")
+    scenario.apply(file)
+    file.write_text(file.read_text().replace("{file: up}", "{file: up, timeout: 5m}"))
+    [job] = scenario.plan_document(file)["jobs"]
+    assert job["action"] == "replace"
+    assert [change["path"] for change in job["changes"]] == ["roles.server.ready.timeout"]
+    scenario.cancel("job")
+
+
+def test_the_start_in_order_is_the_same_for_a_saved_plan(scenario):
+    file = ordered(scenario)
+    scenario.plan(file, "--out", "plan.json")
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert_done_once(scenario, file)
