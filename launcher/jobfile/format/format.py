@@ -46,12 +46,12 @@ def format_text(source: Source, document: Document) -> str:
 
 
 def _stable(source: Source, text: str, known: Sequence[str], reorder: bool) -> str | None:
-    """The text formatted until nothing changes any more; None when it never settles."""
-    for _ in range(3):
+    """The text formatted until nothing changes any more; None when that does not end."""
+    for _ in range(4):
         before, text = text, _once(source, text, known, reorder)
         if text == before:
             return text
-    return text if _once(source, text, known, reorder) == text else None
+    return None
 
 
 def _once(source: Source, text: str, known: Sequence[str], reorder: bool) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
 from launcher.jobfile.format.order import ITEM, Path, arranged, fields
 from launcher.jobfile.format.quotes import requoted
@@ -16,7 +17,7 @@ from launcher.jobfile.format.yaml_nodes import Comment, Odd
 from launcher.jobfile.text.document import Spot
 from launcher.jobfile.text.toml_positions import NotToml, Statement, statements
 
-_ARRAY_GAP = re.compile(r"#.*")
+_COMMENT = re.compile(r"#.*")
 
 
 @dataclass(slots=True)
@@ -67,27 +68,23 @@ def format_toml(text: str, known: Sequence[str], *, reorder: bool = True) -> str
 
 def comments(text: str) -> list[str]:
     """Every comment of a valid TOML text, sorted."""
-    found = []
-    at = 0
-    for statement in [*statements(text), None]:
-        end = len(text) if statement is None else statement.start
-        found += _ARRAY_GAP.findall(text[at:end])
-        if statement is not None:
-            found += _inner_comments(text, statement.value) if statement.value else []
-            at = statement.end
-    return sorted(comment.rstrip() for comment in found)
+    found, at = [], 0
+    for statement in statements(text):
+        found += _COMMENT.findall(text[at : statement.start])
+        found += _inner_comments(text, statement.value) if statement.value else []
+        at = statement.end
+    return sorted(comment.rstrip() for comment in [*found, *_COMMENT.findall(text[at:])])
 
 
 def _inner_comments(text: str, value: Spot) -> Iterator[str]:
     """The comments between the items of lists."""
-    if value.items is None:
-        return
     at = value.start
-    for item in value.items:
-        yield from _ARRAY_GAP.findall(text[at : item.start])
+    for item in value.items or ():
+        yield from _COMMENT.findall(text[at : item.start])
         yield from _inner_comments(text, item)
         at = item.end
-    yield from _ARRAY_GAP.findall(text[at : value.end])
+    if value.items is not None:
+        yield from _COMMENT.findall(text[at : value.end])
 
 
 def _read(text: str) -> tuple[list[_Statement], list[str]]:
@@ -147,14 +144,9 @@ def _print_table(text: str, table: _Table, known: Sequence[str], reorder: bool) 
         assert line.statement.value is not None
         value = _Values(text, reorder).show(line.statement.value, path, top=True)
         is_first = line is lines[0] and table.header is not None
-        out += line.lead[_blank(line.lead) :] if is_first else line.lead
+        out += dropwhile(lambda lead: not lead, line.lead) if is_first else line.lead
         out.append(_with_comment(f"{keys} = {value}", line))
     return out + table.tail
-
-
-def _blank(lead: list[str]) -> int:
-    """How many empty lines there are at the beginning."""
-    return next((number for number, text in enumerate(lead) if text), len(lead))
 
 
 def _with_comment(shown: str, line: _Statement) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from launcher.files import PROJECT_FILE
-from launcher.jobfile.format.order import ITEM, JOB, PROJECT, Path, fields
+from launcher.jobfile.format.order import ITEM, Path, fields
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.document import Path as Place
 from launcher.jobfile.text.parse import parse
@@ -19,15 +18,14 @@ def same_meaning(before: Document, text: str) -> bool:
     after = parse(Source(source.file, source.format, text))
     if after.problems or after.value is None or before.value is None:
         return False
-    known = PROJECT if source.file.endswith(PROJECT_FILE) else JOB
     return (
-        _ordered(before.value, (), known) == _ordered(after.value, (), known)
+        _ordered(before.value, ()) == _ordered(after.value, ())
         and _numbers(before) == _numbers(after)
         and _comments(source.text.replace("\r\n", "\n"), source.format) == _comments(text, source.format)
     )
 
 
-def _ordered(value: Any, path: Path, known: Sequence[str] | None = None) -> Any:
+def _ordered(value: Any, path: Path) -> Any:
     """The value with its types (`1`, `1.0` and `true` are equal in Python), and with the order of keys
     where it is the user's."""
     if isinstance(value, list):
@@ -35,8 +33,7 @@ def _ordered(value: Any, path: Path, known: Sequence[str] | None = None) -> Any:
     if not isinstance(value, dict):
         return type(value).__name__, repr(value)
     pairs = [(key, _ordered(item, (*path, key))) for key, item in value.items()]
-    order = known or fields(path)
-    return pairs if order is None else sorted(pairs, key=lambda pair: pair[0])
+    return pairs if fields(path) is None else sorted(pairs, key=lambda pair: pair[0])
 
 
 def _numbers(document: Document) -> dict[Place, str]:

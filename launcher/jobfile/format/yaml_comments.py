@@ -118,8 +118,8 @@ class _Comments:
             if first > line:
                 part.beside = self.beside.pop(line, None)
             self._collection(value, column)
-            if value.is_flow:
-                self._behind_bracket(part, value)
+            if value.is_flow and part.beside is None:
+                part.beside = self.beside.pop(self._line(value.end - 1), None)
             return
         if self._line(value.start) > line:
             part.beside = self.beside.pop(line, None)
@@ -133,12 +133,6 @@ class _Comments:
             if part.beside is not None:
                 raise Odd(value.start, "two comments on one value")
             part.beside = self.beside.pop(end)
-
-    def _behind_bracket(self, part: Part, value: Node) -> None:
-        """The comment behind the bracket that closes a collection over several lines."""
-        line = self._line(value.end - 1)
-        if line in self.beside and part.beside is None:
-            part.beside = self.beside.pop(line)
 
     def _is_one_line(self, node: Node) -> bool:
         return node.is_flow and self._line(node.start) == self._line(node.end - 1)

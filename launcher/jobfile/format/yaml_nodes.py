@@ -195,27 +195,15 @@ class _Reader:
         header = _BLOCK_HEADER.match(self.text, start)
         if header is None:
             raise Odd(start, "this block of text")
-        marks = header["marks"]
-        digits = re.sub(r"[^0-9]", "", marks)
-        indent = column + int(digits) if digits else 0
-        lines, at = [], self.text.find("\n", start) + 1 or len(self.text)
-        end = header.end("head")
-        while at < len(self.text):
-            stop = self.text.find("\n", at)
-            stop = len(self.text) if stop < 0 else stop
-            line = self.text[at:stop]
-            depth = len(line) - len(line.lstrip(" "))
-            if line.strip(" "):
-                if depth < (indent or column + 1):
-                    break
-                indent = indent or depth
-            lines.append(line)
-            if "+" in marks:
-                end = min(stop + 1, len(self.text))
-            elif line.strip(" "):
-                end = stop
-            at = stop + 1
-        if "+" not in marks:
+        digits = header["marks"].strip("+-")
+        below = self.text.find("\n", start) + 1 or len(self.text)
+        end = event.end_mark.index
+        lines = self.text[below:end].removesuffix("\n").split("\n") if end > below else []
+        if "+" not in header["marks"]:
             while lines and not lines[-1].strip(" "):
                 lines.pop()
+            end = below + len("\n".join(lines))
+        end = end if lines else header.end("head")
+        depths = (len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" "))
+        indent = column + int(digits) if digits else next(depths, 0)
         return Node("block", start, end, header["head"], event.value, lines=[line[indent:] for line in lines])

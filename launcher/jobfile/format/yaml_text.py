@@ -6,8 +6,9 @@ written out where they are not. Scalars stay as they were written, but for the k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from launcher.jobfile.format.order import ITEM, Path, arranged, fields
 from launcher.jobfile.format.quotes import requoted
@@ -23,6 +24,10 @@ class _Line:
     """Part of a text block: its white space is content."""
     is_open: bool = False
     """The end of a text block with `+`: an empty line behind it would become content."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.text and not self.fixed
 
     def __str__(self) -> str:
         if self.comment is None:
@@ -66,11 +71,9 @@ def _squeezed(lines: list[_Line]) -> list[_Line]:
     """No two empty lines in a row outside of text blocks, none at either end."""
     kept: list[_Line] = []
     for line in lines:
-        is_empty = not line.text and not line.fixed
-        if is_empty and (not kept or kept[-1].is_open or (not kept[-1].text and not kept[-1].fixed)):
-            continue
-        kept.append(line)
-    while kept and not kept[-1].text and not kept[-1].fixed:
+        if not line.is_empty or (kept and not kept[-1].is_open and not kept[-1].is_empty):
+            kept.append(line)
+    while kept and kept[-1].is_empty:
         kept.pop()
     return kept
 
@@ -102,19 +105,19 @@ class _Printer:
         pad = " " * indent
         start = f"{pad}{_scalar(part.key)}:" if part.key.kind != "alias" else f"{pad}{part.key.literal} :"
         inner = (*path, _name(part.key))
-        return [*_lead(part, indent), *self._value(start, part, indent, inner)]
+        return [*_indented(part.lead, indent), *self._value(start, part, indent, inner)]
 
     def _item(self, part: Part, indent: int, path: Path) -> list[_Line]:
         pad = " " * indent
         value = part.value
         if not self._is_written_out(value) or value.props or part.beside or not value.parts:
-            return [*_lead(part, indent), *self._value(f"{pad}-", part, indent, path)]
+            return [*_indented(part.lead, indent), *self._value(f"{pad}-", part, indent, path)]
         lines = self._inside(value, indent + 2, path)
         hoisted = []
         while not lines[0].text.strip() or lines[0].text.lstrip().startswith("#"):
             hoisted.append(_Line(lines.pop(0).text[2:]))
         lines[0].text = f"{pad}- {lines[0].text[indent + 2 :]}"
-        return [*_lead(part, indent), *hoisted, *lines]
+        return [*_indented(part.lead, indent), *hoisted, *lines]
 
     def _value(self, start: str, part: Part, indent: int, path: Path) -> list[_Line]:
         """What stands behind `key:` or a dash, and below it."""
@@ -128,22 +131,18 @@ class _Printer:
             return lines
         first, *rest = self._one_line(value, path).split("\n")
         lines = [_Line(f"{start} {first}" if first else start)]
-        lines += [
-            _Line(" " * (indent + 2) + line.strip() if line.strip() else "", fixed=True) for line in rest
-        ]
+        lines += _indented([line.strip() for line in rest], indent + 2, fixed=True)
         lines[-1].comment = part.beside
         return lines
 
     def _inside(self, node: Node, indent: int, path: Path) -> list[_Line]:
-        lines = self._parts(node, indent, path)
-        while not lines[0].text and not lines[0].fixed:
-            lines.pop(0)
-        return lines + [_Line(" " * indent + line if line else "") for line in node.tail]
+        lines = dropwhile(lambda line: line.is_empty, self._parts(node, indent, path))
+        return [*lines, *_indented(node.tail, indent)]
 
     def _block(self, value: Node, indent: int) -> list[_Line]:
         digits = _marks(value).strip("+-")
         depth = indent + (int(digits) if digits else 2)
-        return [_Line(" " * depth + line if line else "", fixed=True) for line in value.lines]
+        return _indented(value.lines, depth, fixed=True)
 
     def _is_written_out(self, node: Node) -> bool:
         """Whether a collection has its parts on lines of their own."""
@@ -175,8 +174,8 @@ class _Printer:
         return f"{key}: {text}"  # with the space where there is no value: `{a:}` would be the text "a:"
 
 
-def _lead(part: Part, indent: int) -> list[_Line]:
-    return [_Line(" " * indent + line if line else "") for line in part.lead]
+def _indented(lines: Iterable[str], indent: int, *, fixed: bool = False) -> list[_Line]:
+    return [_Line(" " * indent + line if line else "", fixed=fixed) for line in lines]
 
 
 def _marks(block: Node) -> str:
