@@ -43,7 +43,7 @@ def test_the_examples_and_all_of_them_together_are_clean(capsys: pytest.CaptureF
 @pytest.mark.parametrize("path", TWINS, ids=name_of)
 def test_yaml_and_toml_of_one_job_have_one_digest(path: Path) -> None:
     twin = path.with_name(path.name.replace("-toml.launcher.toml", ".launcher.yaml"))
-    assert digests(path) == digests(twin)
+    assert digests(path) == digests(twin), f"{twin.name} is the same job: change both"
 
 
 @pytest.mark.parametrize("path", GOOD, ids=name_of)

@@ -58,7 +58,9 @@ WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "he
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
-SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("checks", "devices", "order", "pids")}
+SHARED_BY_ENGINES |= {
+    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "order", "pids")
+}
 
 
 def module_of(path: Path) -> str:

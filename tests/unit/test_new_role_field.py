@@ -1,6 +1,6 @@
 """A new field of a role is one line of the model and one of the AppDef: all else follows from these two.
 
-Each test runs a copy of the package in which roles have one more field, `nice`.
+Each test runs a copy of the package in which roles have one more field, `novelty`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = """\
-    nice: Annotated[Count, Traits(foreign=("priority",))] = Field(
-        0, description="How far replicas stand back for other processes.", examples=[10]
+    novelty: Annotated[Count, Traits(foreign=("newness",))] = Field(
+        0, description="A field that only this test has.", examples=[10]
     )
 """
-ROLE = "    nice: int = field(default=0, metadata=at_least(0))\n"
+ROLE = "    novelty: int = field(default=0, metadata=at_least(0))\n"
 
 HEAD = """
 import json
@@ -76,8 +76,8 @@ def test_a_job_file_takes_it(package: Path) -> None:
     _run(
         package,
         """
-assert launch("    nice: 5").app.roles[0].nice == 5
-assert launch("").app.roles[0].nice == 0
+assert launch("    novelty: 5").app.roles[0].novelty == 5
+assert launch("").app.roles[0].novelty == 0
 """,
     )
 
@@ -87,15 +87,15 @@ def test_what_is_wrong_with_it_is_said(package: Path) -> None:
         package,
         """
 from launcher.specs import AppDef, Role, check_app
-message = "`nice` of role `main` must be a whole number, not `true`"
-assert said("    nice: true") == [f"wrong-type {message}"]
-assert said("    nice: -1") == ["out-of-range `nice` of role `main` is -1 want at least 0"]
-assert said("    nicer: 1") == ["unknown-field `nicer` is not a field of role `main` did you mean `nice`?"]
-assert said("    priority: 1")[0].endswith("did you mean `nice`?")
-assert said("    nice: $<replica_id>")[0].startswith("reference-phase ")
-role = Role("main", "", entrypoint="env", nice=-1)
+message = "`novelty` of role `main` must be a whole number, not `true`"
+assert said("    novelty: true") == [f"wrong-type {message}"]
+assert said("    novelty: -1") == ["out-of-range `novelty` of role `main` is -1 want at least 0"]
+assert said("    noveltie: 1") == ["unknown-field `noveltie` is not a field of role `main` did you mean `novelty`?"]
+assert said("    newness: 1")[0].endswith("did you mean `novelty`?")
+assert said("    novelty: $<replica_id>")[0].startswith("reference-phase ")
+role = Role("main", "", entrypoint="env", novelty=-1)
 assert [one.message for one in check_app(AppDef("a", [role]))] == [
-    "nice is an integer of 0 or more, got -1"
+    "novelty is an integer of 0 or more, got -1"
 ]
 """,
     )
@@ -109,10 +109,10 @@ from launcher.jobfile.format import format_text
 from launcher.jobfile.format.order import fields
 from launcher.jobfile.schema.job import job_schema
 order = [*fields(("roles", "main"))]
-assert order.index("nice") == order.index("retry_policy") - 1
+assert order.index("novelty") == order.index("retry_policy") - 1
 made = job_schema()["$defs"]
-assert made["RoleSpec"]["properties"]["nice"]["default"] == 0
-assert "Example: `10`" in made["RoleSpecOverlay"]["properties"]["nice"]["description"]
+assert made["RoleSpec"]["properties"]["novelty"]["default"] == 0
+assert "Example: `10`" in made["RoleSpecOverlay"]["properties"]["novelty"]["description"]
 """,
     )
 
@@ -124,11 +124,11 @@ def test_the_digest_speaks_of_it_only_where_it_is_set(package: Path) -> None:
         package,
         f"""
 from launcher.specs import app_from_document, digest, document, renormalise
-plain, set_ = document(launch("")), document(launch("    nice: 5"))
-assert digest(plain) == digest(document(launch("    nice: 0"))) != digest(set_)
+plain, set_ = document(launch("")), document(launch("    novelty: 5"))
+assert digest(plain) == digest(document(launch("    novelty: 0"))) != digest(set_)
 assert plain["roles"] == [{{"name": "main", "entrypoint": "python", "num_replicas": 2}}]
-assert set_["roles"] == [{{**plain["roles"][0], "nice": 5}}]
-assert app_from_document(set_, "train", {{}}) == launch("    nice: 5").app
+assert set_["roles"] == [{{**plain["roles"][0], "novelty": 5}}]
+assert app_from_document(set_, "train", {{}}) == launch("    novelty: 5").app
 assert renormalise(set_) == set_
 assert digest(plain) == {_digest_today()!r}
 """,
@@ -149,9 +149,9 @@ def test_an_app_with_it_crosses_to_another_process(package: Path) -> None:
         """
 from launcher.specs.appjson import from_json, to_json
 from launcher.specs.macros import macros
-app = launch("    nice: 5").app
+app = launch("    novelty: 5").app
 assert from_json(json.loads(json.dumps(to_json(app)))) == app
-assert macros.Values("", "a", "0", "R").apply(app.roles[0]).nice == 5
+assert macros.Values("", "a", "0", "R").apply(app.roles[0]).novelty == 5
 """,
     )
 
@@ -164,12 +164,12 @@ from launcher.plan.diff import diff
 from launcher.plan.shapes import Record
 from launcher.plan.schema import PLAN
 from launcher.specs import document
-old, new = (document(launch(f"    nice: {n}")) for n in (5, 7))
-assert [str(change) for change in diff(old, new)] == ["~ roles.main.nice: 5 → 7"]
+old, new = (document(launch(f"    novelty: {n}")) for n in (5, 7))
+assert [str(change) for change in diff(old, new)] == ["~ roles.main.novelty: 5 → 7"]
 shape = PLAN.optional["jobs"] if "jobs" in PLAN.optional else PLAN.fields["jobs"]
 shape = shape.item.optional["launch"].fields["document"]
 assert [*shape.faults(new, "")] == []
-assert [*shape.faults({**new, "roles": [{**new["roles"][0], "nice": "x"}]}, "")] != []
+assert [*shape.faults({**new, "roles": [{**new["roles"][0], "novelty": "x"}]}, "")] != []
 """,
     )
 
@@ -182,12 +182,12 @@ import pathlib
 from launcher.cli.convert import _roles
 from launcher.cli.render.job_text import job_text
 from launcher.jobfile.compile.files import compile_files
-pathlib.Path("train.launcher.yaml").write_text(JOB % "    nice: 5")
+pathlib.Path("train.launcher.yaml").write_text(JOB % "    novelty: 5")
 made = compile_files(["train.launcher.yaml"])
 (text,) = (job_text(made.launches[0], trace) for trace in made.traces.values())
-assert any(" ".join(line.split()) == "nice: 5 # train.launcher.yaml:7" for line in text.splitlines()), text
-assert _roles(made.launches[0].app)["roles"]["main"]["nice"] == 5
-assert "nice" not in _roles(launch("").app)["roles"]["main"]
+assert any(" ".join(line.split()) == "novelty: 5 # train.launcher.yaml:7" for line in text.splitlines()), text
+assert _roles(made.launches[0].app)["roles"]["main"]["novelty"] == 5
+assert "novelty" not in _roles(launch("").app)["roles"]["main"]
 """,
     )
 

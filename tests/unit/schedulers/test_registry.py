@@ -10,7 +10,12 @@ import pytest
 
 from launcher.errors import SchedulerError
 from launcher.runner import get_runner
-from launcher.schedulers import get_default_scheduler_name, get_scheduler, get_scheduler_factories
+from launcher.schedulers import (
+    DEFAULT_SCHEDULERS,
+    get_default_scheduler_name,
+    get_scheduler,
+    get_scheduler_factories,
+)
 from launcher.specs import UnknownSchedulerException
 from tests.unit.schedulers.plugins import scheduler_plugins
 
@@ -41,7 +46,7 @@ def test_factories_ignore_parameters_of_other_schedulers() -> None:
 @pytest.mark.usefixtures("plugin")
 def test_entry_points_add_to_ours() -> None:
     factories = get_scheduler_factories()
-    assert list(factories) == ["local_cwd", "local_dir", "local_docker", "extra", "module"]
+    assert list(factories) == [*DEFAULT_SCHEDULERS, "extra", "module"]
     assert factories["extra"]("s", a=1) == ("s", {"a": 1})
     assert factories["module"]("s") == ("s", {})
 
