@@ -90,7 +90,8 @@ from launcher.specs import AppDef, Role, check_app
 message = "`novelty` of role `main` must be a whole number, not `true`"
 assert said("    novelty: true") == [f"wrong-type {message}"]
 assert said("    novelty: -1") == ["out-of-range `novelty` of role `main` is -1 want at least 0"]
-assert said("    noveltie: 1") == ["unknown-field `noveltie` is not a field of role `main` did you mean `novelty`?"]
+(unknown,) = said("    noveltie: 1")
+assert unknown == "unknown-field `noveltie` is not a field of role `main` did you mean `novelty`?"
 assert said("    newness: 1")[0].endswith("did you mean `novelty`?")
 assert said("    novelty: $<replica_id>")[0].startswith("reference-phase ")
 role = Role("main", "", entrypoint="env", novelty=-1)
