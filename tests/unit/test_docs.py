@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.folder import FolderScheduler
+from launcher.specs import Role
+from tests.engines import require
 from tests.engines.images import PUBLIC, stand_in
 from tests.plugin.package import EXAMPLE, install
 from tests.snippets import Block, blocks, sections, shell, tell
@@ -72,6 +75,8 @@ def test_every_snippet_of_a_page_works_in_its_order(story, empty_folder, request
         for image in PUBLIC:
             if any(image in text for _, text in story):
                 stand_in(image)
+    if any(kind == "sh" and text.startswith("git ") for kind, text in story):
+        require("git")
     if any("scheduler: procs" in text for _, text in story):
         site = empty_folder.parent / "site"
         install(site)
@@ -79,6 +84,12 @@ def test_every_snippet_of_a_page_works_in_its_order(story, empty_folder, request
     tell(story)
     if [*empty_folder.rglob("*.launcher.*")]:
         shell("launcher fmt --check .")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_block_of_a_page_is_overlooked(page):
+    fences = re.findall(r"^```", page.read_text(), re.M)
+    assert len(fences) == 2 * len(blocks(page.read_text()))
 
 
 def test_readme_leads_to_every_page():
@@ -121,6 +132,13 @@ def test_the_page_on_schedulers_names_every_stage_and_base_class():
     stages = StagedScheduler.__abstractmethods__ - Scheduler.__abstractmethods__
     names = {*stages, *FolderScheduler.__abstractmethods__}
     assert {name for name in names if not re.search(rf"`{name}`|def {name}\(", text)} == set()
+
+
+def test_the_page_on_schedulers_names_every_field_that_not_all_support():
+    text = (ROOT / "docs" / f"{WALK}.md").read_text()
+    chosen = [each.name for each in fields(Role) if each.metadata.get("by_capability")]
+    assert chosen
+    assert [name for name in chosen if f"`{name}`" not in text] == []
 
 
 def test_the_page_on_the_api_names_every_method_of_the_runner():
