@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import NotFound
 from launcher.schedulers.docker.client.events import objects
 from launcher.schedulers.docker.client.frames import frames
+from launcher.schedulers.docker.client.streams import dechunked
 from launcher.schedulers.docker.logs.reader import split_timestamp
 from tests.engines.port import engine_port
 from tests.unit.docker.engine_things import Bench

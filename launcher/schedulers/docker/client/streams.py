@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from http.client import HTTPResponse
+from collections.abc import Callable, Iterator
+from http.client import HTTPResponse, IncompleteRead
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from launcher.schedulers.docker.client.chunks import dechunked
 from launcher.schedulers.docker.client.errors import EngineGone, broken
 
 if TYPE_CHECKING:
@@ -104,6 +103,45 @@ def _arriving(raw: HTTPResponse) -> Iterator[bytes]:
     if raw.chunked and source is not None:
         return dechunked(lambda: bytes(source.read1(_PIECE)))
     return iter(lambda: raw.read1(_PIECE), b"")
+
+
+def dechunked(read: Callable[[], bytes]) -> Iterator[bytes]:
+    """The body of a response in chunks, all that one read returns at once.
+
+    An engine sends each line of a log as a chunk of its own. Libraries read chunk by chunk, which costs more
+    than all other work of reading a log.
+
+    Args:
+        read: returns the next bytes, b"" at the end of the connection.
+
+    Raises IncompleteRead when the connection ends before the body.
+    """
+    left = b""
+    while data := read():
+        data = left + data if left else data
+        found, at, ended = _whole(data)
+        if found:
+            yield found
+        if ended:
+            return
+        left = data[at:]
+    raise IncompleteRead(left)
+
+
+def _whole(data: bytes) -> tuple[bytes, int, bool]:
+    """The content of the whole chunks in `data`, the start of the next one, and whether the body ended."""
+    found: list[bytes] = []
+    at, end = 0, len(data)
+    while (line := data.find(b"\r\n", at)) >= 0:
+        start = line + 2
+        size = int(data[at:line].partition(b";")[0], 16)
+        if size == 0:
+            return b"".join(found), start, True
+        if start + size + 2 > end:
+            break
+        found.append(data[start : start + size])
+        at = start + size + 2
+    return b"".join(found), at, False
 
 
 def _gone(host: str, error: Exception) -> EngineGone:
