@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli.commands import names
+from launcher.cli.help import parser
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.folder import FolderScheduler
@@ -146,3 +148,12 @@ def test_the_page_on_the_api_names_every_method_of_the_runner():
     left_out = {"close", "name", "stop", "on_progress"}
     public = {name for name in vars(Runner) if not name.startswith("_")} - left_out
     assert [name for name in sorted(public) if f"`{name}" not in text] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+def test_every_option_that_a_page_names_is_one(page):
+    known = {word for name in names() for word in re.findall(r"--[a-z][a-z-]+", parser(name).format_help())}
+    components = {"--help", "--env", "--entrypoint"}  # arguments of components
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    code = " ".join(re.findall(r"`([^`\n]+)`", prose))
+    assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components
