@@ -82,12 +82,12 @@ def ensure(folder: str) -> str:
 def _own(path: str, root: str) -> int:
     """Make the folder `path` if it does not exist. Its mode; StateError when another user may control it."""
     try:
-        os.mkdir(path, 0o700)
+        _make(path)
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        return _own(path, root)
-    except FileExistsError:
-        pass
+        _make(
+            path
+        )  # once more, and not for ever: below /proc a folder cannot be made, and no parent is missing
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         target = os.path.realpath(path)
@@ -100,6 +100,13 @@ def _own(path: str, root: str) -> int:
         owner = f"user {found.st_uid} owns it, and this is user {os.geteuid()}"
         raise _unsafe(path, owner, "set LAUNCHER_HOME to a folder of your own")
     return found.st_mode
+
+
+def _make(path: str) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
 
 
 def _unsafe(path: str, why: str, hint: str) -> StateError:

@@ -54,6 +54,13 @@ def test_a_folder_that_exists_keeps_its_mode(home: Path, found: int) -> None:
     assert (mode(home), mode(home / "local")) == (found, 0o700)
 
 
+def test_a_folder_that_the_system_does_not_make_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAUNCHER_HOME", "/proc/launcher")
+    with pytest.raises(StateError, match="cannot write /proc/launcher") as caught:
+        paths.ensure(paths.locks())
+    assert "LAUNCHER_HOME" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("found", [0o1777, 0o777, 0o775, 0o722])
 def test_a_folder_that_others_can_write_is_refused_and_left_alone(home: Path, found: int) -> None:
     home.mkdir()
