@@ -21,12 +21,17 @@ def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
     protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
     if protected:
         raise BlockedError(
-            f"protected, and would have to be stopped: {', '.join(protected)}",
+            f"the plan stops attempts of protected jobs: {', '.join(protected)}",
             hint="set `protect: false` in the job file first, or wait for the attempt to end",
         )
-    destructive = [str(step.key) for step in plan.steps if step.destructive and not step.consented]
+    destructive = unapproved_stops(plan)
     if destructive and not allow_destructive:
         raise BlockedError(
-            f"would stop what is running: {', '.join(destructive)}",
+            f"the plan stops running attempts: {', '.join(destructive)}",
             hint="pass --allow-destructive, or say `on_change: replace` in the job's lifecycle",
         )
+
+
+def unapproved_stops(plan: Plan) -> list[str]:
+    """The jobs of which a running attempt is stopped, and whose file does not agree to it."""
+    return [str(step.key) for step in plan.steps if step.destructive and not step.consented]

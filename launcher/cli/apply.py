@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.apply import apply_launches, apply_plan, make_plan
-from launcher.apply.approval import check_approved
+from launcher.apply.approval import check_approved, unapproved_stops
 from launcher.apply.inputs import check_secrets
 from launcher.cli import jobs, plan_options
 from launcher.cli.argument_types import duration, one_of
@@ -50,7 +50,7 @@ def add_arguments(parser: Any) -> None:
         "-y",
         "--yes",
         action="store_true",
-        help="apply without asking; fails if a running attempt would be stopped",
+        help="apply without asking; a plan that stops running attempts also needs --allow-destructive",
     )
     group.add_argument("--allow-destructive", action="store_true", help="allow stopping running attempts")
     group.add_argument(
@@ -161,7 +161,10 @@ def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Consol
     if plan.is_empty:
         return plan
     if console.cannot_ask:
-        raise BlockedError(f"cannot ask for approval: {console.cannot_ask} (use --yes)")
+        approval = "--yes --allow-destructive" if unapproved_stops(plan) else "--yes"
+        raise BlockedError(
+            f"cannot ask for approval: {console.cannot_ask}", hint=f"review the plan, then pass {approval}"
+        )
     if not console.ask("\nApply this plan?"):
         raise BlockedError("not approved; nothing was changed")
     return plan

@@ -99,7 +99,9 @@ def _ask(apps: Sequence[AppRecord], console: Console) -> None:
         console.note(f"{app.handle} {app.state.upper()}")
     if console.cannot_ask:
         what = plural(len(apps), "app")
-        raise BlockedError(f"cannot ask before stopping {what}: {console.cannot_ask} (use --yes)")
+        raise BlockedError(
+            f"cannot ask before stopping {what}: {console.cannot_ask}", hint="pass --yes to stop them all"
+        )
     if not console.ask(f"\nStop these {len(apps)} apps?"):
         raise BlockedError("not approved; nothing was stopped")
 

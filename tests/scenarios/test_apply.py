@@ -162,6 +162,7 @@ def test_replacing_a_running_job_needs_approval_and_stops_the_old_one_first(scen
     scenario.job("echo new")
     assert scenario.actions(file) == {"job": "replace"}
     scenario.apply(file, code=3)
+    assert "pass --yes --allow-destructive" in scenario.launcher("apply", file, code=3).err
     assert list(scenario.supervisors()) == [old]
 
     scenario.run_to_end(file, "--allow-destructive")
