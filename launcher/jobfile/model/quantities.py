@@ -25,6 +25,7 @@ _UNITS: dict[str, int] = {
     **{f"{letter}i": 1024**n for n, letter in enumerate("KMGT", 1)},  # as Kubernetes writes them
     **{letter: 1024**n for n, letter in enumerate("bkmgt")},  # as Docker writes them
 }
+_PATH_ALONE = re.compile(r"(\.{1,2}|~)?/[^,=:]*")
 _UNITS_HINT = "units: KiB MiB GiB TiB, Ki Mi Gi Ti, kB MB GB TB, B, and Docker's b k m g t, as in 4g"
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([A-Za-z]+)\Z")
 MEMORY_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(([KMGT]i|[kKMGT])B|[KMGT]i|[Bbkmgt])$"
@@ -162,6 +163,12 @@ def mount_of(text: str) -> Mount:
     meant = compose_mount(text)
     if meant:
         raise problem("invalid-value", f"`{text}` is how Compose writes a mount", f'write "{meant}"')
+    if _PATH_ALONE.fullmatch(text):
+        raise problem(
+            "invalid-value",
+            f"`{text}` does not say which path it has in the container",
+            f'write "type=bind,src={text},dst=/PATH"',
+        )
     try:
         mounts = parse_mounts(text.split(","), expand_home=False)
     except InvalidMountException as error:

@@ -157,6 +157,12 @@ def test_a_mount_of_compose_is_rewritten(tmp_path: Path, text: str, given: str, 
     assert lines(compile_text(tmp_path, right, name=name_for(text))) == []
 
 
+def test_a_path_alone_is_no_mount(tmp_path: Path) -> None:
+    (found,) = compile_text(tmp_path, ROLE + "    mounts: [./data]\n").diagnostics
+    assert found.message == "`./data` does not say which path it has in the container"
+    assert found.label == 'write "type=bind,src=./data,dst=/PATH"'
+
+
 def test_a_text_without_a_target_is_no_mount_of_compose(tmp_path: Path) -> None:
     (found,) = compile_text(tmp_path, ROLE + "    mounts: [data]\n").diagnostics
     assert found.message == "unknown mount option `data`"
