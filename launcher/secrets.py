@@ -24,7 +24,9 @@ def resolve(reference: str) -> str:
     if kind == "env":
         value = os.environ.get(name)
         if value is None:
-            raise SecretError(f"the environment has no {name}", hint=f"export {name} and apply again")
+            raise SecretError(
+                f"the environment variable {name} is not set", hint=f"export {name} and apply again"
+            )
     elif kind == "file":
         value = _read(os.path.expanduser(name))
     else:

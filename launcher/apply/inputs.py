@@ -18,7 +18,7 @@ def check_secrets(plan: Plan) -> None:
     if lines:
         raise SecretError(
             "secrets are missing:" + "".join(f"\n  {line}" for line in lines),
-            hint="nothing was submitted; provide them and apply again",
+            hint="nothing was submitted; set them and apply again",
         )
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 USAGE = "describe APP [-t TARGET] [--json]"
 HELP = """\
-Show all details of an app: its state, where it came from, and its document in
-the canonical form from which the digest is computed."""
+Show all details of an app: its state, where it came from, and its document:
+what runs, in the normal form from which the digest is computed."""
 EXAMPLES = """\
   launcher describe train
   launcher describe train@2 --json | jq .document"""

@@ -17,10 +17,10 @@ from launcher.text import did_you_mean, paint
 
 USAGE = "explain [CODE] [OPTIONS]"
 HELP = """\
-Explain a code. For a diagnostic such as `error[unknown-field]`: why it is a
-problem, with a wrong and a corrected job file. For a reason in a plan's JSON
-such as `spec_changed`: its cause, an example and what to do. Without CODE,
-list all codes."""
+Explain the code of a message. For a diagnostic such as `error[unknown-field]`:
+why it is a problem, with a wrong and a corrected job file. For a reason in a
+plan's JSON such as `spec_changed`: its cause, an example and what to do.
+Without CODE, list all codes."""
 EXAMPLES = """\
   launcher explain unknown-field
   launcher explain                 list all codes"""

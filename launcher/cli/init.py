@@ -33,9 +33,8 @@ DIR defaults to the current directory.
 
 --editor, --pre-commit and --ci also serve repositories that have job files: if
 DIR has some and --name is not given, init writes only these extras. It merges
-them into existing files, or prints what to add. It overwrites other existing
-files only with --force, and never changes a launcher.toml that applies to DIR
-without it."""
+them into existing files, or prints what to add. Without --force, it overwrites
+no other file, and leaves a launcher.toml that applies to DIR as it is."""
 EXAMPLES = """\
   launcher init
   launcher init jobs/ --name train --toml

@@ -45,12 +45,12 @@ def add_variables(parser: Any) -> None:
         "-t",
         "--target",
         metavar="TARGET",
-        help="overlay of `targets` to use (default: the one set in launcher.toml, or none)",
+        help="which of the `targets` of a job file to use (default: the one set in launcher.toml, or none)",
     )
     parser.add_argument(
         "--allow-dirty",
         action="store_true",
-        help="if files differ from the commit, make $<git.sha> SHA-dirty instead of failing",
+        help="if files differ from the commit, add -dirty to $<git.sha> instead of failing",
     )
     parser.add_argument(
         "--no-components",

@@ -23,8 +23,9 @@ from launcher.specs import Launch
 
 USAGE = "plan [FILE…] [OPTIONS]"
 HELP = """\
-Show what `launcher apply` would do, and why. Changes nothing. Components that
-job files name are called, unless --no-components is given.
+Show what `launcher apply` would do, and why. Changes nothing. A job file with
+`component:` runs that Python function; --no-components allows only built-in
+ones.
 
 A directory stands for every job file below it; the default is the current
 directory. Marks: + create, -/+ replace a running attempt, r re-run, > resume,

@@ -80,7 +80,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--workspace",
         metavar="FOLDER",
-        help="workspace of a component: a folder, or {FOLDER: TARGET, …}",
+        help="workspace of a component: a folder, or {FROM: TO, …} for several",
     )
     parser.add_argument("--parent-run-id", metavar="ID", help="value of LAUNCHER_PARENT_RUN_ID in replicas")
     parser.add_argument(

@@ -18,9 +18,10 @@ HELP = """\
 Show an app: its state, and its replicas with their exit codes and restarts.
 Without APP, show every running app.
 
-APP is a job name (its latest attempt), JOB@ATTEMPT, an app id or a handle. The
-name of a matrix selects all of its jobs; a quoted pattern selects the jobs and
-app ids that it matches. Several apps are shown in a table.
+APP is a job name (its latest attempt), JOB@ATTEMPT, an app id (train-3-k3fwx)
+or a handle (local_cwd://vision/train-3-k3fwx). The name of a matrix selects
+all of its jobs; a quoted pattern selects the jobs and app ids that it matches.
+Several apps are shown in a table.
 
 --watch shows a live table until the apps have ended (without APP, until none
 is running). Its exit code is that of `launcher wait`: 0 if all have succeeded,

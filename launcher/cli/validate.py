@@ -20,7 +20,7 @@ Check job files and report every problem, with its position and a remedy.
 A directory stands for every *.launcher.yaml, .launcher.yml and .launcher.toml
 file below it, except those matched by `exclude = ["PATTERN"]` in launcher.toml;
 the default is the current directory. A saved plan (plan.json) is checked
-against its seal and its schema. Nothing is written.
+for edits, and against its schema. Nothing is written.
 
 A job file with `component:` runs that component, in a process with a time
 limit. No other code of the checkout runs; with --no-components, none does: use
@@ -32,7 +32,7 @@ EXAMPLES = """\
   launcher validate jobs/ --var dataset=/data/mnist
   launcher validate --format json jobs/ | jq .diagnostics
   launcher validate --format github --strict      in a GitHub workflow
-  launcher validate --no-components --no-env-vars   code that you do not trust
+  launcher validate --no-components --no-env-vars   files that you do not trust
   launcher validate --format sarif jobs/ >launcher.sarif"""
 
 

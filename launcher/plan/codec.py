@@ -63,7 +63,7 @@ def _parsed(raw: bytes, name: str) -> Any:
 def _unsealed(raw: bytes, name: str) -> PlanFileError:
     """Why a text carries no valid seal."""
     edited = SealError(
-        f"{name} was edited after it was saved: its seal does not match",
+        f"{name} was edited after it was saved: its checksum does not match",
         hint="make a new plan; a saved plan is applied byte for byte as `launcher plan --out` wrote it",
     )
     try:

@@ -213,7 +213,7 @@ def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Rea
     by = f" made by {latest.actor}" if latest is not None and latest.actor else ""
     detail = f"expected {step.guard}, found {Guard.of(latest)}{by}"
     if today is not None and today.kind != step.kind:
-        detail += f"; the plan says {step.kind}, and now it would be {today.kind}"
+        detail += f"; the saved plan says {step.kind}, a new one would say {today.kind}"
     return Reason("attempt_changed", detail=detail)
 
 

@@ -53,7 +53,7 @@ class Workspace:
             return cls({found: ""})
         if not isinstance(found, Mapping) or not found:
             raise WorkspaceError(
-                f"`{text[:80]}` is no workspace", hint="want a folder, or {FOLDER: TARGET, …}"
+                f"`{text[:80]}` is no workspace", hint="want a folder, or {FROM: TO, …} for several"
             )
         return cls({str(source): "" if target is None else str(target) for source, target in found.items()})
 

@@ -130,12 +130,13 @@ def test_missing_secrets_are_found_before_anything_is_submitted(scenario):
     ]
     done = scenario.apply(*files, code=1)
     key = scenario.folder / "keys" / "key"
+    unset = "TOKEN (secret env:CANARY_TOKEN): the environment variable CANARY_TOKEN is not set"
     assert done.err.splitlines() == [
         "error: secrets are missing:",
-        "  default/one: role `main`: TOKEN (secret env:CANARY_TOKEN): the environment has no CANARY_TOKEN",
+        f"  default/one: role `main`: {unset}",
         f"  default/one: role `main`: KEY (secret file:{key}): cannot read {key}: No such file or directory",
-        "  default/two: role `main`: TOKEN (secret env:CANARY_TOKEN): the environment has no CANARY_TOKEN",
-        "hint: nothing was submitted; provide them and apply again",
+        f"  default/two: role `main`: {unset}",
+        "hint: nothing was submitted; set them and apply again",
     ]
     assert (scenario.apps(), scenario.attempts("fine"), scenario.attempts("one")) == ([], [], [])
 
@@ -169,7 +170,7 @@ def test_another_value_is_no_other_document(secret, monkeypatch):
 
 def test_run_without_a_secret_starts_nothing(scenario):
     done = scenario.launcher("run", scenario.job("true", role=ENV), code=1)
-    assert "the environment has no CANARY_TOKEN" in done.err
+    assert "the environment variable CANARY_TOKEN is not set" in done.err
     assert scenario.apps() == []
 
 

@@ -41,7 +41,7 @@ def failure(reference: str) -> str:
 
 
 def test_what_is_not_there(tmp_path: Path):
-    assert failure("env:NOT_THERE") == "the environment has no NOT_THERE"
+    assert failure("env:NOT_THERE") == "the environment variable NOT_THERE is not set"
     assert failure(f"file:{tmp_path}/no") == f"cannot read {tmp_path}/no: No such file or directory"
 
 
@@ -75,4 +75,6 @@ def test_what_no_variable_can_hold(tmp_path: Path, data: bytes, why: str):
 
 def test_the_missing_ones_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("THERE", "x")
-    assert missing(["env:THERE", "env:GONE", "env:GONE"]) == {"env:GONE": "the environment has no GONE"}
+    assert missing(["env:THERE", "env:GONE", "env:GONE"]) == {
+        "env:GONE": "the environment variable GONE is not set"
+    }

@@ -138,9 +138,9 @@ def test_staleness_says_what_was_expected_what_was_found_and_who_did_it() -> Non
     assert str(later(made, *after).refusal()) == (
         "the plan cannot be applied any more:\n"
         "  default/eval: expected no attempt, found attempt 1 (failed) made by bob@node2; "
-        "the plan says create, and now it would be hold\n"
+        "the saved plan says create, a new one would say hold\n"
         "  default/train: expected attempt 2 (succeeded), found attempt 3 (running) made by ann@node1; "
-        "the plan says create, and now it would be keep"
+        "the saved plan says create, a new one would say keep"
     )
 
 

@@ -62,7 +62,7 @@ def test_any_byte_of_any_plan_is_under_the_seal(made: Plan, data: st.DataObject)
 def test_an_edited_plan_says_so_and_exits_with_4(old: bytes, new: bytes) -> None:
     assert TEXT.count(old) == 1
     code, message = code_of(TEXT.replace(old, new))
-    assert (code, message) == (4, "p.json was edited after it was saved: its seal does not match")
+    assert (code, message) == (4, "p.json was edited after it was saved: its checksum does not match")
 
 
 def test_a_plan_that_another_program_wrote_again_is_refused_as_edited() -> None:

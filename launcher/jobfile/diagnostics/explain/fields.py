@@ -26,7 +26,7 @@ EXPLANATIONS = (
     ),
     in_yaml(
         "conflicting-fields",
-        "Two fields say the same thing in different ways, and nothing tells which one counts. Keep one.",
+        "Two fields say the same thing in different ways, so it is not clear which one counts. Keep one.",
         _ROLE + "    resource: {memory: 4GiB, memMB: 4096}\n",
         _ROLE + "    resource: {memory: 4GiB}\n",
     ),
@@ -76,7 +76,7 @@ EXPLANATIONS = (
     ),
     in_yaml(
         "constraint",
-        "Every field is right by itself, and together they cannot be: more replicas at least than there are, "
+        "Each field is right by itself, but they contradict each other: `min_replicas` above `num_replicas`, "
         "two mounts on one path, a variable whose `min` is more than its `max`.",
         _ROLE + "    num_replicas: 2\n    min_replicas: 3\n",
         _ROLE + "    num_replicas: 4\n    min_replicas: 3\n",

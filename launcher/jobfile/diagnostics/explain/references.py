@@ -59,9 +59,9 @@ EXPLANATIONS = (
     ),
     in_yaml(
         "reference-phase",
-        "The reference stands where its value is not known yet, or where none is resolved. What is known "
-        "only when the job runs may stand in `entrypoint`, `args`, `env`, a role's `metadata` and the `src` "
-        "of a mount; `version`, `name` and `vars` take no reference at all, and keys neither.",
+        "The reference stands where its value is not known yet, or where references are not resolved. What "
+        "is known only when the job runs may stand in `entrypoint`, `args`, `env`, a role's `metadata` "
+        "and the `src` of a mount. `version`, `name`, `vars` and all keys take no reference.",
         "version: 1\nname: train-$<replica_id>\nroles: {main: {entrypoint: env}}\n",
         "version: 1\nname: train\nroles: {main: {entrypoint: env, args: [RANK=$<replica_id>]}}\n",
     ),
@@ -105,8 +105,8 @@ EXPLANATIONS = (
     Explanation(
         "component-refused",
         "A component is code, and compiling a job file calls it. With `--no-components`, or "
-        "`LAUNCHER_COMPONENTS=never` in the environment, job files call the built-in components alone: for "
-        "checkouts of others, such as pull requests.",
+        "`LAUNCHER_COMPONENTS=never` in the environment, job files may call only built-in components. Use "
+        "it where you do not trust the code, such as for pull requests.",
         Example({JOB: _COMPONENT % "train.py:train"}, f"validate --no-components {JOB}"),
         Example({JOB: _COMPONENT % "utils.echo"}, f"validate --no-components {JOB}"),
     ),

@@ -26,9 +26,9 @@ EXPLANATIONS = (
     ),
     in_yaml(
         "env-name",
-        "Shells know variables of letters, digits and `_`, without a digit first. Others they do not show to "
-        "a script, and some do not pass them on to the programs that they start. Names with `.`, `-` or `:` "
-        "are fine for programs that look for them, so they are left alone where no shell is the entrypoint.",
+        "A shell can use variables whose names consist of letters, digits and `_`, with no digit first. It "
+        "hides others from its scripts, and some shells do not pass them on to the programs that they start. "
+        "Other programs may look for names with `.`, `-` or `:`, so these are reported only for shells.",
         "version: 1\nname: train\nroles: {main: {entrypoint: sh, args: [a.sh], env: {LOG-LEVEL: debug}}}\n",
         "version: 1\nname: train\nroles: {main: {entrypoint: sh, args: [a.sh], env: {LOG_LEVEL: debug}}}\n",
     ),
