@@ -211,8 +211,11 @@ def _check_probe(at: Path, probe: object) -> Iterator[Problem]:
     if not isinstance(probe, Probe):
         yield Problem(at, "wrong-type", f"want a Probe, got {probe!r}")
         return
-    for name, code, message in probe.faults():
+    faults = list(probe.faults())
+    for name, code, message in faults:
         yield Problem((*at, name) if name else at, code, message)
+    if any(code == "wrong-type" for _, code, _ in faults):
+        return
     for path, text in (
         *(((*at, name), getattr(probe, name)) for name in ("http", "file")),
         *(((*at, "command", index), text) for index, text in enumerate(probe.command)),

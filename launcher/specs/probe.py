@@ -49,6 +49,13 @@ class Probe:
 
     def faults(self) -> Iterator[tuple[str, str, str]]:
         """(field or "", code, message) of what is wrong with it."""
+        for name in ("http", "file"):
+            if not isinstance(getattr(self, name), str | None):
+                yield name, "wrong-type", f"{name} is text, got {getattr(self, name)!r}"
+                return
+        if not isinstance(self.command, tuple | list):
+            yield "command", "wrong-type", f"command is a tuple of texts, got {self.command!r}"
+            return
         kinds = [name for name in ("http", "file", "command") if getattr(self, name)]
         if self.port is not None and "http" not in kinds:
             kinds.insert(0, "port")

@@ -154,7 +154,7 @@ class Prober:
             self._close(watch)
             return
         code = sock.connect_ex(address)
-        if code in (0, errno.EISCONN) and sock.getsockname() != sock.getpeername():
+        if code in (0, errno.EISCONN) and _has_peer(sock):
             self._connected(watch, sock)
         elif code in (errno.EINPROGRESS, errno.EALREADY) and time.monotonic() < watch.give_up_at:
             # Here it takes microseconds; a full queue of the listener is what takes longer.
@@ -239,6 +239,14 @@ class _Closing:
 
     def __exit__(self, *_: object) -> None:
         self._sock.close()
+
+
+def _has_peer(sock: _socket.socket) -> bool:
+    """Whether a connection stands, and not with itself: a free port may be the one that it comes from."""
+    try:
+        return bool(sock.getsockname() != sock.getpeername())
+    except OSError:  # closed by the other side meanwhile
+        return False
 
 
 def _missing_file(watch: Watch) -> str:
