@@ -21,7 +21,7 @@ def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
     protected = [str(step.key) for step in plan.steps if step.blocked == "protected"]
     if protected:
         raise BlockedError(
-            f"the plan stops attempts of protected jobs: {', '.join(protected)}",
+            f"running attempts of protected jobs would have to be stopped: {', '.join(protected)}",
             hint="set `protect: false` in the job file first, or wait for the attempt to end",
         )
     destructive = unapproved_stops(plan)

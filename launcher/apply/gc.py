@@ -50,7 +50,7 @@ def reasons(apps: Iterable[AppRecord], rule: Rule, *, now: float) -> list[tuple[
         job = (app.session, app.name)
         why = "among the newest of their job (--keep)" if newer[job] < rule.keep else ""
         if not why and ended(app) > now - rule.older_than_s:
-            why = "ended too short a time ago (--older-than)"
+            why = "ended too recently (--older-than)"
         if not why and app.in_use:
             why = "just ended, and the client that started it still runs"
         out.append((app, why))

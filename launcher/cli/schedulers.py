@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import entry_points
 from json import dumps
 from typing import Any
 
@@ -16,6 +17,7 @@ from launcher.schedulers import (
     get_scheduler,
     get_scheduler_factories,
 )
+from launcher.schedulers.registry import GROUP
 
 USAGE = "schedulers [--json]"
 HELP = """\
@@ -60,4 +62,11 @@ def _about(name: str) -> dict[str, Any]:
 def _factory_doc(name: str) -> str | None:
     """The docstring of the factory: a class may serve several names, with a factory each."""
     module, _, function = DEFAULT_SCHEDULERS.get(name, "").partition(":")
-    return getattr(import_module(module), function).__doc__ if module else None
+    if module:
+        factory = getattr(import_module(module), function)
+    else:
+        *_, point = entry_points(group=GROUP, name=name)
+        loaded = point.load()
+        factory = getattr(loaded, "create_scheduler", loaded)
+    doc: str | None = factory.__doc__
+    return doc

@@ -129,7 +129,8 @@ def _conflict(launch: Launch, latest: Attempt) -> PlanProblem:
     return PlanProblem(
         key=key,
         code="origin_conflict",
-        message=f"`{key.job}` in project `{key.project}` belongs to {latest.origin} ({latest.path})",
+        message=f"`{key.job}` in project `{key.project}` was last applied from {latest.origin}"
+        f" ({latest.path})",
         hint=f"set `project:` in {launch.file}, or pass --take-over to make the job this repository's",
     )
 

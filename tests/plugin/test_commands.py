@@ -38,6 +38,13 @@ def test_a_job_is_validated_planned_and_applied(scenario: Scenario, job: Any) ->
     assert (attempt.scheduler, attempt.state) == ("procs", "succeeded")
 
 
+def test_it_is_listed_with_the_text_of_its_factory(scenario: Scenario) -> None:
+    about = {
+        each["name"]: each["about"] for each in json.loads(scenario.launcher("schedulers", "--json").out)
+    }
+    assert about["procs"].startswith("Replicas run as plain processes of this machine")
+
+
 def test_list_and_status_show_its_apps(scenario: Scenario, job: Any) -> None:
     gate = scenario.gate()
     scenario.apply(job(gate.script, replicas=1))

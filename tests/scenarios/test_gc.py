@@ -48,7 +48,7 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
 
 
 def test_what_stays_is_named_with_the_reason(scenario, three):
-    assert "kept 3 apps: ended too short a time ago (--older-than)" in scenario.launcher("gc").err
+    assert "kept 3 apps: ended too recently (--older-than)" in scenario.launcher("gc").err
     told = json.loads(scenario.launcher("gc", "--keep", "2", "--json").out)
     assert told["kept"] == [{"what": "2 apps", "why": "among the newest of their job (--keep)"}]
 

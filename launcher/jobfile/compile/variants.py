@@ -227,7 +227,7 @@ def chosen_target(asked: str | None, targets: Sequence[str], home: Home, problem
     if asked is not None:
         if asked != DEFAULT_TARGET and asked not in targets:
             message = f"the file declares no target `{asked}`"
-            hint = listing("targets", targets) or f"leave --target out for `{DEFAULT_TARGET}`"
+            hint = listing("targets", targets) or "it declares no target at all: leave --target out"
             problems.add(
                 ("targets",), "unknown-target", message, at="key", label=suggest(asked, targets), hint=hint
             )

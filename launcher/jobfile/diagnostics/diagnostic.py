@@ -47,7 +47,7 @@ CODES: Mapping[str, str] = {
     "unknown-target": "the file declares no such target",
     "unknown-variable": "a variable was given a value and no file declares it",
     "unknown-variant": "none of the values that are allowed here",
-    "unpinned-image": "the image tag `latest`, or none, names another image tomorrow",
+    "unpinned-image": "the image tag `latest`, or none, may name another image tomorrow",
     "unreadable": "the file or directory cannot be read",
     "unset-variable": "a variable has neither a value nor a default",
     "unused-variable": "a variable is declared and never used",

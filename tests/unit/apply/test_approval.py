@@ -49,7 +49,10 @@ def test_what_may_be_carried_out(
     assert isinstance(caught.value, BlockedError)
     wanted = {
         "destructive": ("the plan stops running attempts: default/train", "--allow-destructive"),
-        "protected": ("the plan stops attempts of protected jobs: default/train", "`protect: false`"),
+        "protected": (
+            "running attempts of protected jobs would have to be stopped: default/train",
+            "`protect: false`",
+        ),
     }
     assert said == wanted[when_refused][0]
     assert wanted[when_refused][1] in hint
@@ -59,7 +62,7 @@ def test_every_job_in_the_way_is_named() -> None:
     names = ("b", "a")
     jobs = [job(name, *CHANGED, protect=True) for name in names]
     made = plan(jobs, *(attempt(job(name), "running") for name in names))
-    with pytest.raises(BlockedError, match="protected jobs: default/a, default/b"):
+    with pytest.raises(BlockedError, match="to be stopped: default/a, default/b"):
         check_approved(made, allow_destructive=True)
 
 

@@ -218,7 +218,7 @@ def test_a_job_of_another_repository_is_a_problem() -> None:
         train(), attempt(train(), "running", origin="github.com/acme/audio", path="a/train.launcher.yaml")
     )
     assert lines(made) == [
-        "error: default/train: `train` in project `default` belongs to github.com/acme/audio "
+        "error: default/train: `train` in project `default` was last applied from github.com/acme/audio "
         "(a/train.launcher.yaml) (hint: set `project:` in jobs/train.launcher.yaml, or pass --take-over "
         "to make the job this repository's)",
         "Plan: no changes",

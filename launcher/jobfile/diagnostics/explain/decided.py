@@ -42,7 +42,7 @@ EXPLANATIONS = (
         "over. Failed work is held: it runs again when you ask for it.",
         Example({JOB: _FRAGILE % ""}, _PLAN, (_TO_ITS_END,)),
         "Read its logs and mend the cause; then ask for another attempt. `lifecycle: {on_failed: rerun, "
-        "max_attempts: 3}` in the job file asks each time.",
+        "max_attempts: 3}` in the job file does so by itself.",
         (*_MEND, f"{_TO_ITS_END} --retry-failed"),
     ),
     ReasonExplanation(
@@ -59,7 +59,7 @@ EXPLANATIONS = (
         "switched off, its supervisor was killed, its containers were removed before they had ended. Whether "
         "it had done its work cannot be known.",
         Example({JOB: _LONG}, _PLAN, (_APPLY, "sudo reboot")),
-        "See how far it came, then ask for another attempt. `lifecycle: {on_lost: rerun}` asks each time.",
+        "See how far it came, then ask for another attempt. `lifecycle: {on_lost: rerun}` does so by itself.",
         ("launcher logs train", f"{_APPLY} --retry-failed"),
     ),
     ReasonExplanation(
@@ -103,8 +103,8 @@ EXPLANATIONS = (
     ),
     ReasonExplanation(
         "drift",
-        "An engine says that a user removed or stopped a container of the latest attempt with its own "
-        "commands. The plan names it; how the job ended is still on record.",
+        "A container of the latest attempt was removed or stopped with a command of the engine, such as "
+        "`docker rm`. The plan names it; how the job ended is still on record.",
         Example(
             {
                 JOB: _HEAD + "scheduler: local_docker\n"
@@ -134,9 +134,9 @@ EXPLANATIONS = (
     ),
     ReasonExplanation(
         "superseded",
-        "An older attempt is live beside a newer one. The schedulers that come with launcher do not let that "
-        "happen; one of a package may, where its engine did not stop an attempt that it said it had stopped. "
-        "The older one is stopped.",
+        "An older attempt still runs beside a newer one. The built-in schedulers prevent that. With one of "
+        "another package it happens when the engine reports an attempt as stopped that still runs. The older "
+        "attempt is stopped.",
         Example({JOB: _LONG.replace("roles", "scheduler: of-a-package\nroles")}, _PLAN, (_APPLY,)),
         "Apply it, and allow it to stop the older attempt.",
         (f"{_APPLY} --allow-destructive",),

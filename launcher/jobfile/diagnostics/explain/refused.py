@@ -19,8 +19,8 @@ EXPLANATIONS = (
     ReasonExplanation(
         "origin_conflict",
         "Attempts of a job with this project, target and name were made from another repository, and two "
-        "repositories that share a job would stop each other's work. A repository is known by its git "
-        "remote, without one by its folder: a second checkout without a remote is another one.",
+        "repositories that share a job would stop each other's work. A repository is identified by its "
+        "git remote or, without one, by its folder: a second checkout without a remote is another one.",
         Example(_TWO, "plan b", (*_REPOSITORIES, "launcher apply a --yes --wait")),
         "Give the jobs of this repository a project of their own. If it is the same work that has moved, "
         "`--take-over` makes the job this repository's.",

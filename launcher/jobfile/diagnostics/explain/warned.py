@@ -64,8 +64,9 @@ EXPLANATIONS = (
     ),
     in_yaml(
         "unpinned-image",
-        "The tag `latest`, which no tag means too, names another image tomorrow, and a digest of the file "
-        "cannot tell: the job would count as unchanged. Name a version, or the image's digest.",
+        "The tag `latest`, which an image without a tag gets too, may name another image tomorrow. The "
+        "digest of the job stays the same, so it would count as unchanged. Name a version, or the image's "
+        "digest.",
         _IMAGE % "latest",
         _IMAGE % "2.5.1-cpu",
     ),
