@@ -221,6 +221,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "what only `--strict` minds": (
         "commands/entrypoint-of-several-words.launcher.yaml",
         "commands/option-and-value-in-one.launcher.yaml",
+        "commands/text-for-a-shell.launcher.yaml",
         "names/env-name-for-no-shell.launcher.yaml",
         "references/lookalikes.launcher.yaml",
         "schedulers/variable-of-every-replica.launcher.yaml",

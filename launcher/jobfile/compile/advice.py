@@ -23,6 +23,13 @@ _OPTIONS = re.compile(rf"{_OPTION}[ \t]+{_VALUE}(?:[ \t]+{_OPTION}(?:[ \t]+{_VAL
 
 _SHELLS = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELL_TEXT = re.compile(
+    r"(?:--?[\w-]+=)?(?P<part>\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}|\$\(\w[^()]*\)|~(?=/|\Z))(?:[/:.].*)?"
+    r"|(?P<operator>\|\|?|&&|>>?|2>&1)"
+)
+"""A whole argument that a shell would expand: `$HOME/data`, `--dir=${HOME}`, `$(date)`, `~/data`, `|`."""
+
+_CODE_FOLLOWS = frozenset({"-c", "-e", "--eval", "--expression"})
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:\\|\\\\")
 _PROGRAM_NAME = re.compile(r"[^\W\d][\w.:-]*")
 """`discovery.type`, `ConnectionStrings:Main`: names that some programs look for, and shells drop."""
@@ -68,6 +75,7 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
     for name, role in job.roles.items() if job is not None else ():
         _advise_entrypoint(name, role.entrypoint or "", folder, problems)
         _advise_args(name, roles[name].get("args"), problems)
+        _advise_shell_text(name, role, roles[name].get("args"), problems)
         _advise_names(name, role, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is not pinned: tag `latest` may change"
@@ -94,6 +102,23 @@ def _advise_args(role: str, args: Any, problems: Collector) -> None:
             label += ": " + json.dumps(words, ensure_ascii=False)[1:-1]
         path = ("roles", role, "args", index)
         problems.add(path, "command-line", message, label=label, severity="warning")
+
+
+def _advise_shell_text(role: str, spec: RoleSpec, args: Any, problems: Collector) -> None:
+    """Note arguments that only a shell would expand, where the command has none."""
+    texts = [item if isinstance(item, str) else "" for item in args] if isinstance(args, list) else []
+    program = os.path.basename(spec.entrypoint or "")
+    if any(os.path.basename(word) in _SHELLS for word in (program, *texts)):
+        return
+    for index, (before, text) in enumerate(zip(["", *texts], texts, strict=False)):
+        found = _SHELL_TEXT.fullmatch(text)
+        if found is None or before in _CODE_FOLLOWS:
+            continue
+        part = found["part"] or found["operator"]
+        message = f"no shell reads argument {index + 1} of role `{role}`: `{program}` gets `{part}` as it is"
+        path = ("roles", role, "args", index)
+        label = "write the whole command as a script, in `run`"
+        problems.add(path, "unexpanded-argument", message, label=label, severity="warning", part=part)
 
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:

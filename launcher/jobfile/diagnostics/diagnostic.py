@@ -41,6 +41,7 @@ CODES: Mapping[str, str] = {
     "secret-variable": "a variable takes what looks like a secret from the environment into the document",
     "too-large": "the file is larger or deeper than a job file can be",
     "toml-syntax": "the text is not TOML",
+    "unexpanded-argument": "an argument has text for a shell, and no shell reads it",
     "unknown-field": "a key that this mapping does not have",
     "unknown-option": "the scheduler has no such run option",
     "unknown-reference": "a reference that names nothing",
@@ -66,6 +67,7 @@ WARNINGS = frozenset(
         "overridden-variable",
         "secret-literal",
         "secret-variable",
+        "unexpanded-argument",
         "unpinned-image",
         "unused-variable",
     }

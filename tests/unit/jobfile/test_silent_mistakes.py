@@ -56,6 +56,30 @@ def test_what_looks_like_a_reference_is_shown_as_one(tmp_path: Path, text: str, 
     ],
 )
 def test_what_shells_and_templates_write_is_none(tmp_path: Path, text: str) -> None:
+    found = compile_text(tmp_path, args(text)).diagnostics
+    assert [each for each in found if each.code != "unexpanded-argument"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("$HOME", "$HOME"),
+        ("--dir=${DATA_DIR}/in", "${DATA_DIR}"),
+        ("$(date +%s)", "$(date +%s)"),
+        ("~/data", "~"),
+        ("|", "|"),
+    ],
+)
+def test_what_only_a_shell_expands_is_shown_where_there_is_none(tmp_path: Path, text: str, part: str) -> None:
+    (found,) = compile_text(tmp_path, args(text)).diagnostics
+    assert (found.code, found.severity) == ("unexpanded-argument", "warning")
+    assert found.message.endswith(f"gets `{part}` as it is")
+
+
+@pytest.mark.parametrize(
+    "text", ["a$b", "$1", "$$", "^a$", "~user", "a | b", "s/a/$B/", "price: $5", "${lower}", "${HOME:-x}"]
+)
+def test_text_that_merely_has_such_a_sign_is_left_alone(tmp_path: Path, text: str) -> None:
     assert lines(compile_text(tmp_path, args(text))) == []
 
 

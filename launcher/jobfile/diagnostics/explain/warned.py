@@ -25,6 +25,14 @@ EXPLANATIONS = (
         "version: 1\nname: train\nroles: {main: {entrypoint: python, args: [train.py]}}\n",
     ),
     in_yaml(
+        "unexpanded-argument",
+        "The program gets its arguments as they are written. Variables (`$HOME`), commands (`$(date)`), `~`, "
+        "`|` and `>` are the language of a shell: have one run the command, with `run`. A value known "
+        "before the job starts is a variable of the job file, `$<var.NAME>`.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: ls, args: [$HOME]}}\n",
+        "version: 1\nname: train\nroles: {main: {run: ls $HOME}}\n",
+    ),
+    in_yaml(
         "env-name",
         "A shell can use variables whose names consist of letters, digits and `_`, with no digit first. It "
         "hides others from its scripts, and some shells do not pass them on to the programs that they start. "
