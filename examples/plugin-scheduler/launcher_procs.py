@@ -68,7 +68,7 @@ class ProcsScheduler(FolderScheduler):
     def replica(self, stem: str, role: str, k: int) -> ReplicaRecord:
         is_live = is_file_locked(f"{stem}.log")  # asked first: the exit code is written before the end
         found = ReplicaRecord(role, k, "running" if is_live else "lost", host="localhost")
-        found.started_at = time_of(f"{stem}.log")
+        found.started_at = time_of(f"{stem}.pid")
         if not is_live:
             found.ended_at = time_of(f"{stem}.code")
             found.exit_code = number_in(f"{stem}.code")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,13 @@ def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
     assert scenario.logs("job", "--follow") == "one\ntwo\n"
     assert scenario.logs("job/main/0", "--tail", "1") == "two\n"
     assert "no role `man`" in scenario.launcher("logs", "job/man", code=None).err
+
+
+def test_a_replica_that_writes_to_its_log_started_once(scenario: Scenario, job: Any) -> None:
+    scenario.run_to_end(job("sleep 0.3; echo late; sleep 0.3"))
+    (replica,) = scenario.status("job")["replicas"]
+    began, ended = (datetime.fromisoformat(replica[at]) for at in ("started_at", "ended_at"))
+    assert (ended - began).total_seconds() > 0.5
 
 
 def test_wait_tells_how_an_app_ended(scenario: Scenario, job: Any) -> None:
