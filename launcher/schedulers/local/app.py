@@ -155,14 +155,11 @@ class RunningApp:
         replica.late = why
         self._processes.stop((replica,), self._grace_s)
 
-    def _check_port(self, replica: Replica) -> None:
-        if self._prober and not replica.k and not replica.restarts:
-            self._prober.check_port(replica.role)
-
     def _start_some(self) -> None:
         for replica in self._to_start[: -STARTS_PER_TURN - 1 : -1]:
             try:
-                self._check_port(replica)
+                if self._prober and replica.role.probe:
+                    self._prober.prepare(replica)
                 self._processes.start(replica)
             except SpawnError as error:
                 self._cannot_start(replica, error)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.replicas import Replica, Replicas, RunningRole
     from launcher.schedulers.local.spawn import Spawner
 
+    Stamp = tuple[int, int, int]
+    """Time of the last write in ns, inode and size of a file."""
+
 FIRST_S = 0.02
 """The pause before the first probe; doubled from probe to probe up to the one that the role asks for."""
 
@@ -30,8 +33,6 @@ ANSWER_S = 5.0
 """How long a connection or an answer may take."""
 
 CONNECT_S = 0.005
-CLOCK_NS = 100_000_000
-"""How far the time of a file may lie behind the clock."""
 
 _HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
 
@@ -39,13 +40,13 @@ _HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
 class Watch:
     """The probes of one start of a replica."""
 
-    __slots__ = ("child", "give_up_at", "pause_s", "pid", "probe", "replica", "since_ns", "sock", "why")
+    __slots__ = ("child", "give_up_at", "pause_s", "pid", "probe", "replica", "sock", "stamp", "why")
 
     def __init__(self, replica: Replica, probe: Mapping[str, Any]) -> None:
         self.replica = replica
         self.pid = replica.pid
         self.probe = probe
-        self.since_ns = time.time_ns() - CLOCK_NS
+        self.stamp: Stamp | None = None  # of the file before the start
         self.pause_s = FIRST_S
         self.sock: _socket.socket | None = None
         self.child = 0
@@ -77,9 +78,19 @@ class Prober:
         self._processes = processes
         self._on_ready = on_ready
         self._on_late = on_late
+        self._stamps: dict[Replica, Stamp | None] = {}  # of replicas that are about to start
 
-    def check_port(self, role: RunningRole) -> None:
-        """Raise SpawnError when another process listens on the port of a role that is about to start."""
+    def prepare(self, replica: Replica) -> None:
+        """Look at what is there before a replica starts: its port, which must be free, or its file.
+
+        Raises SpawnError when another process listens on the port.
+        """
+        if not replica.k and not replica.restarts:
+            self._check_port(replica.role)
+        if "file" in replica.role.probe:
+            self._stamps[replica] = _stamp(replica)
+
+    def _check_port(self, role: RunningRole) -> None:
         port = role.probe.get("port")
         for family, host in _HOSTS if port else ():
             try:
@@ -95,6 +106,7 @@ class Prober:
     def watch(self, replica: Replica) -> None:
         """Probe a replica that was just started."""
         watch = Watch(replica, replica.role.probe)
+        watch.stamp = self._stamps.pop(replica, None)
         self._loop.after(watch.probe.get("timeout", 60), lambda: self._time_is_up(watch))
         self._loop.after(FIRST_S, lambda: self._probe(watch))
 
@@ -251,12 +263,20 @@ def _has_peer(sock: _socket.socket) -> bool:
 
 def _missing_file(watch: Watch) -> str:
     name = watch.probe["file"]
-    folder = unpack(watch.replica.packed, watch.replica.role.common)[2]
-    try:
-        found = os.stat(os.path.join(folder, name))
-    except OSError:
+    found = _stamp(watch.replica)
+    if found is None:
         return f"there is no file {name}"
-    return "" if found.st_mtime_ns >= watch.since_ns else f"the file {name} is older than the replica"
+    return "" if found != watch.stamp else f"the file {name} is older than the replica"
+
+
+def _stamp(replica: Replica) -> Stamp | None:
+    """What changes when the file of a replica's probe is written or made anew; None without a file."""
+    folder = unpack(replica.packed, replica.role.common)[2]
+    try:
+        found = os.stat(os.path.join(folder, replica.role.probe["file"]))
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _bad_answer(what: str, answer: bytes) -> str:
