@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 
 import pytest
@@ -138,3 +139,16 @@ def test_the_start_in_order_is_the_same_for_a_saved_plan(scenario):
     scenario.plan(file, "--out", "plan.json")
     scenario.launcher("apply", "plan.json", "--wait")
     assert_done_once(scenario, file)
+
+
+def test_a_port_that_is_taken_is_named_and_no_empty_command_is(scenario):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        file = scenario.write(
+            "job.launcher.yaml",
+            f"version: 1\nname: job\nroles: {{main: {{entrypoint: 'true', ready: {{port: {port}}}}}}}\n",
+        )
+        said = scenario.launcher("apply", file, "--yes", code=1).err
+    assert f"cannot start main/0: port {port} is in use by another process" in said
+    assert "command:" not in said
+    assert scenario.apps() == []

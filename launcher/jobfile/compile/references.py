@@ -217,6 +217,9 @@ class References:
         elif name.startswith(("env.", "secret.", "secrets.")):
             kind, _, outside = name.partition(".")
             label, hint = self._from_outside(kind, outside, path)
+        elif name.startswith("role."):
+            role = name.split(".")[1]
+            label, hint = f"write `$<role.{role}.host>`", "of another role only the host is known"
         else:
             hint = listing("there are", known)
         hint += f"; for the text itself write `${written}`"

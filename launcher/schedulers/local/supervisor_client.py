@@ -238,7 +238,8 @@ def _refusal(answer: dict[str, Any]) -> StartError:
     import shlex
 
     where = str(answer["role"]) if answer.get("k") is None else f"{answer['role']}/{answer['k']}"
-    return StartError(f"cannot start {where}: {text}\n  command: {shlex.join(answer.get('argv') or [])}")
+    argv = answer.get("argv")
+    return StartError(f"cannot start {where}: {text}" + (f"\n  command: {shlex.join(argv)}" if argv else ""))
 
 
 def _last_words(app_dir: str) -> str:

@@ -103,6 +103,7 @@ def test_doubled_dollars_write_the_reference_itself(tmp_path: Path, name: str) -
         ("target.nme", "`$<target.nme>` names nothing", "did you mean `$<target.name>`?"),
         ("git.branhc", "`$<git.branhc>` names nothing", "did you mean `$<git.branch>`?"),
         ("git.SHA", "`$<git.SHA>` names nothing", "did you mean `$<git.sha>`?"),
+        ("role.main.port", "`$<role.main.port>` names nothing", "write `$<role.main.host>`"),
     ],
 )
 def test_what_names_nothing_is_an_error_with_the_nearest(
