@@ -26,9 +26,11 @@ def check_approved(plan: Plan, *, allow_destructive: bool) -> None:
         )
     destructive = unapproved_stops(plan)
     if destructive and not allow_destructive:
+        has_file = any(step.kind == "replace" and str(step.key) in destructive for step in plan.steps)
+        lifecycle = ", or set `on_change: replace` in the lifecycle of the job" if has_file else ""
         raise BlockedError(
             f"the plan stops running attempts: {', '.join(destructive)}",
-            hint="pass --allow-destructive, or say `on_change: replace` in the job's lifecycle",
+            hint=f"pass --allow-destructive{lifecycle}",
         )
 
 

@@ -125,12 +125,12 @@ class Outcome:
 
     @property
     def handle(self) -> str:
-        """The id of the app; "" when there is none."""
+        """The handle of the app; "" when there is none."""
         return self.app.handle if self.app is not None else ""
 
     @property
     def app_id(self) -> str:
-        """The handle of the app; "" when there is none."""
+        """The id of the app; "" when there is none."""
         return self.app.app_id if self.app is not None else ""
 
     @property

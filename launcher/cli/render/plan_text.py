@@ -153,7 +153,10 @@ def _remedy(step: Step) -> str:
     if step.blocked == "protected":
         return "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"
     if step.blocked == "on_change_hold":
-        return "to replace it, set `on_change: replace` in the job file, or cancel the attempt"
+        rerun = f"pass --rerun {step.key.job}"
+        if step.guard.state == "running":
+            return f"to replace it, set `on_change: replace` in the job file, or {rerun}"
+        return f"to run it, remove `on_change: hold` from the job file, or {rerun}"
     return f"to run it again: --rerun {step.key.job}"
 
 

@@ -318,7 +318,7 @@ class LifecycleSpec(Model):
 
     on_change: Annotated[Literal["replace", "hold"] | None, Traits(choices=ON_CHANGE)] = Field(
         None,
-        description="A running attempt and a changed file: stop and start anew, or hold.",
+        description="After a change of the file: stop a running attempt and start anew, or hold.",
         examples=["replace"],
     )
     on_failed: Annotated[OnEnd, Traits(choices=ON_END)] = Field(

@@ -72,3 +72,19 @@ def test_problems_come_before_approval_and_each_hint_once() -> None:
     with pytest.raises(LauncherError) as caught:
         check_approved(plan(jobs, *live), allow_destructive=False)
     assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("desired", "hint"),
+    [
+        (
+            job("train", *CHANGED),
+            "pass --allow-destructive, or set `on_change: replace` in the lifecycle of the job",
+        ),
+        (job("train", enabled=False), "pass --allow-destructive"),
+    ],
+)
+def test_the_hint_names_a_file_only_where_one_can_approve(desired: Launch, hint: str) -> None:
+    with pytest.raises(BlockedError) as raised:
+        check_approved(plan(desired, attempt(OLD, "running")), allow_destructive=False)
+    assert raised.value.hint == hint

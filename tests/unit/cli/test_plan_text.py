@@ -144,6 +144,18 @@ def test_a_job_held_by_its_own_policy_says_which():
     assert "protect" in "\n".join(lines([new], [attempt(old, "running")]))
 
 
+@pytest.mark.parametrize(
+    ("state", "remedy"),
+    [
+        ("running", "to replace it, set `on_change: replace` in the job file, or pass --rerun train"),
+        ("succeeded", "to run it, remove `on_change: hold` from the job file, or pass --rerun train"),
+    ],
+)
+def test_a_change_that_is_held_says_what_lets_it_run(state, remedy):
+    old, new = launch("train", args=["3"]), launch("train", args=["5"], on_change="hold")
+    assert remedy in [line.strip() for line in lines([new], [attempt(old, state)])]
+
+
 def test_kept_jobs_are_counted_by_their_reason():
     jobs = [launch("a"), launch("b"), launch("c")]
     seen = [attempt(jobs[0], "succeeded"), attempt(jobs[1], "running"), attempt(jobs[2], "succeeded")]
