@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +27,7 @@ from launcher.state.records import AppRecord
 INSPECT_S = 15.0
 """Time limit for inspecting the containers of one app at a slow engine; the others stay as listed."""
 _MAX_READS = 4
+_MARGIN_S = 30.0  # for the clocks of two machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class DockerApp:
     Attributes:
         journal: None where there is no record of it here.
         owner: the process that submits it, or starts the rest; "" when there is none, or none is needed.
+        paused_by: the owner whose watcher may restart it after a pause, by a record that is not here.
     """
 
     labels: Labels
@@ -41,6 +45,7 @@ class DockerApp:
     view: DockerAppView
     journal: Journal | None
     owner: str = ""
+    paused_by: Owner | None = None
 
     @property
     def app_id(self) -> str:
@@ -181,6 +186,8 @@ def needs_confirmation(app: DockerApp) -> bool:
     view = app.view
     if view.ended:
         return not view.final
+    if app.paused_by is not None and not all(each.inspected for each in app.containers):
+        return True
     return not app.owner and (view.state != "running" or view.unstarted > 0)
 
 
@@ -216,6 +223,8 @@ def _app(
     if stone is not None and view.started_at is None:
         view = replace(view, started_at=stone.started_at)
     app = DockerApp(labels, found, view, journal)
+    if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
+        return replace(app, view=status.paused(view), paused_by=paused_by)
     return replace(app, owner=_owner(app, lock_held=lock_held, take_over=take_over))
 
 
@@ -249,6 +258,23 @@ def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     if not lock_held and record.is_locked(app.app_dir):
         return str(record.holder(app.app_dir) or "another process")
     return ""
+
+
+def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
+    """See `DockerApp.paused_by`: for an app without a record here, of which a replica has failed.
+
+    Where the watcher cannot be seen, the longest pause decides.
+    """
+    if app.view.state != "failed" or any(each.name.endswith(ALL_MARKS) for each in app.containers):
+        return None
+    owner, longest_s = app.labels.owner, status.longest_pause_s(app.view, app.labels.retries)
+    if owner is None or not longest_s:
+        return None
+    if owner.host == os.uname().nodename and (not owner.is_here or os.access(owner.home, os.R_OK)):
+        return owner if record.is_locked_elsewhere(app.app_id, owner) else None
+    ended_at = app.view.ended_at
+    lasts = not take_over and (ended_at is None or time.time() < ended_at + longest_s + _MARGIN_S)
+    return owner if lasts else None
 
 
 def _submitters(app: DockerApp) -> list[Owner]:

@@ -6,7 +6,8 @@
     {"e": "cancel", "by": "me@host"}                    a client asks for a stop
     {"e": "stop", "why": "peer", "of": [ID…], …}        containers are being stopped; the first reason counts
     {"e": "spared", "of": [ID…]}                        containers that had ended by themselves before
-    {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: STARTED_AT}}
+    {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: STARTED_AT}, "again": [["r", 0]]}
+                                                        with "delay_s": they start that much later
     {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; repeated after each restart
     {"e": "hand", "id": ID, "started_at": T}            another program stopped this run of the container
     {"e": "adopted"}                                    the record was lost: this one has no earlier restarts
@@ -37,11 +38,16 @@ class RecordedExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRestart:
-    """A restart of a role or the app, complete when each container of `was` has another start time."""
+    """A restart, complete when each container of `was` has another start time.
+
+    Attributes:
+        due_at: they are not started before this time.
+    """
 
     role: str
     policy: str
     was: Mapping[str, float | None]
+    due_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +83,7 @@ class Journal:
         stop_requested: ids of all containers that launcher ever asked to stop.
         contested: ids of those asked more than once: which request ended them is not known.
         stopped_externally: id → start of the run that another program stopped; None if it is not recorded.
+        last_restart: id → the last restart that includes this container.
         last_at: time of the last line.
     """
 
@@ -90,6 +97,7 @@ class Journal:
     contested: set[str] = field(default_factory=set)
     stopped_externally: dict[str, float | None] = field(default_factory=dict)
     restarts: list[RecordedRestart] = field(default_factory=list)
+    last_restart: dict[str, RecordedRestart] = field(default_factory=dict)
     exits: dict[tuple[str, int], RecordedExit] = field(default_factory=dict)
     outcome: RecordedOutcome | None = None
     adopted: bool = False
@@ -101,10 +109,13 @@ class Journal:
         run = self.stopped_externally.get(container)
         return container in self.stopped_externally and (run is None or started_at in (None, run))
 
-    def restarts_of(self, role: str, policy: str) -> int:
-        """How many restarts count against the retries of a role."""
+    def restarts_of(self, role: str, policy: str, container: str) -> int:
+        """How many restarts count against the retries of a role, or of one container of it."""
         return sum(
-            each.policy == policy and (policy == "APPLICATION" or each.role == role) for each in self.restarts
+            each.policy == policy
+            and (policy == "APPLICATION" or each.role == role)
+            and (policy != "REPLICA" or container in each.was)
+            for each in self.restarts
         )
 
 
@@ -148,7 +159,14 @@ def _spared(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _restart(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.restarts.append(RecordedRestart(role=event["role"], policy=event["policy"], was=event["was"]))
+    restart = RecordedRestart(
+        role=event["role"],
+        policy=event["policy"],
+        was=event["was"],
+        due_at=event["t"] + event.get("delay_s", 0),
+    )
+    journal.restarts.append(restart)
+    journal.last_restart.update(dict.fromkeys(restart.was, restart))
     for where in event["again"]:
         journal.exits.pop((where[0], where[1]), None)
 

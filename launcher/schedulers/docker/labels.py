@@ -107,10 +107,14 @@ class Labels:
         return from_json(self.text("owner"))
 
     @property
-    def retries(self) -> dict[str, tuple[int, str]]:
-        """Role → (max_retries, retry policy)."""
-        pairs = _mapping(self.text("retries")).items()
-        return {role: (int(pair[0]), str(pair[1])) for role, pair in pairs if _is_pair(pair)}
+    def retries(self) -> dict[str, tuple[int, str, int]]:
+        """Role → (max_retries, retry policy, seconds before the first restart)."""
+        found = _mapping(self.text("retries")).items()
+        return {
+            role: (rule[0], str(rule[1]), rule[2] if rule[2:] else 0)
+            for role, rule in found
+            if _is_rule(rule)
+        }
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -168,5 +172,10 @@ def _mapping(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)
+def _is_rule(value: object) -> bool:
+    """Whether it is [max_retries, policy], or with a pause [max_retries, policy, seconds]."""
+    return (
+        isinstance(value, list)
+        and len(value) in (2, 3)
+        and all(isinstance(number, int) for number in (value[0], *value[2:]))
+    )

@@ -15,7 +15,8 @@ STOPPED = ".stopped"
 ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED)
 MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
 """Reason of a stop → suffix of the container's name from then on; STOPPED for any other reason."""
-_WAITS = {"paused": "paused", "restarting": "waits to be restarted"}
+RESTARTED = "waits to be restarted"
+_WAITS = {"paused": "paused", "restarting": RESTARTED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class DockerReplica:
     Attributes:
         state: pending, running, succeeded, failed, cancelled or lost.
         id: the id of its container; "" when that was removed.
-        num_restarts: restarts by the engine's own policy.
+        num_restarts: restarts of this replica alone.
         error: why the engine could not start it again; "" when it could, or did not have to.
         waits: why a running replica is idle: paused, or between two runs; "" otherwise.
         stopped_externally: another program stopped it.
@@ -73,23 +74,24 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
     role, k = where(container)
     stopped = container.id in journal.stopped or container.name.endswith(ALL_MARKS)
     recorded = journal.exits.get((role, k))
+    waits = waits_for_restart(container, journal)
+    ended = container.ended and not waits
     return DockerReplica(
         role=role,
         k=k,
-        state=_state(container, stopped=stopped),
+        state="running" if waits else _state(container, stopped=stopped),
         id=container.id,
         name=container.name,
-        exit_code=container.exit_code if container.ended else None,
-        oom=container.ended and (container.oom or bool(recorded and recorded.oom)),
-        num_restarts=container.restarts,
+        exit_code=container.exit_code if ended else None,
+        oom=ended and (container.oom or bool(recorded and recorded.oom)),
+        num_restarts=restarts_of(container, journal),
         hostname=container.hostname or container.name,
         ports=container.ports,
         started_at=container.started_at,
-        ended_at=container.ended_at if container.ended else None,
+        ended_at=container.ended_at if ended else None,
         error=container.error,
-        stopped_externally=container.ended
-        and journal.was_stopped_externally(container.id, container.started_at),
-        waits=_WAITS.get(container.state, ""),
+        stopped_externally=ended and journal.was_stopped_externally(container.id, container.started_at),
+        waits=RESTARTED if waits and not container.live else _WAITS.get(container.state, ""),
     )
 
 
@@ -115,6 +117,28 @@ def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
         started_at=exit_.started_at,
         ended_at=exit_.ended_at,
     )
+
+
+def restarts_of(container: Container, journal: Journal) -> int:
+    """How often this container alone was restarted, by the engine's own policy or by the watcher."""
+    ours = sum(each.policy == "REPLICA" and container.id in each.was for each in journal.restarts)
+    return container.restarts + ours
+
+
+def waits_for_restart(container: Container, journal: Journal) -> bool:
+    """Whether a restart is to start this container, and has not yet. Needs an inspected container.
+
+    False once it was stopped for good instead.
+    """
+    stopped = container.id in journal.stopped or container.name.endswith(ALL_MARKS)
+    failed = journal.stop is not None and journal.stop.why == "start"
+    return not (stopped or failed) and not_restarted(container, journal)
+
+
+def not_restarted(container: Container, journal: Journal) -> bool:
+    """Whether it still is as it was when its last restart was recorded. Needs an inspected container."""
+    last = journal.last_restart.get(container.id)
+    return last is not None and container.inspected and container.started_at == last.was[container.id]
 
 
 def where(container: Container) -> tuple[str, int]:

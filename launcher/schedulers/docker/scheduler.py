@@ -46,6 +46,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     """
 
     builds_workspaces = True
+    supports = ("retry_delay",)
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
         super().__init__(DOCKER, session_name)
@@ -396,9 +397,15 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.answers import listed_of
-        from launcher.schedulers.docker.apps import find_all
+        from launcher.schedulers.docker.apps import find_all, inspect
 
-        return [listed_of(app.to_record()) for app in find_all(self.view)]
+        # The list alone does not show which containers wait to be restarted.
+        found = [inspect(self.view, app) if _is_unclear(app) else app for app in find_all(self.view)]
+        return [listed_of(app.to_record()) for app in found]
+
+
+def _is_unclear(app: DockerApp) -> bool:
+    return app.paused_by is not None or (app.view.state == "failed" and not app.view.final)
 
 
 def create_scheduler(

@@ -14,9 +14,19 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.replicas import CANCELLED, TIMED_OUT, DockerReplica, is_reservation, replicas
+from launcher.schedulers.docker.replicas import (
+    CANCELLED,
+    RESTARTED,
+    TIMED_OUT,
+    DockerReplica,
+    is_reservation,
+    replicas,
+    waits_for_restart,
+)
+from launcher.specs.app import LONGEST_DELAY_S
 from launcher.specs.attempt import AttemptState
 
+_POLICIES = ("APPLICATION", "ROLE", "REPLICA")
 _LOST = "its containers were removed"
 
 
@@ -63,7 +73,7 @@ class _Facts:
     containers: tuple[Container, ...]
     journal: Journal
     expected: int
-    retries: Mapping[str, tuple[int, str]]
+    retries: Mapping[str, tuple[int, str, int]]
     restarts_possible: bool
 
     def of(self, state: str) -> list[DockerReplica]:
@@ -111,7 +121,8 @@ def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
         replicas=facts.replicas,
         started=started,
         live=tuple(each.id for each in facts.containers if each.live),
-        num_restarts=len(facts.journal.restarts) + sum(each.num_restarts for each in facts.replicas),
+        num_restarts=sum(each.policy != "REPLICA" for each in facts.journal.restarts)
+        + sum(each.num_restarts for each in facts.replicas),
         started_at=_started_at(facts),
         unstarted=sum(each.state == "pending" for each in facts.replicas) if started else 0,
     )
@@ -149,15 +160,17 @@ def _recorded(common: DockerAppView, facts: _Facts) -> DockerAppView:
 
 def _goes_on(facts: _Facts, unstarted: int) -> bool:
     """Whether the app goes on although no container runs: the rest of its start, or a restart, follows."""
+    if any(waits_for_restart(each, facts.journal) for each in facts.containers):
+        return True  # also in a stop: it begins by recording that these are not restarted
     if facts.journal.stop is not None or facts.journal.cancelled_by is not None:
         return False
     failed = facts.of("failed")
     if not failed:
-        return unstarted > 0 or pending_restart(facts.containers, facts.journal)
-    return pending_restart(facts.containers, facts.journal) or (
+        return unstarted > 0
+    return (
         facts.restarts_possible
         and not any(each.stopped_externally for each in failed)
-        and may_restart(failed[0].role, facts.retries, facts.journal)
+        and may_restart(failed[0], facts.retries, facts.journal)
     )
 
 
@@ -240,18 +253,39 @@ def _ended_at(facts: _Facts) -> float | None:
     return max((each.ended_at for each in facts.replicas if each.ended_at is not None), default=None)
 
 
-def may_restart(role: str, retries: Mapping[str, tuple[int, str]], journal: Journal) -> bool:
-    """Whether the watcher restarts a role that has failed; REPLICA restarts are the engine's."""
-    most, policy = retries.get(role, (0, ""))
-    return policy in ("APPLICATION", "ROLE") and journal.restarts_of(role, policy) < most
+def may_restart(
+    replica: DockerReplica, retries: Mapping[str, tuple[int, str, int]], journal: Journal
+) -> bool:
+    """Whether the watcher restarts a replica that has failed, alone or with others.
+
+    REPLICA restarts without a pause are the engine's.
+    """
+    most, policy, delay_s = retries.get(replica.role, (0, "", 0))
+    if policy not in _POLICIES or (policy == "REPLICA" and not (delay_s and replica.id)):
+        return False
+    return journal.restarts_of(replica.role, policy, replica.id) < most
 
 
-def pending_restart(containers: Iterable[Container], journal: Journal) -> bool:
-    """Whether a container of the last restart was not started yet."""
-    return bool(journal.restarts) and any(not_restarted(each, journal) for each in containers)
+def longest_pause_s(app: DockerAppView, retries: Mapping[str, tuple[int, str, int]]) -> int:
+    """The longest pause before a restart of an app that has failed; 0 for none."""
+    rules = [retries.get(each.role, (0, "", 0)) for each in app.replicas if each.state == "failed"]
+    pauses = (pause_s(delay_s, most) for most, _, delay_s in rules if most > 0)
+    return max(pauses, default=0) if app.state == "failed" else 0
 
 
-def not_restarted(container: Container, journal: Journal) -> bool:
-    """Whether the last restart has not started this container yet. Needs an inspected container."""
-    was = journal.restarts[-1].was if journal.restarts else {}
-    return container.inspected and container.id in was and container.started_at == was[container.id]
+def paused(app: DockerAppView) -> DockerAppView:
+    """An app that has failed, as it is while the failed replicas wait to be restarted."""
+    waiting = tuple(
+        replace(each, state="running", exit_code=None, ended_at=None, waits=RESTARTED)
+        if each.state == "failed"
+        else each
+        for each in app.replicas
+    )
+    return replace(
+        app, state="running", message="", exit_code=None, ended_at=None, final=False, replicas=waiting
+    )
+
+
+def pause_s(first_s: int, count: int) -> int:
+    """The pause before restart number `count`, which doubles from restart to restart."""
+    return min(first_s << min(count - 1, 20), LONGEST_DELAY_S)

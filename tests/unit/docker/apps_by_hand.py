@@ -20,7 +20,7 @@ from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
 STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
-Retries = Mapping[str, tuple[int, str]]
+Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
 
 class HandMade:
@@ -49,7 +49,7 @@ class HandMade:
             "launcher.session": token,
             "launcher.scheduler": "local_docker",
             "launcher.replicas": str(sum(map(len, roles.values()))),
-            "launcher.retries": json.dumps({role: list(pair) for role, pair in (retries or {}).items()}),
+            "launcher.retries": json.dumps({role: list(rule) for role, rule in (retries or {}).items()}),
             "launcher.grace-s": str(grace_s),
             "launcher.owner": (owner or this_process()).to_json(),
             **({"launcher.timeout-s": str(timeout_s)} if timeout_s else {}),
@@ -62,8 +62,9 @@ class HandMade:
 
     def _create(self, role: str, k: int) -> str:
         labels = {"launcher.role": role, "launcher.replica": str(k), "launcher.part": "replica"}
-        policy = json.loads(self._labels["launcher.retries"]).get(role, [0, ""])
-        restart = {"Name": "on-failure", "MaximumRetryCount": policy[0]} if policy[1] == "REPLICA" else {}
+        most, policy, *delay_s = json.loads(self._labels["launcher.retries"]).get(role, [0, ""])
+        engines = policy == "REPLICA" and not delay_s
+        restart = {"Name": "on-failure", "MaximumRetryCount": most} if engines else {}
         config = {
             "Image": SHELL_IMAGE,
             "Cmd": ["sh", "-c", self.roles[role][k]],

@@ -8,10 +8,12 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.status import view
 from launcher.schedulers.docker.watching.decide import (
     Action,
     End,
+    Halt,
     Leave,
     Restart,
     Start,
@@ -36,16 +38,16 @@ ALL = ("id0", "id1")
 def next_of(
     *said: str,
     told: tuple[dict[str, Any], ...] = (GO,),
-    retries: tuple[int, str] = (0, "APPLICATION"),
+    retries: tuple[int | str, ...] = (0, "APPLICATION"),
     deadline: float | None = None,
 ) -> Action:
     found = [container(k, each, retries=list(retries)) for k, each in enumerate(said)]
     known = journal(*told)
     app = view(found, known, expected_replicas=EXPECTED)
-    return decide(app, found, known, retries={"main": retries}, deadline=deadline, now=100.0)
+    return decide(app, found, known, retries=Labels(found[0].labels).retries, deadline=deadline, now=100.0)
 
 
-def both(*said: str, retries: tuple[int, str] = (0, "APPLICATION")) -> tuple[Container, ...]:
+def both(*said: str, retries: tuple[int | str, ...] = (0, "APPLICATION")) -> tuple[Container, ...]:
     return tuple(container(k, each, retries=list(retries)) for k, each in enumerate(said))
 
 
@@ -134,7 +136,7 @@ def test_a_restart_resumes_with_the_containers_that_it_has_not_reached() -> None
 def test_a_role_restarts_alone() -> None:
     found = [container(0, "exited 3", retries=[1, "ROLE"]), container(1, "running", labels_of="other")]
     app = view(found, journal(GO), expected_replicas=[("main", 0), ("other", 1)])
-    action = decide(app, found, journal(GO), retries={"main": (1, "ROLE")}, deadline=None, now=0.0)
+    action = decide(app, found, journal(GO), retries={"main": (1, "ROLE", 0)}, deadline=None, now=0.0)
     assert action == Restart("main", "ROLE", (found[0],))
 
 
@@ -152,3 +154,71 @@ def test_the_words_of_a_cancellation() -> None:
     assert cancel_message("me") == "cancelled by me"
     assert cancel_message("me", interrupt=True) == "interrupted by me"
     assert cancel_message("") == "cancelled"
+
+
+ALONE = {**RESTARTED, "policy": "REPLICA"}
+PAUSED = {**ALONE, "was": {"id0": 10.0}, "delay_s": 150}  # at 2, so until 152
+USED = {**ALONE, "was": {"id1": 2.0}, "delay_s": 9}
+SLOWLY = (2, "REPLICA", 9)
+
+
+def of_pause(k: int, *said: str, delay_s: int) -> Restart:
+    return Restart("main", "REPLICA", (both(*said, retries=SLOWLY)[k],), delay_s=delay_s)
+
+
+@pytest.mark.parametrize(
+    ("said", "facts", "action"),
+    [
+        (("exited 3", "running"), {}, of_pause(0, "exited 3", "running", delay_s=9)),
+        # each replica has retries of its own, and its pause doubles
+        (("exited 3", "running"), {"told": (GO, USED)}, of_pause(0, "exited 3", "running", delay_s=9)),
+        (("exited 0", "exited 3"), {"told": (GO, USED)}, of_pause(1, "exited 0", "exited 3", delay_s=18)),
+        # in the pause, with another replica that runs and with none
+        (("exited 3", "running"), {"told": (GO, PAUSED)}, Wait(152.0)),
+        (("exited 3", "exited 0"), {"told": (GO, PAUSED)}, Wait(152.0)),
+        (("exited 3", "running"), {"told": (GO, PAUSED), "deadline": 120.0}, Wait(120.0)),
+        (("exited 3", "running"), {"told": (GO, PAUSED), "deadline": 200.0}, Wait(152.0)),
+        # another failure: with retries left, and for good
+        (("exited 3", "exited 4"), {"told": (GO, PAUSED)}, of_pause(1, "exited 3", "exited 4", delay_s=9)),
+        (("exited 3", "exited 4"), {"told": (GO, PAUSED, USED, USED)}, Stop(("id0",), "peer")),
+        # the end of the time, and a cancellation
+        (("exited 3", "exited 0"), {"told": (GO, PAUSED), "deadline": 100.0}, Stop(("id0",), "timeout")),
+        (
+            ("exited 3", "exited 0"),
+            {"told": (GO, PAUSED, CANCEL)},
+            Stop(("id0",), "cancel", "cancelled by me"),
+        ),
+        (("exited 3", "exited 0"), {"told": (GO, PAUSED, CANCEL, {**OF_BOTH, "why": "cancel"})}, End()),
+        # a client of another home cancels: its mark is all that shows it
+        (("exited 3.cancelled", "exited 0"), {"told": (GO, PAUSED)}, End()),
+        (
+            ("exited 3.cancelled", "running"),
+            {"told": (GO, PAUSED)},
+            Stop(("id1",), "cancel", "cancelled"),
+        ),
+    ],
+)
+def test_a_pause_hides_nothing_else(said: tuple[str, ...], facts: dict[str, Any], action: Action) -> None:
+    assert next_of(*said, **{"retries": SLOWLY, **facts}) == action
+
+
+def test_after_its_pause_a_restart_is_resumed() -> None:
+    over = ({**PAUSED, "delay_s": 98}, {**PAUSED, "was": {"id1": 11.0}, "delay_s": 98})
+    said = ("exited 3", "exited 4")
+    first = both(*said, retries=SLOWLY)[:1]
+    assert next_of(*said, told=(GO, *over), retries=SLOWLY) == Restart("main", "REPLICA", first, again=True)
+
+
+def test_what_runs_is_stopped_before_the_pause_and_what_never_ran_waits_for_its_end() -> None:
+    retries = (1, "ROLE", 9)
+    told = (GO, {**RESTARTED, "policy": "ROLE", "was": {"id0": 10.0, "id1": 11.0}, "delay_s": 150})
+    found = both("exited 3", "running", retries=retries)
+    assert next_of("exited 3", "running", told=told, retries=retries) == Halt(found[1:])
+    told = (GO, {**RESTARTED, "policy": "ROLE", "was": {"id0": 10.0, "id1": None}, "delay_s": 150})
+    assert next_of("exited 3", "created", told=told, retries=retries) == Wait(152.0)
+
+
+def test_the_start_after_a_pause_has_another_aim_than_its_record() -> None:
+    found = both("exited 3", "running")
+    recorded = Restart("main", "REPLICA", found[:1], delay_s=9)
+    assert aim(recorded, found) != aim(Restart("main", "REPLICA", found[:1], again=True), found)

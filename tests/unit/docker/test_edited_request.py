@@ -229,6 +229,7 @@ def test_what_the_job_itself_says_is_followed_or_refused():
         {"app_id": "x"},
         {"scratch": "x"},
         {"role_retries": {}},
+        {"role_rules": {"worker": {"retry_delay": 2}}},
     ):
         with pytest.raises(SchedulerError, match=f"`{next(iter(edit))}`"):
             check_head(replace(job, **edit), request())

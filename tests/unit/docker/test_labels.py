@@ -60,8 +60,17 @@ def test_an_attempt_comes_back_whole():
     assert labels.owner == owner
     assert (labels.session, labels.name, labels.role, labels.replica) == ("demo.prod", "train", "worker", 2)
     assert (labels.expected, labels.timeout_s, labels.grace_s) == (4, 60, 2.5)
-    assert labels.retries == {"chief": (0, "APPLICATION"), "worker": (2, "ROLE")}
+    assert labels.retries == {"chief": (0, "APPLICATION", 0), "worker": (2, "ROLE", 0)}
     assert labels.is_job
+
+
+def test_a_pause_stands_in_the_label_only_where_there_is_one():
+    app = AppDef("a", [Role("r", "i:1", max_retries=1), Role("s", "i:1", max_retries=1, retry_delay=9)])
+    labels = app_labels(app, {}, "a-1", "s", 0.0)
+    assert labels["launcher.retries"] == '{"r":[1,"APPLICATION"],"s":[1,"APPLICATION",9]}'
+    read = read_labels(labels)
+    assert read is not None
+    assert read.retries == {"r": (1, "APPLICATION", 0), "s": (1, "APPLICATION", 9)}
 
 
 def test_an_app_of_no_job_comes_back_whole():

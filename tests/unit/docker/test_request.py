@@ -150,6 +150,15 @@ def test_the_engine_restarts_nothing_that_has_to_be_restarted_with_others(policy
     assert job.role_retries == {"worker": (3, policy.value)}
 
 
+@pytest.mark.parametrize("policy", RetryPolicy)
+def test_the_engine_restarts_nothing_after_a_pause(policy):
+    job = request(AppDef("a", [replace(WORKER, retry_policy=policy, retry_delay=2)]))
+    assert "restart_policy" not in job.containers[0].kwargs
+    assert job.role_rules == {"worker": {"retry_delay": 2}}
+    assert "rules:\n  worker:\n    retry_delay: 2\n" in str(job)
+    assert "rules:" not in str(request(AppDef("a", [WORKER])))
+
+
 def test_what_a_resource_leaves_open_is_not_limited():
     given = one().kwargs.keys()
     assert given.isdisjoint({"mem_limit", "shm_size", "nano_cpus", "device_requests", "devices"})

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal, fold
-from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.status import DockerAppView, longest_pause_s, pause_s, paused, view
 
 EXPECTED = [("main", 0), ("main", 1)]
 
@@ -263,3 +263,50 @@ def test_an_end_on_record_does_not_speak_for_those_that_were_removed() -> None:
     found = view([], journal({"e": "go"}, ended), expected_replicas=EXPECTED)
     assert found is not None
     assert (found.state, found.message) == ("lost", "main/1 was removed by hand")
+
+
+SLOWLY: dict[str, Any] = {"retries": [1, "REPLICA", 9]}
+PAUSE: dict[str, Any] = {"e": "restart", "role": "main", "policy": "REPLICA", "was": {"id0": 10.0}}
+PAUSE |= {"again": [["main", 0]], "delay_s": 9}
+
+
+@pytest.mark.parametrize("other", ["running", "exited 0"])
+def test_a_replica_in_its_pause_waits_and_its_app_runs(other: str) -> None:
+    found = seen("exited 3", other, told=journal({"e": "go"}, PAUSE), **SLOWLY)
+    assert (found.state, found.final, found.unstarted, found.num_restarts) == ("running", False, 0, 1)
+    first, second = found.replicas
+    assert (first.state, first.waits, first.exit_code, first.ended_at) == (
+        "running",
+        "waits to be restarted",
+        None,
+        None,
+    )
+    assert (first.num_restarts, second.num_restarts) == (1, 0)
+
+
+def test_a_replica_that_is_stopped_in_its_pause_is_cancelled() -> None:
+    told = journal({"e": "go"}, PAUSE, {"e": "stop", "why": "cancel", "of": ["id0"], "message": "so"})
+    found = seen("exited 3", "exited 0", told=told, **SLOWLY)
+    assert (found.state, found.message) == ("cancelled", "so")
+    assert [each.state for each in found.replicas] == ["cancelled", "succeeded"]
+
+
+def test_a_stop_that_does_not_name_a_replica_in_its_pause_is_not_over() -> None:
+    told = journal({"e": "go"}, {"e": "cancel", "by": "me"}, PAUSE)
+    assert seen("exited 3", "exited 0", told=told, **SLOWLY).state == "running"
+
+
+def test_a_pause_doubles_up_to_five_minutes() -> None:
+    assert [pause_s(2, n) for n in (1, 2, 3, 8, 9, 1000)] == [2, 4, 8, 256, 300, 300]
+    assert pause_s(0, 7) == 0
+
+
+def test_without_a_record_a_failed_replica_may_be_in_its_pause() -> None:
+    found = seen("exited 3", "exited 0", **SLOWLY)
+    assert (found.state, longest_pause_s(found, {"main": (2, "REPLICA", 9)})) == ("failed", 18)
+    assert longest_pause_s(found, {"main": (2, "REPLICA", 0)}) == 0
+    assert longest_pause_s(found, {"main": (0, "REPLICA", 9)}) == 0
+    assert longest_pause_s(seen("exited 0", "exited 0"), {"main": (2, "REPLICA", 9)}) == 0
+    waiting = paused(found)
+    assert (waiting.state, waiting.exit_code, waiting.final) == ("running", None, False)
+    assert [each.waits for each in waiting.replicas] == ["waits to be restarted", ""]

@@ -42,6 +42,7 @@ def bind_request(job: DockerJob, app_id: str) -> DockerJob:
         handle=bind(job.handle),
         scratch=bind(job.scratch),
         role_retries=dict(job.role_retries),
+        role_rules=deepcopy(job.role_rules),
         copy_env=list(job.copy_env),
         notes=list(job.notes),
     )
@@ -113,6 +114,10 @@ def check_head(job: DockerJob, derived: DockerJob) -> None:
         raise SchedulerError(
             "`role_retries` of a request cannot be edited",
             hint="set `max_retries` and `retry_policy` of the role before the dry run",
+        )
+    if job.role_rules != derived.role_rules:
+        raise SchedulerError(
+            "`role_rules` of a request cannot be edited", hint="set them in the role before the dry run"
         )
     if job.network != derived.network:
         raise SchedulerError(

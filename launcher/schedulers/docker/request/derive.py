@@ -51,6 +51,7 @@ def build_request(
         scratch=scratch_volume(SYMBOLIC_APP_ID),
         network=str(cfg.get("network") or NETWORK),
         role_retries={role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles},
+        role_rules={role.name: {"retry_delay": role.retry_delay} for role in app.roles if role.retry_delay},
         timeout_s=_of(cfg, "timeout_s", int),
         grace_s=_of(cfg, "grace_s", float, DEFAULT_GRACE_S),
         copy_env=_of(cfg, "copy_env", list, []),
@@ -151,8 +152,8 @@ def _limits(resource: Resource) -> dict[str, Any]:
 
 
 def _restart_policy(role: Role) -> dict[str, Any] | None:
-    """The engine restarts a replica by itself only where nothing else is to be restarted with it."""
-    if role.max_retries > 0 and role.retry_policy == "REPLICA":
+    """The engine restarts a replica by itself only where it does so at once, and nothing else with it."""
+    if role.max_retries > 0 and role.retry_policy == "REPLICA" and not role.retry_delay:
         return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
     return None
 

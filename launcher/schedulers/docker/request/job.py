@@ -43,6 +43,7 @@ class DockerJob:
         scratch: name of the volume that all containers share at /launcher/scratch.
         network: of all containers.
         role_retries: role → (max_retries, retry policy).
+        role_rules: role → the fields of it that the watcher follows beside these, where they are set.
         timeout_s: of the whole app, restarts included; None for no limit.
         grace_s: from TERM to KILL when the app is stopped.
         copy_env: patterns of variables to take from the submitting process when containers are created.
@@ -62,6 +63,7 @@ class DockerJob:
     copy_env: list[str] = field(default_factory=list)
     image_pull: str = "missing"
     notes: list[str] = field(default_factory=list)
+    role_rules: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return _render(self)
@@ -84,6 +86,7 @@ def _render(job: DockerJob) -> str:
             role: f"{most} ({policy.lower()})" for role, (most, policy) in job.role_retries.items() if most
         }
         or None,
+        "rules": job.role_rules or None,
     }
     lines = [to_yaml({name: value}) for name, value in head.items() if value is not None]
     lines.append(to_yaml({"containers": [_shown(container) for container in job.containers]}))

@@ -94,9 +94,6 @@ def _common(
 ) -> dict[str, str]:
     roles, cfg = document.get("roles", []), document.get("cfg", {})
     timeout_s = document.get("timeout_s") or cfg.get("timeout_s")
-    retries = {
-        role["name"]: [role.get("max_retries", 0), role.get("retry_policy", "APPLICATION")] for role in roles
-    }
     return {
         "version": __version__,
         "app-id": app_id,
@@ -106,10 +103,20 @@ def _common(
         "replicas": str(sum(role.get("num_replicas", 1) for role in roles)),
         "document": b64encode(compress(_json(document).encode("utf-8", "surrogatepass"))).decode(),
         "metadata": _json({str(key): value for key, value in metadata.items()}),
-        "retries": _json(retries),
+        "retries": _json({role["name"]: _retries(role) for role in roles}),
         "grace-s": repr(float(cfg.get("grace_s", DEFAULT_GRACE_S))),
         **({"timeout-s": str(timeout_s)} if timeout_s else {}),
     }
+
+
+def _retries(role: Mapping[str, Any]) -> list[Any]:
+    """[max_retries, policy], and the pause before the first restart where there is one."""
+    delay_s = role.get("retry_delay", 0)
+    return [
+        role.get("max_retries", 0),
+        role.get("retry_policy", "APPLICATION"),
+        *([delay_s] if delay_s else []),
+    ]
 
 
 def _json(value: object) -> str:

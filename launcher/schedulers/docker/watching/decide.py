@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal
-from launcher.schedulers.docker.replicas import DockerReplica, where
-from launcher.schedulers.docker.status import DockerAppView, may_restart, not_restarted, pending_restart
+from launcher.schedulers.docker.replicas import (
+    CANCELLED,
+    DockerReplica,
+    not_restarted,
+    waits_for_restart,
+    where,
+)
+from launcher.schedulers.docker.status import DockerAppView, may_restart, pause_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,25 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start these containers again, after stopping those that run. `again`: completes an earlier restart."""
+    """Start these containers again, after stopping those that run.
+
+    Attributes:
+        again: completes an earlier restart.
+        delay_s: the restart is recorded now, and starts them that much later.
+    """
 
     role: str
     policy: str
     containers: tuple[Container, ...]
     again: bool = False
+    delay_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Stop these containers, which a restart starts again after its pause."""
+
+    containers: tuple[Container, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +73,7 @@ class Leave:
     """Exit: the app needs no watcher, or no longer needs one."""
 
 
-Action = Wait | Stop | Restart | Start | End | Leave
+Action = Wait | Stop | Restart | Halt | Start | End | Leave
 
 
 def aim(action: Action, containers: Sequence[Container]) -> object:
@@ -66,7 +85,8 @@ def aim(action: Action, containers: Sequence[Container]) -> object:
         return None
     ids = action.ids if isinstance(action, Stop) else tuple(each.id for each in action.containers)
     now = ((each.id, each.state, each.started_at) for each in containers if each.id in ids)
-    return type(action), tuple(sorted(now, key=str))
+    pause = action.delay_s if isinstance(action, Restart) else 0
+    return type(action), pause, tuple(sorted(now, key=str))
 
 
 def decide(
@@ -74,7 +94,7 @@ def decide(
     containers: Sequence[Container],
     journal: Journal,
     *,
-    retries: Mapping[str, tuple[int, str]],
+    retries: Mapping[str, tuple[int, str, int]],
     deadline: float | None,
     now: float,
 ) -> Action:
@@ -85,30 +105,43 @@ def decide(
     """
     if app is None or (app.final and journal.outcome is not None):
         return Leave()
-    reason = _reason_to_stop(app, journal)
+    reason = _reason_to_stop(app, containers, journal)
     if reason is not None:
-        return _stop(containers, *reason)
-    if pending_restart(containers, journal):
-        return _go_on(containers, journal)
+        return _stop(containers, journal, *reason)
+    waiting = tuple(each for each in containers if waits_for_restart(each, journal))
+    due_at = {each.id: journal.last_restart[each.id].due_at for each in waiting}
+    due = tuple(each for each in waiting if due_at[each.id] <= now)
+    late = deadline is not None and now >= deadline
+    if due and not late:
+        return _go_on(due, journal)
+    live = tuple(each for each in waiting if each.live)
+    if live and not late:
+        return Halt(live)
     failed = sorted((each for each in app.replicas if each.state == "failed"), key=_ended_at)
     if failed:
         first = failed[0]
-        if not (journal.adopted or first.stopped_externally) and may_restart(first.role, retries, journal):
-            return _restart(first.role, retries[first.role][1], containers)
-        return _stop(containers, "hand" if first.stopped_externally else "peer")
-    if deadline is not None and now >= deadline and app.live:
-        return _stop(containers, "timeout")
-    unstarted = tuple(each for each in containers if not each.was_started)
+        if not (journal.adopted or first.stopped_externally) and may_restart(first, retries, journal):
+            return _restart(first, retries[first.role], containers, journal)
+        return _stop(containers, journal, "hand" if first.stopped_externally else "peer")
+    if late and (app.live or waiting):
+        return _stop(containers, journal, "timeout")
+    unstarted = tuple(each for each in containers if not each.was_started and each.id not in due_at)
     if unstarted:
         return Start(unstarted)
-    return Wait(deadline) if app.live else End()
+    if not (app.live or waiting):
+        return End()
+    return Wait(min((at for at in (deadline, *due_at.values()) if at is not None), default=None))
 
 
-def _reason_to_stop(app: DockerAppView, journal: Journal) -> tuple[str, str] | None:
+def _reason_to_stop(
+    app: DockerAppView, containers: Sequence[Container], journal: Journal
+) -> tuple[str, str] | None:
     if journal.stop is not None:
         return journal.stop.why, journal.stop.message
     if journal.cancelled_by is not None:
         return "cancel", cancel_message(journal.cancelled_by, interrupt=journal.interrupted)
+    if any(each.name.endswith(CANCELLED) and not_restarted(each, journal) for each in containers):
+        return "cancel", cancel_message("")  # by a client of another state folder, in the pause
     return ("lost", app.message) if app.state == "lost" else None
 
 
@@ -117,25 +150,34 @@ def cancel_message(by: str, *, interrupt: bool = False) -> str:
     return f"{word} by {by}" if by else word
 
 
-def _stop(containers: Sequence[Container], why: str, message: str = "") -> Stop | End:
-    return Stop(unended(containers), why, message) if any(each.live for each in containers) else End()
+def _stop(containers: Sequence[Container], journal: Journal, why: str, message: str = "") -> Stop | End:
+    if any(each.live or waits_for_restart(each, journal) for each in containers):
+        return Stop(unended(containers, journal), why, message)
+    return End()
 
 
-def unended(containers: Sequence[Container]) -> tuple[str, ...]:
-    """Ids of the containers that run, or were never started."""
-    return tuple(each.id for each in containers if not each.ended)
+def unended(containers: Sequence[Container], journal: Journal) -> tuple[str, ...]:
+    """Ids of the containers that run, were never started, or wait to be restarted."""
+    return tuple(each.id for each in containers if not each.ended or waits_for_restart(each, journal))
 
 
-def _restart(role: str, policy: str, containers: Sequence[Container]) -> Restart:
-    among = tuple(each for each in containers if policy == "APPLICATION" or where(each)[0] == role)
-    return Restart(role, policy, among)
+def _restart(
+    failed: DockerReplica,
+    rule: tuple[int, str, int],
+    containers: Sequence[Container],
+    journal: Journal,
+) -> Restart:
+    _, policy, delay_s = rule
+    among = tuple(each for each in containers if policy == "APPLICATION" or where(each)[0] == failed.role)
+    if policy == "REPLICA":
+        among = tuple(each for each in among if each.id == failed.id)
+    count = journal.restarts_of(failed.role, policy, failed.id) + 1
+    return Restart(failed.role, policy, among, delay_s=pause_s(delay_s, count))
 
 
-def _go_on(containers: Sequence[Container], journal: Journal) -> Restart:
-    last = journal.restarts[-1]
-    return Restart(
-        last.role, last.policy, tuple(c for c in containers if not_restarted(c, journal)), again=True
-    )
+def _go_on(due: tuple[Container, ...], journal: Journal) -> Restart:
+    last = journal.last_restart[due[0].id]
+    return Restart(last.role, last.policy, due, again=True)
 
 
 def _ended_at(replica: DockerReplica) -> float:

@@ -14,8 +14,13 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.events import Event, EventStream
 from launcher.schedulers.docker.journal import Journal, RecordedExit
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.replicas import expected_replicas, is_reservation, where
-from launcher.schedulers.docker.status import not_restarted
+from launcher.schedulers.docker.replicas import (
+    expected_replicas,
+    is_reservation,
+    restarts_of,
+    waits_for_restart,
+    where,
+)
 
 _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
@@ -165,21 +170,21 @@ class AppObserver:
             grown = record.append(self._app_dir, "hand", id=ended.id, started_at=ended.started_at)
         events.stopped_externally.discard(ended.id)
         role, k = where(ended)
-        seen = exit_of(ended, oom=ended.oom or ended.id in events.oom)
+        seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom)
         if journal.exits.get((role, k)) != seen:
             grown = record.append(self._app_dir, "exit", role=role, k=k, **asdict(seen)) or grown
         return grown
 
 
 def _has_ended(container: Container, journal: Journal) -> bool:
-    return container.ended and container.inspected and not not_restarted(container, journal)
+    return container.ended and container.inspected and not waits_for_restart(container, journal)
 
 
-def exit_of(container: Container, *, oom: bool) -> RecordedExit:
+def exit_of(container: Container, journal: Journal, *, oom: bool) -> RecordedExit:
     return RecordedExit(
         code=container.exit_code or 0,
         oom=oom,
         started_at=container.started_at,
         ended_at=container.ended_at,
-        restarts=container.restarts,
+        restarts=restarts_of(container, journal),
     )

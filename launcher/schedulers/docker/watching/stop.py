@@ -6,6 +6,7 @@ repeating one changes nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from launcher.actor import actor
@@ -15,11 +16,12 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NotFound
 from launcher.schedulers.docker.client.parallel import run_parallel
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
-from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation
-from launcher.schedulers.docker.status import DockerAppView
+from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation, waits_for_restart
+from launcher.schedulers.docker.status import DockerAppView, longest_pause_s
 from launcher.schedulers.docker.watching.client import wait_for_exit
-from launcher.schedulers.docker.watching.decide import cancel_message, unended
+from launcher.schedulers.docker.watching.decide import cancel_message
 
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
 _MARGIN_S = 30.0
@@ -38,7 +40,9 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
     for _ in range(_ROUNDS):
         seen, found = inspect_app(engine, app_id)
         if seen is None or (seen.final and not seen.live):
-            break
+            if seen is None or not found or not _cancel_paused(engine, seen, Labels(found[0].labels)):
+                break
+            continue
         if not seen.started:
             remove_app(engine, app_id, force=False)
             continue
@@ -55,6 +59,24 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
     wait_for_exit(app_dir, _MARGIN_S)
 
 
+def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
+    """Cancel an app that a watcher of another state folder is to restart after a pause.
+
+    The marks are the request: that watcher sees them, and records the end. False for any other app.
+    """
+    app = apps.find(engine, labels.app_id) if longest_pause_s(seen, labels.retries) else None
+    if app is None or app.paused_by is None:
+        return False
+    waiting = {each.id for each in app.view.replicas if each.waits}
+    run_parallel(
+        lambda each: _mark(engine, each, MARKS["cancel"]), [c for c in app.containers if c.id in waiting]
+    )
+    owner = app.paused_by
+    if record.is_locked_elsewhere(app.app_id, owner):
+        wait_for_exit(record.folder_below(owner.home, app.app_id), _MARGIN_S)
+    return True
+
+
 def stop(
     engine: Engine,
     app_dir: str,
@@ -66,15 +88,23 @@ def stop(
     """Stop the unended ones of these containers for good, and mark their names with the reason.
 
     A container that ends by itself before it can be stopped gets no mark: its own exit counts.
+
+    Args:
+        containers: inspected, so that those which wait to be restarted are known.
     """
-    wanted = set(unended(containers))
-    todo = [each for each in containers if each.id in wanted and not is_reservation(each)]
     recorded = record.exists(app_dir)
+    journal = record.journal(app_dir) or Journal()
+    waiting = {each.id for each in containers if waits_for_restart(each, journal)}
+    if why == "start":  # what could not be started again has failed
+        now = time.time()
+        waiting = {each for each in waiting if journal.last_restart[each].due_at > now}
+    wanted = waiting.union(each.id for each in containers if not each.ended)
+    todo = [each for each in containers if each.id in wanted and not is_reservation(each)]
     if recorded:
         record.append(app_dir, "stop", why=why, of=[each.id for each in todo], message=message)
     started = [each for each in todo if each.was_started]
     stopped = run_parallel(lambda each: stop_one(engine, each.id, grace_s), started)
-    spared = {each.id for each, by_us in zip(started, stopped, strict=True) if not by_us}
+    spared = {each.id for each, by_us in zip(started, stopped, strict=True) if not by_us} - waiting
     if recorded and spared:
         record.append(app_dir, "spared", of=sorted(spared))
     mark = MARKS.get(why, STOPPED)

@@ -9,9 +9,11 @@ from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
+from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.watching.client import wait_for_exit
 
 _EXIT_S = 30.0
+_LOOK_S = 1.0
 _END_ACTIONS = frozenset({"die", "destroy", "rename"})
 
 
@@ -19,7 +21,9 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
     """The app when it and its watcher have ended, or as it is at `deadline` (monotonic)."""
     found = apps.find(engine, app_id)
     while found is not None:
-        if not found.view.ended:
+        if found.paused_by is not None:
+            _look_again(found.paused_by, app_id, deadline)
+        elif not found.view.ended:
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
             _wait_for_watchers(found, deadline)
@@ -29,6 +33,16 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
         if found is None or _is_over(found) or (deadline is not None and time.monotonic() > deadline):
             return found
     return None
+
+
+def _look_again(owner: Owner, app_id: str, deadline: float | None) -> None:
+    """Wait until another read of a paused app may show more: no event may follow."""
+    left = _LOOK_S if deadline is None else max(0.0, min(_LOOK_S, deadline - time.monotonic()))
+    until = time.monotonic() + left
+    if record.is_locked_elsewhere(app_id, owner):
+        wait_for_exit(record.folder_below(owner.home, app_id), left)
+    else:
+        time.sleep(max(0.0, until - time.monotonic()))
 
 
 def _is_over(found: DockerApp) -> bool:
@@ -55,7 +69,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
         try:
             found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
-            while found is not None and not found.view.ended:
+            while found is not None and not found.view.ended and found.paused_by is None:
                 event = next(events, None)
                 if event is None:
                     return apps.find(engine, app_id, confirm=False)

@@ -32,6 +32,7 @@ from launcher.schedulers.docker.watching.client import LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
     Action,
     End,
+    Halt,
     Leave,
     Restart,
     Start,
@@ -165,7 +166,7 @@ class Watcher:
     def _next(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
         if self._events.orphaned and journal.stop is None and seen is not None and not seen.ended:
             message = "its Runner was closed" if self._events.closed else "its parent process ended"
-            return Stop(unended(found), "parent", message)
+            return Stop(unended(found, journal), "parent", message)
         return self._decide(seen, found, journal)
 
     def _do_not_repeat(self, action: Action) -> None:
@@ -199,6 +200,8 @@ class Watcher:
             self._stop(action, found)
         elif isinstance(action, Restart):
             self._restart(action)
+        elif isinstance(action, Halt):
+            self._halt(action.containers)
         elif isinstance(action, Start):
             self._start(action.containers)
         elif not isinstance(action, (End, Leave)):
@@ -217,7 +220,7 @@ class Watcher:
 
     def _restart(self, action: Restart) -> None:
         """Restart containers. Journal first: if this watcher is killed, the next one completes it."""
-        grace = _grace(action.containers)
+        delay = {"delay_s": action.delay_s} if action.delay_s else {}
         todo = self._engine.inspect_all(each.id for each in action.containers)
         if not action.again and not record.append(
             self._app_dir,
@@ -226,13 +229,21 @@ class Watcher:
             policy=action.policy,
             was={each.id: each.started_at for each in todo},
             again=[list(where(each)) for each in todo],
+            **delay,
         ):
             self._restarts = False  # a restart that cannot be counted is not made
             return
-        live = [each for each in todo if each.live]
+        if delay:
+            self._observer.invalidate()
+            return  # the next read stops those that run
+        self._halt([each for each in todo if each.live])
+        self._start(todo)
+
+    def _halt(self, live: Sequence[Container]) -> None:
+        grace = _grace(live)
         record.append(self._app_dir, "stop", why="restart", of=[each.id for each in live])
         run_parallel(lambda each: stop.stop_one(self._engine, each.id, grace), live)
-        self._start(todo)
+        self._observer.invalidate()
 
     def _start(self, todo: Sequence[Container]) -> None:
         self._observer.invalidate()
@@ -258,8 +269,8 @@ class Watcher:
 
     def _give_up(self, message: str) -> None:
         """End the app as failed: it cannot run without one of its replicas."""
-        found = list_containers(self._engine, self._app_id)
-        self._stop(Stop(unended(found), "start", message), found)
+        found = self._engine.inspect_all(each.id for each in list_containers(self._engine, self._app_id))
+        self._stop(Stop(unended(found, self._read_journal()), "start", message), found)
 
 
 def _grace(containers: Sequence[Container]) -> float:

@@ -1,0 +1,193 @@
+"""The pause before a restart, on the real engine: what ends it, and what other clients see of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker import apps, gc, record
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
+from launcher.schedulers.docker.watching.waiting import wait_for_end
+from tests.unit.docker.apps_by_hand import SLEEP, HandMade
+
+Make = Callable[..., HandMade]
+ONCE = "test -e /again && exit 0; touch /again; exit 3"
+LONG = {"r": (1, "REPLICA", 300)}
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = connect()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def app(engine: Engine, token: str) -> Iterator[Make]:
+    """Makes an app out of its scripts by role; afterwards nothing of it is left."""
+    made: list[HandMade] = []
+
+    def make(roles: dict[str, list[str]], **asked: Any) -> HandMade:
+        made.append(HandMade(engine, token, roles, **asked))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.lock is not None:
+            each.lock.release()
+        stop.remove_app(engine, each.app_id, force=True)
+
+
+def _in_pause(made: HandMade, restarts: int = 1) -> None:
+    made.start()
+    made.until(lambda: (seen := made.view()) is not None and seen.num_restarts == restarts)
+
+
+@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
+def test_a_restart_waits_for_its_pause(app: Make, policy: str) -> None:
+    made = app({"r": [ONCE]}, retries={"r": (1, policy, 1)})
+    _in_pause(made)
+    [before] = apps.inspect_app(made.engine, made.app_id)[1]
+    journal = record.journal(made.app_dir)
+    assert journal is not None
+    [restart] = journal.restarts
+    assert restart.was == {before.id: before.started_at}
+    found = made.end()
+    assert (found.state, found.num_restarts) == ("succeeded", 1)
+    [after] = apps.inspect_app(made.engine, made.app_id)[1]
+    assert after.started_at is not None
+    assert after.started_at >= restart.due_at
+
+
+@pytest.mark.parametrize("policy", ["APPLICATION", "ROLE", "REPLICA"])
+def test_retries_are_used_up(app: Make, policy: str) -> None:
+    made = app({"r": ["exit 5"]}, retries={"r": (2, policy, 1)})
+    made.start()
+    found = made.end()
+    assert (found.state, found.exit_code, found.num_restarts) == ("failed", 5, 2)
+
+
+def test_two_replicas_that_fail_at_once_both_come_back(app: Make) -> None:
+    made = app({"r": [ONCE, ONCE], "peer": ["true"]}, retries={"r": (1, "REPLICA", 2)})
+    _in_pause(made, 2)
+    assert made.states() == ["peer/0 succeeded", "r/0 running", "r/1 running"]
+    found = made.end()
+    assert (found.state, found.num_restarts) == ("succeeded", 2)
+    assert [each.num_restarts for each in found.replicas] == [0, 1, 1]
+
+
+def test_the_others_of_a_role_are_stopped_and_wait(app: Make) -> None:
+    made = app({"r": ["exit 3", SLEEP], "other": [SLEEP]}, retries={"r": (1, "ROLE", 300)})
+    _in_pause(made)
+    made.until(lambda: [each.state for each in made.containers()] == ["running", "exited", "exited"])
+    seen = made.view()
+    assert seen is not None
+    assert [each.waits for each in seen.replicas] == ["", "waits to be restarted", "waits to be restarted"]
+    stop.cancel(made.engine, made.app_id)
+    assert made.end().state == "cancelled"
+    assert made.states() == ["other/0 cancelled", "r/0 cancelled", "r/1 cancelled"]
+
+
+def test_cancel_in_the_pause(app: Make) -> None:
+    made = app({"r": ["exit 3"]}, retries=LONG)
+    _in_pause(made)
+    stop.cancel(made.engine, made.app_id)
+    assert not record.is_locked(made.app_dir)
+    found = made.end()
+    assert (found.state, found.final, made.states()) == ("cancelled", True, ["r/0 cancelled"])
+    record.remove(made.app_dir)
+    assert (found := made.view()) is not None
+    assert found.state == "cancelled"
+
+
+def test_the_time_limit_in_the_pause(app: Make) -> None:
+    made = app({"r": ["exit 3"]}, retries=LONG, timeout_s=2)
+    _in_pause(made)
+    found = made.end()
+    assert (found.state, found.message, made.states()) == (
+        "failed",
+        "timed out after 2 s",
+        ["r/0 cancelled"],
+    )
+
+
+def test_another_failure_in_the_pause(app: Make) -> None:
+    made = app({"r": ["exit 3"], "s": ["until test -e /go; do usleep 20000; done; exit 4"]}, retries=LONG)
+    _in_pause(made)
+    made.run_in(made.name("s"), "touch", "/go")
+    found = made.end()
+    assert (found.state, found.message) == ("failed", "s/0 exited with 4")
+    assert made.states() == ["r/0 cancelled", "s/0 failed"]
+
+
+def test_a_watcher_killed_in_the_pause_is_followed_by_one_that_waits_for_the_same_time(app: Make) -> None:
+    made = app({"r": [ONCE]}, retries={"r": (1, "REPLICA", 3)})
+    _in_pause(made)
+    _kill_watcher(made)
+    journal = record.journal(made.app_dir)
+    assert journal is not None
+    seen = made.view()
+    assert seen is not None
+    assert (seen.state, seen.needs_watcher) == ("running", True)
+    assert ensure_watched(made.engine, made.app_id)
+    found = made.end()
+    assert (found.state, found.num_restarts) == ("succeeded", 1)
+    [after] = apps.inspect_app(made.engine, made.app_id)[1]
+    assert after.started_at is not None
+    assert after.started_at >= journal.restarts[0].due_at
+
+
+def test_cancel_in_the_pause_without_a_watcher(app: Make) -> None:
+    made = app({"r": ["exit 3"]}, retries=LONG)
+    _in_pause(made)
+    _kill_watcher(made)
+    stop.cancel(made.engine, made.app_id)
+    found = made.view()
+    assert found is not None
+    assert (found.state, found.final) == ("cancelled", True)
+
+
+def test_another_home_leaves_an_app_in_its_pause_alone(
+    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = app({"r": ["exit 3"]}, retries=LONG)
+    _in_pause(made)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
+        found = apps.find(made.engine, made.app_id)
+        assert found is not None
+        assert (found.view.state, found.view.replicas[0].waits) == ("running", "waits to be restarted")
+        listed = [each for each in apps.find_all(made.engine) if each.app_id == made.app_id]
+        assert [each.view.state for each in listed] == ["running"]
+        assert made.app_id not in [each.app_id for each in gc.finished(made.engine)]
+        assert not ensure_watched(made.engine, made.app_id)
+        stop.cancel(made.engine, made.app_id)
+        found = apps.find(made.engine, made.app_id)
+        assert found is not None
+        assert (found.view.state, found.paused_by) == ("cancelled", None)
+    assert (made.end().state, made.states()) == ("cancelled", ["r/0 cancelled"])
+
+
+def test_another_home_waits_for_the_end_after_a_pause(
+    app: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = app({"r": ["exit 3"]}, retries={"r": (1, "REPLICA", 1)})
+    _in_pause(made)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LAUNCHER_HOME", str(tmp_path / "elsewhere"))
+        found = wait_for_end(made.engine, made.app_id, None)
+        assert found is not None
+        assert (found.view.state, found.view.exit_code) == ("failed", 3)
+    assert made.end().num_restarts == 1
+
+
+def _kill_watcher(made: HandMade) -> None:
+    os.kill(made.watcher_pid(), signal.SIGKILL)
+    assert wait_for_exit(made.app_dir, 10.0)
