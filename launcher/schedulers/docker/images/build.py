@@ -173,24 +173,26 @@ def _tag(workspace: BoundWorkspace, image: str, dockerfile: Dockerfile, workdir:
 def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -> None:
     """Build the image on the current images of its bases, unless it exists.
 
-    Other hosts may build it at the same time: the first one to name its image wins, and the other images are
-    removed.
+    Other hosts may build it at the same time: the first one to name its image wins. Each of them removes the
+    other images at its end, so that the last one leaves one, whatever the order of their steps was.
     """
     labels = _labels(work, on)
     for _ in range(_TRIES):
         there = engine.image(work.name)
-        if _is_current(there, labels):
-            return
-        made = _build(engine, work, labels, on, report)
-        try:
-            named = _name(engine, made, work.name, labels)
-        except BaseException:
-            _remove_unused(engine, made)
-            raise
-        if named and there is not None and there.id != made:
-            _remove_unused(engine, there.id)  # it had the name before
-        if named:
-            _remove_duplicates(engine, made, {**labels, NAME: work.name})
+        if not _is_current(there, labels):
+            made = _build(engine, work, labels, on, report)
+            try:
+                _name(engine, made, work.name, labels)
+            except BaseException:
+                _remove_unused(engine, made)
+                raise
+            if there is not None:
+                _remove_unused(engine, there.id)  # it had the name before
+            there = engine.image(work.name)
+        if there is not None and _is_current(there, labels):
+            _remove_duplicates(engine, there, {**labels, NAME: work.name})
+            if engine.image(work.name) is not None:
+                return
     raise SchedulerError(
         f"cannot build {work.name}: other clients of the engine remove it as soon as it is built",
         hint="see who else builds or prunes images at this engine, and try again",
@@ -218,23 +220,20 @@ def _build(
         raise
 
 
-def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> bool:
-    """Name the image; False when an image of the same content has the name, or when ours was removed."""
-    first = engine.image(name)
-    if first is not None and first.id != made and _is_current(first, labels):
-        _remove_unused(engine, made)
-        return False
+def _name(engine: Engine, made: str, name: str, labels: Mapping[str, str]) -> None:
+    """Name the image, unless an image of the same content has the name."""
+    if _is_current(engine.image(name), labels):
+        return
     try:
         engine.tag(made, name)
     except NotFound:
-        return False  # another host has removed it as a leftover
-    return True
+        pass  # another host has removed it, since its own has the name
 
 
-def _remove_duplicates(engine: Engine, made: str, labels: Mapping[str, str]) -> None:
-    """Remove images of this name and content that lost the name to ours, built by another host at once."""
+def _remove_duplicates(engine: Engine, named: Image, labels: Mapping[str, str]) -> None:
+    """Remove images of the name and content of this one that have no name: other builds have made them."""
     for image in engine.images(f"{LABEL}={labels[LABEL]}"):
-        if image.id != made and not image.tags and _is_current(image, labels):
+        if image.id != named.id and not image.tags and _is_current(image, labels):
             _remove_unused(engine, image.id)
 
 
@@ -275,14 +274,19 @@ def _context(work: _Work) -> Any:
 
 
 def _remove_unused(engine: Engine, image: str) -> None:
-    """Remove an image that has no name and no user."""
+    """Remove an image that has no name and no user, and the steps of its build that have our labels.
+
+    The engine removes all steps, except when another client removes an image of the same steps at the same
+    moment: then each of the two removals leaves them to the other one.
+    """
     found = engine.image(image)
-    if found is None or found.repo_tags:
-        return
-    try:
-        engine.remove_image(image)
-    except Conflict:
-        pass  # a container, or another image, still needs it
+    while found is not None and not found.repo_tags:
+        try:
+            engine.remove_image(found.id)
+        except Conflict:
+            return  # a container, or another image, still needs it
+        step = engine.image(found.parent) if found.parent else None
+        found = step if step is not None and LABEL in step.labels else None
 
 
 def _is_pushed(image: Image | None, repo: str) -> bool:
