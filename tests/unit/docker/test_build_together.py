@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launcher.errors import LauncherError
-from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.errors import BuildFailed
 from launcher.schedulers.docker.images.build import LABEL, NAME, build_workspace, workspace_app
 from launcher.schedulers.docker.images.build_lock import exclusive, once
 from tests.engines.docker import DEFAULT_HOST, Daemon
@@ -159,6 +161,30 @@ def test_two_hosts_leave_one_image(place: Place) -> None:
     assert go(processes(place, host, 4, "unshare", "--net", "--")) == [0] * 4
     finished = [image for image in place.own.engine.images(NAME) if image.id in images(place)]
     assert [bool(image.tags) for image in finished] == [True]
+
+
+@pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
+def test_a_build_whose_cached_step_is_removed_is_made_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch, removed: int, built: bool
+) -> None:
+    """Another client that removes its image takes the steps along, also those that a build just found."""
+    failures = [
+        BuildFailed("x", "failed to set parent sha256:1: unknown parent image ID sha256:1", ())
+    ] * removed
+    build = Engine.build
+
+    def interrupted(engine: Engine, *given: Any, **named: Any) -> str:
+        if failures:
+            raise failures.pop()
+        return build(engine, *given, **named)
+
+    monkeypatch.setattr(Engine, "build", interrupted)
+    if built:
+        build_workspace(place.own.engine, app(), {}, place.workspace)
+    else:
+        with pytest.raises(BuildFailed):
+            build_workspace(place.own.engine, app(), {}, place.workspace)
+    assert len(images(place)) == int(built)
 
 
 def test_a_change_of_the_workspace_leaves_one_image_for_each_content(place: Place) -> None:

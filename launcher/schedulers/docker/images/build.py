@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from launcher.errors import SchedulerError
 from launcher.schedulers.bound import BoundWorkspace
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import Conflict, NotFound
+from launcher.schedulers.docker.client.errors import BuildFailed, Conflict, NotFound
 from launcher.schedulers.docker.client.objects import Image, Labelled
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.images import pull
@@ -40,6 +40,8 @@ FOLDER = "/workspace"
 """Folder of the files when neither `workdir` nor the image names a folder other than `/`."""
 
 _TRIES = 3
+_STEP_REMOVED = "unknown parent image ID"
+"""In the engine's error when another client removes the cached step that a build goes on from."""
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 
 
@@ -177,10 +179,15 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
     other images at its end, so that the last one leaves one, whatever the order of their steps was.
     """
     labels = _labels(work, on)
-    for _ in range(_TRIES):
+    for attempt in range(1, _TRIES + 1):
         there = engine.image(work.name)
         if not _is_current(there, labels):
-            made = _build(engine, work, labels, on, report)
+            try:
+                made = _build(engine, work, labels, on, report)
+            except BuildFailed as error:
+                if attempt < _TRIES and _STEP_REMOVED in str(error):
+                    continue
+                raise
             try:
                 _name(engine, made, work.name, labels)
             except BaseException:
