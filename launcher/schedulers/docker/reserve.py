@@ -15,7 +15,7 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers.docker import apps, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.client.errors import Conflict, EngineError, NameTaken
+from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.images import pull
@@ -64,8 +64,7 @@ def reserve(
     lock = _claim(engine, attempt.app_id, app_dir, take_over)
     is_new = record.read_attempt(app_dir) is None
     try:
-        image = _image(engine, attempt, report, fresh)
-        return _take(engine, attempt, labels, lock, take_over, image)
+        return _take(engine, attempt, labels, lock, take_over, lambda: _image(engine, attempt, report, fresh))
     except BaseException:
         if is_new:
             record.remove(app_dir)
@@ -94,9 +93,10 @@ def _take(
     labels: Mapping[str, str],
     lock: RecordLock,
     take_over: bool,
-    image: str,
+    choose_image: Callable[[], str],
 ) -> ReservedId:
-    for _ in range(_TRIES):
+    image = choose_image()
+    for left in reversed(range(_TRIES)):
         found = apps.find(engine, attempt.app_id, lock_held=True, take_over=take_over)
         if found is not None and (resumed := _clear(engine, found, attempt)):
             return ReservedId(lock, resumed=resumed)
@@ -112,6 +112,9 @@ def _take(
                 raise name_taken(engine, attempt.app_id, attempt.app_id, doing) from error
             continue  # by a client on another machine, or with another state folder, just now
         except EngineError as error:
+            if left and isinstance(error, ImageNotFound):
+                image = choose_image()  # another client has removed the image in the meantime
+                continue
             raise SchedulerError(f"cannot reserve {attempt.app_id}: {error}", hint=error.hint) from error
         try:
             free = _is_free(engine, attempt)

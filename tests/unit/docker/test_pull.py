@@ -167,6 +167,22 @@ def test_an_attempt_that_may_not_pull_leaves_nothing_when_its_image_is_missing(
     assert pulls.case.rests_of(launcher_home) == []
 
 
+def test_a_reservation_takes_another_image_when_its_own_is_removed(
+    pulls: Pulls, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = pulls.case.scheduler
+    app = AppDef("pulls", [Role("r", pulls.image, entrypoint="cat")])
+    attempt = attempt_of(pulls.case, app)
+    document = {**attempt.document, "cfg": {"image_pull": "never"}}
+    found = iter(["sha256:" + "0" * 64, SHELL_IMAGE])
+    monkeypatch.setattr(pull, "any_of", lambda _: next(found))
+    reservation = staged.reserve(replace(attempt, document=document))
+    with pytest.raises(SchedulerError, match="cannot create r/0"):
+        staged.create(reservation, app, {"image_pull": "never"})
+    assert list(found) == []
+    assert pulls.case.rests_of(launcher_home) == []
+
+
 def test_what_was_made_of_a_workspace_is_not_asked_of_any_registry(pulls: Pulls, tmp_path: Path) -> None:
     """With image_repo its name looks like one in a registry; this engine may have made it and not pushed."""
     (tmp_path / "src").mkdir()
