@@ -17,7 +17,8 @@ LATE = sh("trap 'sleep 0.3; echo saved; exit' TERM; echo ready; while :; do slee
 
 
 def cancel(app: Driven, *lines: str) -> None:
-    Path(rundir.cancel(app.app_dir)).write_text("".join(f"{line}\n" for line in lines))
+    with Path(rundir.cancel(app.app_dir)).open("a") as file:  # as clients do: the supervisor may read it now
+        file.write("".join(f"{line}\n" for line in lines))
     os.kill(app.pid, signal.SIGTERM)
 
 
