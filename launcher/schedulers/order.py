@@ -1,4 +1,4 @@
-"""Roles that wait for each other: which may start now, what a role waits for, when the app has succeeded.
+"""When roles start: those that wait for others, the pause before a restart, and when the app has succeeded.
 
 Pure, for every process that looks after an app. Nothing is imported here: a supervisor must stay small.
 """
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     """Role → its fields `service`, `ready` and `depends_on`, where they are set."""
 
 STOPPED_AT_END = "stopped at the end of the app"
+LONGEST_DELAY_S = 300
+"""The longest pause before a restart; as in `launcher.specs.app`, which a supervisor does not import."""
 
 
 def has_order(rules: Rules) -> bool:
@@ -59,6 +61,11 @@ def made_by_others(rules: Rules) -> set[str]:
                 found.add(role)
                 grown = True
     return found
+
+
+def pause_s(first_s: int, count: int) -> int:
+    """The pause before restart number `count`, which doubles from restart to restart."""
+    return min(first_s << min(count - 1, 20), LONGEST_DELAY_S)
 
 
 class Order:

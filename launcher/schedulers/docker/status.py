@@ -23,7 +23,7 @@ from launcher.schedulers.docker.replicas import (
     replicas,
     waits_for_restart,
 )
-from launcher.specs.app import LONGEST_DELAY_S
+from launcher.schedulers.order import pause_s
 from launcher.specs.attempt import AttemptState
 
 _POLICIES = ("APPLICATION", "ROLE", "REPLICA")
@@ -284,8 +284,3 @@ def paused(app: DockerAppView) -> DockerAppView:
     return replace(
         app, state="running", message="", exit_code=None, ended_at=None, final=False, replicas=waiting
     )
-
-
-def pause_s(first_s: int, count: int) -> int:
-    """The pause before restart number `count`, which doubles from restart to restart."""
-    return min(first_s << min(count - 1, 20), LONGEST_DELAY_S)

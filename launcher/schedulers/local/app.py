@@ -8,6 +8,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local.outcome import AppOutcome, failure
 from launcher.schedulers.local.replicas import ENDED, IDLE, Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
+from launcher.schedulers.order import pause_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.replicas import RunningRole
     from launcher.schedulers.local.spawn import Spawner
     from launcher.schedulers.order import Order
-
-LONGEST_DELAY_S = 300
-"""The longest pause before a restart; as in `launcher.specs.app`, which a supervisor does not import."""
 
 STARTS_PER_TURN = 8  # then the loop looks at pipes and signals
 TAKE_BACK_GRACE_S = 1.0
@@ -328,8 +326,3 @@ class RunningApp:
             for role in self._roles:
                 role.restarting = False
             self._restart(self._all, "app", cause, self._restarts)
-
-
-def pause_s(first_s: int, count: int) -> int:
-    """The pause before restart number `count`, which doubles from restart to restart."""
-    return min(first_s << min(count - 1, 20), LONGEST_DELAY_S)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.app import pause_s
 from launcher.schedulers.local.logwriter import RECORD_BYTES, RESTART
+from launcher.schedulers.order import LONGEST_DELAY_S, pause_s
+from launcher.specs.app import LONGEST_DELAY_S as BOUND
 from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
@@ -138,6 +139,7 @@ def _events(app: Driven, kind: str) -> list[dict[str, Any]]:
 def test_a_pause_doubles_up_to_five_minutes() -> None:
     assert [pause_s(2, n) for n in (1, 2, 3, 8, 9, 1000)] == [2, 4, 8, 256, 300, 300]
     assert pause_s(0, 7) == 0
+    assert LONGEST_DELAY_S == BOUND
 
 
 @pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])

@@ -14,7 +14,8 @@ from launcher.schedulers.docker.replicas import (
     waits_for_restart,
     where,
 )
-from launcher.schedulers.docker.status import DockerAppView, may_restart, pause_s
+from launcher.schedulers.docker.status import DockerAppView, may_restart
+from launcher.schedulers.order import pause_s
 
 
 @dataclass(frozen=True, slots=True)
