@@ -20,7 +20,6 @@ class Image:
     Attributes:
         id: `sha256:…`.
         user, working_dir: "" when it names none: root, and /.
-        parent: the id of the image that the last step of its build began with; "" for one that was pulled.
     """
 
     id: str
@@ -32,7 +31,6 @@ class Image:
     labels: Mapping[str, str] = field(default_factory=dict)
     repo_tags: tuple[str, ...] = ()
     repo_digests: tuple[str, ...] = ()
-    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,6 @@ def image(data: Mapping[str, Any]) -> Image:
         labels=config.get("Labels") or {},
         repo_tags=tuple(data.get("RepoTags") or ()),
         repo_digests=tuple(data.get("RepoDigests") or ()),
-        parent=data.get("Parent") or "",
     )
 
 

@@ -281,19 +281,14 @@ def _context(work: _Work) -> Any:
 
 
 def _remove_unused(engine: Engine, image: str) -> None:
-    """Remove an image that has no name and no user, and the steps of its build that have our labels.
-
-    The engine removes all steps, except when another client removes an image of the same steps at the same
-    moment: then each of the two removals leaves them to the other one.
-    """
+    """Remove an image that has no name and no user."""
     found = engine.image(image)
-    while found is not None and not found.repo_tags:
-        try:
-            engine.remove_image(found.id)
-        except Conflict:
-            return  # a container, or another image, still needs it
-        step = engine.image(found.parent) if found.parent else None
-        found = step if step is not None and LABEL in step.labels else None
+    if found is None or found.repo_tags:
+        return
+    try:
+        engine.remove_image(image)
+    except Conflict:
+        pass  # a container, or another image, still needs it
 
 
 def _is_pushed(image: Image | None, repo: str) -> bool:
