@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.watching import stop
 from tests.contract.conftest import DockerCase
 from tests.engines.images import SHELL_IMAGE
+from tests.unit.docker.apps_by_hand import HandMade
 from tests.unit.docker.engine_things import Bench, bench
 
 
@@ -27,3 +30,26 @@ def case(token: str, tmp_path: Path) -> Iterator[DockerCase]:
     for listed in made.listed():
         made.scheduler.cancel(listed.app_id)
     made.scheduler.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = connect()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def app(engine: Engine, token: str) -> Iterator[Callable[..., HandMade]]:
+    """Makes an app out of its scripts by role; afterwards nothing of it is left."""
+    made: list[HandMade] = []
+
+    def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
+        made.append(HandMade(engine, token, roles, **asked))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.lock is not None:
+            each.lock.release()
+        stop.remove_app(engine, each.app_id, force=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from launcher.schedulers.docker import apps, gc, record
-from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.waiting import wait_for_end
@@ -20,29 +18,6 @@ from tests.unit.docker.apps_by_hand import SLEEP, HandMade
 Make = Callable[..., HandMade]
 ONCE = "test -e /again && exit 0; touch /again; exit 3"
 LONG = {"r": (1, "REPLICA", 300)}
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    made = connect()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def app(engine: Engine, token: str) -> Iterator[Make]:
-    """Makes an app out of its scripts by role; afterwards nothing of it is left."""
-    made: list[HandMade] = []
-
-    def make(roles: dict[str, list[str]], **asked: Any) -> HandMade:
-        made.append(HandMade(engine, token, roles, **asked))
-        return made[-1]
-
-    yield make
-    for each in made:
-        if each.lock is not None:
-            each.lock.release()
-        stop.remove_app(engine, each.app_id, force=True)
 
 
 def _in_pause(made: HandMade, restarts: int = 1) -> None:

@@ -10,14 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import inspect_app
-from launcher.schedulers.docker.client.engine import Engine, connect
+from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.watching import stop
@@ -29,29 +29,6 @@ from tests.unit.docker.apps_by_hand import SLEEP, STUBBORN, HandMade
 from tests.unit.docker.engine_things import Bench
 
 Make = Callable[..., HandMade]
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    made = connect()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def app(engine: Engine, token: str) -> Iterator[Make]:
-    """Makes an app out of its scripts by role; afterwards nothing of it is left."""
-    made: list[HandMade] = []
-
-    def make(roles: dict[str, list[str]], **asked: object) -> HandMade:
-        made.append(HandMade(engine, token, roles, **asked))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield make
-    for each in made:
-        if each.lock is not None:
-            each.lock.release()
-        stop.remove_app(engine, each.app_id, force=True)
 
 
 def test_an_app_succeeds_when_all_its_replicas_do(app: Make) -> None:
