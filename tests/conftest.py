@@ -36,6 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores: many tests wait for processes."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     if not _is_worker(session.config) and Daemon().answers():
         session.config.stash[BEFORE] = Daemon().everything()

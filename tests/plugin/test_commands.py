@@ -39,6 +39,7 @@ def test_a_job_is_validated_planned_and_applied(scenario: Scenario, job: Any) ->
     assert (attempt.scheduler, attempt.state) == ("procs", "succeeded")
 
 
+@pytest.mark.slow
 def test_it_is_listed_with_the_text_of_its_factory(scenario: Scenario) -> None:
     about = {
         each["name"]: each["about"] for each in json.loads(scenario.launcher("schedulers", "--json").out)
@@ -57,6 +58,7 @@ def test_list_and_status_show_its_apps(scenario: Scenario, job: Any) -> None:
     assert apps(scenario) == [("job", "SUCCEEDED")]
 
 
+@pytest.mark.slow
 def test_an_end_that_no_client_saw_is_recorded_by_the_next_list(scenario: Scenario, job: Any) -> None:
     gate = scenario.gate()
     scenario.apply(job(f"{gate.script}; exit 3"))
@@ -79,6 +81,7 @@ def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
     assert "no role `man`" in scenario.launcher("logs", "job/man", code=None).err
 
 
+@pytest.mark.slow
 def test_a_replica_that_writes_to_its_log_started_once(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("sleep 0.3; echo late; sleep 0.3"))
     (replica,) = scenario.status("job")["replicas"]
@@ -108,6 +111,7 @@ def test_gc_removes_what_is_left(scenario: Scenario, job: Any) -> None:
     assert "were removed" in scenario.launcher("logs", "job", code=None).err
 
 
+@pytest.mark.slow
 def test_gc_finishes_a_removal_that_a_client_was_killed_in(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("true"))
     left = scenario.home / "procs" / ".gone-job-1"
@@ -117,6 +121,7 @@ def test_gc_finishes_a_removal_that_a_client_was_killed_in(scenario: Scenario, j
     assert not left.exists()
 
 
+@pytest.mark.slow
 def test_a_changed_job_replaces_its_running_attempt(scenario: Scenario, job: Any) -> None:
     scenario.apply(job("exec sleep 1000"))
     scenario.apply(job("exec sleep 1001"), "--allow-destructive")
@@ -131,6 +136,7 @@ def test_run_shows_its_output_and_its_end(scenario: Scenario, job: Any) -> None:
     assert apps(scenario, "-s", "procs") == [("job", "FAILED")]
 
 
+@pytest.mark.slow
 def test_the_end_of_an_app_without_a_job_is_recorded_by_the_next_list(scenario: Scenario) -> None:
     scheduler = get_scheduler("procs", "session", detach=True)
     role = Role("main", "", entrypoint="sh", args=["-c", "exit 3"])
@@ -143,6 +149,7 @@ def test_the_end_of_an_app_without_a_job_is_recorded_by_the_next_list(scenario: 
     assert (recorded.state, recorded.exit_code) == ("failed", 3)
 
 
+@pytest.mark.slow
 def test_an_app_that_cannot_be_started_is_taken_back(scenario: Scenario) -> None:
     file = scenario.job("true", top="scheduler: procs\ncfg: {cwd: missing}")
     assert "main/0 cannot be started" in scenario.apply(file, code=None).err
@@ -150,6 +157,7 @@ def test_an_app_that_cannot_be_started_is_taken_back(scenario: Scenario) -> None
     assert not any((scenario.home / "procs").iterdir())
 
 
+@pytest.mark.slow
 def test_describe_shows_the_document(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("echo hello"))
     told = json.loads(scenario.launcher("describe", "job", "--json").out)

@@ -260,6 +260,7 @@ def test_a_tampered_saved_plan_is_refused(scenario):
     assert scenario.apps() == []
 
 
+@pytest.mark.slow
 def test_twenty_applies_at_once_make_one_attempt(scenario):
     log = scenario.folder / "runs"
     file = scenario.job(f"echo run >>{log}")

@@ -10,7 +10,6 @@ import pytest
 from launcher.actor import actor
 from launcher.specs import AppState
 from tests import processes
-from tests.lanes import sampled
 from tests.scenario import until_line
 
 STUBBORN = "trap '{}' TERM; echo up; while :; do sleep 0.1; done"
@@ -59,7 +58,8 @@ def test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing(scenario
     assert scenario.state("short") is AppState.SUCCEEDED
 
 
-@pytest.mark.parametrize("command", sampled(["cancel", "replace"], "cancel"))
+@pytest.mark.parametrize("command", ["cancel", "replace"])
+@pytest.mark.slow
 def test_a_supervisor_that_stays_suspended_is_killed_and_the_wait_for_it_is_said(scenario, command):
     gate = scenario.gate()
     file = scenario.job(gate.script, top="cfg: {grace_s: 0.1}")

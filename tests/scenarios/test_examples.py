@@ -43,11 +43,13 @@ def test_example(scenario, file):
     scenario.plan(file, "--detailed-exitcode", code=0)
 
 
+@pytest.mark.slow
 def test_all_examples_are_one_set_without_conflicts(scenario):
     scenario.run_to_end(*FILES)
     assert set(scenario.actions(*FILES).values()) == {"keep"}
 
 
+@pytest.mark.slow
 def test_the_toml_example_means_the_same_as_the_yaml_one(scenario):
     scenario.run_to_end(*FILES)
     assert scenario.attempts("hello")[0].digest == scenario.attempts("hello-toml")[0].digest
@@ -60,6 +62,7 @@ def test_hello_greets_from_both_replicas(scenario):
     ]
 
 
+@pytest.mark.slow
 def test_service_answers_the_client_and_ends_with_it(scenario):
     scenario.run_to_end(EXAMPLES / "service")
     assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"

@@ -6,6 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "example-digests.json"
 
@@ -67,6 +69,7 @@ def test_one_job_one_digest_however_it_is_written(scenario):
     assert len({digest(scenario, file) for file in files}) == 1
 
 
+@pytest.mark.slow
 def test_one_digest_wherever_and_by_whomever_it_is_planned(scenario, tmp_path, monkeypatch):
     file = scenario.write("a/job.launcher.yaml", PLAIN)
     elsewhere = shutil.copytree(file.parent, tmp_path / "another checkout") / file.name

@@ -22,6 +22,7 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_more_replicas_than_the_soft_limit_of_open_files(scenario, few_files):
     file = scenario.job("echo limit $(ulimit -Sn)", replicas=REPLICAS)
     scenario.run_to_end(file)
@@ -30,6 +31,7 @@ def test_more_replicas_than_the_soft_limit_of_open_files(scenario, few_files):
     assert lines == [f"limit {SOFT}"] * REPLICAS  # a replica has the user's own limit
 
 
+@pytest.mark.slow
 def test_logs_of_many_replicas_are_followed_while_waiting(scenario, few_files):
     shown = scenario.launcher(
         "apply", scenario.job("echo here", replicas=REPLICAS), "--yes", "--wait", "--logs"

@@ -74,6 +74,7 @@ def test_when_the_world_moves_while_the_question_stands_nothing_is_applied(scena
     assert len(scenario.attempts()) == 1
 
 
+@pytest.mark.slow
 def test_no_colour_without_a_terminal_or_where_it_is_not_wanted(scenario, monkeypatch):
     file = scenario.job("true")
     assert "\x1b" not in scenario.plan(file)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import launcher.errors
 from launcher.cli import main
 from launcher.errors import NOT_SUCCEEDED, LauncherError
@@ -89,6 +91,7 @@ def test_every_macro_is_there():
     assert {name.strip("$<>") for name in keyed("environment", "Macros")} == {*RUN_MACROS, "role.NAME.host"}
 
 
+@pytest.mark.slow
 def test_every_variable_that_the_command_reads_is_there():
     """All constants of the code that look like one, but for those that replicas get."""
     named = keyed("environment", "Variables that the command reads").keys()

@@ -61,6 +61,7 @@ def test_ci_runs_the_second_command_as_it_stands(tmp_path):
     assert got.stdout == SECOND
 
 
+@pytest.mark.slow
 def test_every_command_of_the_tour_works_in_its_order(checkout):
     assert len(TOUR) > 10
     for line in TOUR:

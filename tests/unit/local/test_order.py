@@ -133,11 +133,16 @@ def test_a_server_that_ends_before_it_is_ready_leaves_no_one_waiting(app: Driven
     ("probe", "why"),
     [
         ({"port": 1}, "nothing listens on port 1"),
-        ({"http": "/health", "port": 1}, "nothing listens on port 1"),
-        ({"file": "up"}, "there is no file up"),
-        ({"file": "old"}, "the file old is older than the replica"),
-        ({"command": ["sh", "-c", "exit 7"]}, "`sh` exited with 7"),
-        ({"command": ["sleep", "1000"]}, "`sleep` has not ended yet"),
+        *(
+            pytest.param(probe, why, marks=pytest.mark.slow)
+            for probe, why in (
+                ({"http": "/health", "port": 1}, "nothing listens on port 1"),
+                ({"file": "up"}, "there is no file up"),
+                ({"file": "old"}, "the file old is older than the replica"),
+                ({"command": ["sh", "-c", "exit 7"]}, "`sh` exited with 7"),
+                ({"command": ["sleep", "1000"]}, "`sleep` has not ended yet"),
+            )
+        ),
     ],
     ids=str,
 )
@@ -153,6 +158,7 @@ def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict
     assert app.left() == []
 
 
+@pytest.mark.slow
 def test_a_late_replica_is_started_again_by_its_policy(app: Driven) -> None:
     argv = sh("[ $LAUNCHER_RESTART = 0 ] || touch up; sleep 1000")
     server = app.role("server", argv, retries=1, policy="REPLICA")
@@ -162,7 +168,13 @@ def test_a_late_replica_is_started_again_by_its_policy(app: Driven) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_ready"), [("200 OK", True), ("302 Found", True), ("503 Busy", False), ("", False)]
+    ("answer", "is_ready"),
+    [
+        ("200 OK", True),
+        ("302 Found", True),
+        pytest.param("503 Busy", False, marks=pytest.mark.slow),
+        pytest.param("", False, marks=pytest.mark.slow),
+    ],
 )
 def test_http_is_ready_with_2xx_and_3xx(app: Driven, answer: str, is_ready: bool) -> None:
     port = _free_port()

@@ -12,6 +12,7 @@ from launcher.schedulers.local import rundir
 from launcher.schedulers.local.logwriter import RECORD_BYTES, RESTART
 from launcher.schedulers.order import LONGEST_DELAY_S, pause_s
 from launcher.specs.app import LONGEST_DELAY_S as BOUND
+from tests.lanes import sampled
 from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
@@ -142,7 +143,7 @@ def test_a_pause_doubles_up_to_five_minutes() -> None:
     assert LONGEST_DELAY_S == BOUND
 
 
-@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+@pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "ROLE"))
 def test_a_restart_waits_for_its_pause(app: Driven, policy: str) -> None:
     argv = sh(SAY + "exit $((1 - LAUNCHER_RESTART))")
     view = app.run(app.role("main", argv, retries=1, policy=policy, rules={"retry_delay": 1}))
@@ -160,6 +161,7 @@ def test_a_replica_in_its_pause_is_pending(app: Driven) -> None:
     assert (app.ended().state, app.replica().state) == ("cancelled", "cancelled")
 
 
+@pytest.mark.slow
 def test_a_pause_ends_when_everything_starts_again(app: Driven) -> None:
     """The replica that pauses is started with the others, and not a second time."""
     paused = app.role("paused", sh(SAY + "[ $LAUNCHER_RESTART != 0 ]"), retries=1, policy="REPLICA")

@@ -37,6 +37,7 @@ def test_a_plan_with_any_byte_changed_removed_or_inserted_is_refused() -> None:
 
 @unhurried
 @given(plans(), st.data())
+@pytest.mark.slow
 def test_any_byte_of_any_plan_is_under_the_seal(made: Plan, data: st.DataObject) -> None:
     text = dumps(made).encode()
     assert is_sealed(text)

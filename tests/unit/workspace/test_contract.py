@@ -166,7 +166,7 @@ def _of_member(member: tarfile.TarInfo, tar: tarfile.TarFile) -> File:
     return File(file.read().decode(errors="replace"), bool(member.mode & 0o100))
 
 
-@pytest.fixture(params=["directory", "temporary", "docker"])
+@pytest.fixture(params=["directory", "temporary", pytest.param("docker", marks=pytest.mark.engine)])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     folder = tmp_path / "made"
     folder.mkdir()
