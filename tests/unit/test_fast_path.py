@@ -108,6 +108,7 @@ def _hidden(module: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_modules_off_the_fast_path_import_at_the_top():
     hidden = {module: _hidden(module) for module in MODULES if _is_counted(module)}
     assert {module: found for module, found in hidden.items() if found and module not in ON_BRANCH} == {}

@@ -51,6 +51,7 @@ def assert_clean(shown: str) -> None:
     assert [char for char in shown if not char.isprintable() and char not in "\n\t"] == []
 
 
+@pytest.mark.slow
 def test_no_command_sends_control_characters_of_a_job_file(scenario, files):
     commands = [
         *(("validate", "GOOD", "BAD", "--format", f) for f in ("text", "json", "sarif", "github")),

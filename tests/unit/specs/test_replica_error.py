@@ -80,6 +80,7 @@ def cut(text: str) -> ReplicaError | None:
 
 @pytest.mark.parametrize("end", ["", "\n", "\\", '"', "é", "\u2028"])
 @pytest.mark.parametrize("shift", range(7))
+@pytest.mark.slow
 def test_of_an_error_that_is_too_long_the_message_is_cut(end: str, shift: int) -> None:
     message = "x" * shift + f"boom {end}" * MOST_BYTES
     found = cut(written(message, time=5))

@@ -49,6 +49,7 @@ def output(scenario, command: str) -> str:
     return str(scenario.launcher(*command.split(), code=None).out)
 
 
+@pytest.mark.slow
 def test_every_command_shows_what_it_showed_then(first_release):
     for _ in range(2):  # before it is brought up to date, and after
         for command, printed in HOME["outputs"].items():

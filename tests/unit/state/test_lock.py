@@ -191,6 +191,7 @@ def test_a_process_started_meanwhile_does_not_keep_the_lock():
         os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 def test_waiting_takes_no_processor_time(holder: Client, start: Callable[[str], Client]):
     waiter = start(WAITER)
     waiter.line()  # on its way into the wait
