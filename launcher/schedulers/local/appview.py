@@ -59,7 +59,9 @@ class AppView:
         exit_code: of the replica that decided a failure.
         num_restarts: restarts of the app, of its roles and of single replicas, together.
         abandoned: its supervisor died before it recorded the end; processes of the app may be left.
-        stop_why, stop_by: why it was or is being stopped (cancel, timeout, peer, parent), and by whom.
+        stop_why, stop_by: why it was or is being stopped (cancel, timeout, peer, parent, end, restart), and
+            by whom.
+        stop_reason: that in a phrase: the message of each replica that was stopped.
         warnings: what went wrong without ending it, e.g. log output lost to a full disk.
     """
 
@@ -77,6 +79,7 @@ class AppView:
         "started_at",
         "state",
         "stop_by",
+        "stop_reason",
         "stop_why",
         "supervisor",
         "warnings",
@@ -97,6 +100,7 @@ class AppView:
         self.num_restarts = 0
         self.stop_why = ""
         self.stop_by = ""
+        self.stop_reason = ""
         self.replicas: list[ReplicaView] = []
         self.warnings: list[str] = []
 
@@ -109,6 +113,7 @@ class AppView:
         for replica in self.replicas:
             if replica.state in ("pending", "running", "lost"):
                 replica.state = "cancelled"
+                replica.message = self.stop_reason or (STOPPED_AT_END if state == "succeeded" else message)
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
@@ -155,6 +160,19 @@ def is_restarted(event: dict[str, Any], role: str, k: int) -> bool:
     """Whether a restart event is about this replica."""
     scope = event["scope"]
     return bool(scope == "app" or (role == event["role"] and (scope == "role" or k == event["k"])))
+
+
+def _reason(stopping: dict[str, Any]) -> str:
+    """Why replicas are stopped; "" for a cancel before the start, which the end of the app explains."""
+    message: str = stopping.get("message", "")
+    if stopping["why"] == "end":
+        return STOPPED_AT_END
+    if stopping["why"] in (
+        "peer",
+        "restart",
+    ):  # a peer with code 0 ended too early, which is no failure of its own
+        return message.partition(",")[0] if stopping.get("code") == 0 else f"{stopping['by']} failed"
+    return message
 
 
 class _Fold:
@@ -249,7 +267,7 @@ class _Fold:
             replica.message = event["late"]
         elif event.get("stopped"):  # its supervisor stopped it, so its exit code is not the program's
             replica.state = "cancelled"
-            replica.message = STOPPED_AT_END if self.view.stop_why == "end" else ""
+            replica.message = self.view.stop_reason
         else:
             replica.state = "failed" if code else "succeeded"
             if not code:
@@ -257,7 +275,7 @@ class _Fold:
 
     def _restart(self, event: dict[str, Any], at: float) -> None:
         self.view.num_restarts += 1
-        self.view.stop_why = self.view.stop_by = ""
+        self.view.stop_why = self.view.stop_by = self.view.stop_reason = ""
         if self._order is not None and event["scope"] == "app":
             self._order.begin()
         if not event.get("delay_s") and self._order is None:
@@ -265,12 +283,14 @@ class _Fold:
         for replica in self.view.replicas:
             if is_restarted(event, replica.role, replica.k):
                 replica.state = "pending"
+                replica.message = ""
                 if self._order is not None:
                     self._order.restart(replica.role, replica.k)
 
     def _stopping(self, event: dict[str, Any], at: float) -> None:
         self.view.stop_why = event["why"]
         self.view.stop_by = event.get("by", "")
+        self.view.stop_reason = _reason(event)
 
     def _warning(self, event: dict[str, Any], at: float) -> None:
         self.view.warnings.append(event["message"])

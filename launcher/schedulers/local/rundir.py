@@ -133,6 +133,7 @@ def _end_as_asked(app_dir: str, view: AppView) -> None:
         from launcher.schedulers.local.outcome import INTERRUPT, cancellation
 
         view.stop_why, view.stop_by = "cancel", by.removeprefix(INTERRUPT)
+        view.stop_reason = ""
         view.end("cancelled", cancellation(by).message, None)
 
 

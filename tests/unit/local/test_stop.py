@@ -12,6 +12,8 @@ import pytest
 
 from launcher.schedulers import pids
 from launcher.schedulers.local import control, rundir
+from launcher.schedulers.local.apprecord import replica_records
+from launcher.schedulers.local.appview import fold
 from tests.unit.local.driving import Driven, sh
 
 SLEEP = ["sleep", "1000"]
@@ -192,6 +194,56 @@ def test_what_was_stopped_reads_cancelled_also_when_it_ended_with_0(app: Driven)
     view = app.ended()
     assert view.message == "main/1 exited with 3"
     assert [(each.state, each.exit_code) for each in view.replicas] == [("cancelled", 0), ("failed", 3)]
+
+
+CLEANS_UP = sh("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+"""Ends with 0 when it is stopped."""
+
+
+@pytest.mark.parametrize("stopped", [CLEANS_UP, SLEEP], ids=["exit 0", "signal"])
+@pytest.mark.parametrize(
+    ("other", "options", "why"),
+    [
+        (SLEEP, {"timeout_s": 0.5}, "timed out after 0.5 s"),
+        (sh("sleep 0.3; exit 3"), {}, "main/1 failed"),
+        (sh("sleep 0.3; kill -9 $$"), {}, "main/1 failed"),
+        (SLEEP, {}, "cancelled by alice"),
+    ],
+    ids=["timeout", "peer", "killed peer", "cancel"],
+)
+def test_a_replica_that_was_stopped_says_why_whatever_its_exit_code(
+    app: Driven, stopped: list[str], other: list[str], options: dict[str, float], why: str
+) -> None:
+    app.start(app.role("main", stopped, other), **options)
+    if stopped is CLEANS_UP:
+        app.until_log("ready")
+    if "cancelled" in why:
+        app.cancel("alice")
+    first = app.ended().replicas[0]
+    assert (first.state, first.message) == ("cancelled", why)
+    assert replica_records(str(app.app_dir), app.view)[0].message == why
+
+
+def test_a_replica_that_was_never_started_says_why(app: Driven) -> None:
+    app.start(
+        app.role("server", SLEEP, rules={"service": True, "ready": {"file": "never", "timeout": 30}}),
+        app.role("main", ["true"], rules={"depends_on": {"server": "ready"}}),
+    )
+    app.cancel("alice")
+    assert [each.message for each in app.ended().replicas] == ["cancelled by alice"] * 2
+
+
+def test_a_replica_that_is_stopped_for_a_restart_names_the_cause_until_it_runs_again(app: Driven) -> None:
+    fails = sh("until [ -e ready ]; do sleep 0.01; done; exit 3")
+    app.start(app.role("main", CLEANS_UP, fails, retries=1, rules={"retry_delay": 300}))
+    app.until_log("ready")
+    Path(app.cwd, "ready").touch()
+    app.until(lambda view: view.num_restarts)
+    before = fold(app.record.partition('{"e":"restart"')[0].encode(), locked=True).replicas[0]
+    assert (before.state, before.message) == ("cancelled", "main/1 failed")
+    assert [(each.state, each.message) for each in app.view.replicas] == [("pending", "")] * 2
+    app.cancel("alice")
+    assert [each.message for each in app.ended().replicas] == ["cancelled by alice"] * 2
 
 
 def test_what_had_ended_before_the_stop_is_not_said_to_be_stopped(app: Driven) -> None:
