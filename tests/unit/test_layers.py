@@ -59,7 +59,7 @@ SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "l
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "order", "pids")
+    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "order", "pids", "probes")
 }
 
 

@@ -10,6 +10,7 @@ import errno
 import os
 import time
 
+from launcher.schedulers import probes
 from launcher.schedulers.local import kernel
 from launcher.schedulers.local.replicas import RUNNING
 from launcher.schedulers.local.spawn import SpawnError, unpack
@@ -146,9 +147,8 @@ class Prober:
     def _connect(self, watch: Watch, hosts: list[tuple[int, str]]) -> None:
         """Connect to the first of `hosts`; to the next one where nothing listens."""
         port = watch.probe["port"]
-        nothing = f"nothing listens on port {port}"
         if not hosts:
-            self._result(watch, nothing)
+            self._result(watch, probes.nothing_listens(port))
             return
         family, host = hosts[0]
         try:
@@ -181,11 +181,10 @@ class Prober:
             self._close(watch)
             self._result(watch, "")
             return
-        request = f"GET {path} HTTP/1.0\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n"
         answer = bytearray()
-        what = f"GET {path} on port {port}"
+        what = probes.http_name(path, port)
         try:
-            sock.send(request.encode())
+            sock.send(probes.http_request(path, port))
         except OSError as error:
             self._close(watch)
             self._result(watch, f"{what}: {error.strerror}")
@@ -199,15 +198,15 @@ class Prober:
             except OSError:
                 data = b""
             answer.extend(data)
-            if data and len(answer) < len(b"HTTP/1.1 200"):
+            if data and len(answer) < probes.ENOUGH:
                 return
             self._close(watch)
-            self._result(watch, _bad_answer(what, bytes(answer)))
+            self._result(watch, probes.bad_answer(what, bytes(answer)))
 
         def give_up() -> None:
             if watch.sock is sock:
                 self._close(watch)
-                self._result(watch, f"{what} has no answer within {ANSWER_S:g} s")
+                self._result(watch, probes.no_answer_within(what, ANSWER_S))
 
         watch.why = f"{what} has no answer yet"
         self._loop.watch(sock.fileno(), read)
@@ -232,11 +231,10 @@ class Prober:
 
         def ended(code: int) -> None:
             watch.child = 0
-            how = f"exited with {code}" if code >= 0 else f"was killed by signal {-code}"
-            self._result(watch, f"`{argv[0]}` {how}" if code else "")
+            self._result(watch, probes.bad_end(argv[0], code))
 
         watch.child = pid
-        watch.why = f"`{argv[0]}` has not ended yet"
+        watch.why = probes.not_ended(argv[0])
         self._processes.others[pid] = ended
 
 
@@ -265,8 +263,8 @@ def _missing_file(watch: Watch) -> str:
     name = watch.probe["file"]
     found = _stamp(watch.replica)
     if found is None:
-        return f"there is no file {name}"
-    return "" if found != watch.stamp else f"the file {name} is older than the replica"
+        return probes.no_file(name)
+    return "" if found != watch.stamp else probes.old_file(name)
 
 
 def _stamp(replica: Replica) -> Stamp | None:
@@ -277,11 +275,3 @@ def _stamp(replica: Replica) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
-
-
-def _bad_answer(what: str, answer: bytes) -> str:
-    """What is wrong with the beginning of an answer; "" for 2xx and 3xx."""
-    code = answer[9:12]
-    if not answer.startswith(b"HTTP/1.") or not code.isdigit():
-        return f"{what} has an answer that is not HTTP" if answer else f"{what} has no answer"
-    return "" if code[:1] in (b"2", b"3") else f"{what} answers {code.decode()}"

@@ -35,6 +35,10 @@ class Container:
         ports: published ports, container port → (host address, host port).
         tty: it has a terminal: its log has no frames and only stdout.
         network: the name of its network, as it was created.
+        addresses: in its networks while it runs; with the network of the host, or of another container, none.
+        working_dir: "/" when it names none.
+        last_run_ended_at: end of the run before this one, of a container that runs again.
+        exec_ids: commands that were started in it and have not ended.
     """
 
     id: str
@@ -55,6 +59,10 @@ class Container:
     hostname: str = ""
     tty: bool = False
     network: str = ""
+    addresses: tuple[str, ...] = ()
+    working_dir: str = ""
+    last_run_ended_at: float | None = None
+    exec_ids: tuple[str, ...] = ()
 
     @property
     def was_started(self) -> bool:
@@ -121,6 +129,10 @@ def from_inspect(data: Mapping[str, Any]) -> Container:
         hostname=config.get("Hostname") or "",
         tty=bool(config.get("Tty")),
         network=host.get("NetworkMode") or "",
+        addresses=_addresses(data),
+        working_dir=config.get("WorkingDir") or "/",
+        last_run_ended_at=ended if status == "running" else None,
+        exec_ids=tuple(data.get("ExecIDs") or ()),
     )
 
 
@@ -146,6 +158,12 @@ def _own_name(names: Iterable[str]) -> str:
 def _exit_code(status: str) -> int | None:
     match = _EXIT_CODE.match(status)
     return int(match[1]) if match else None
+
+
+def _addresses(data: Mapping[str, Any]) -> tuple[str, ...]:
+    networks = (data.get("NetworkSettings") or {}).get("Networks") or {}
+    found = [each.get(name) for name in ("IPAddress", "GlobalIPv6Address") for each in networks.values()]
+    return tuple(filter(None, found))
 
 
 def _published(data: Mapping[str, Any]) -> dict[int, tuple[str, int]]:

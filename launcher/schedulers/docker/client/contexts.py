@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from launcher.schedulers.docker.client.errors import SHAPES, EngineUnreachable
 
@@ -41,6 +42,13 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     if not name or name == "default":
         return Endpoint(DEFAULT_HOST, {})
     return _context(config, name, "DOCKER_CONTEXT" if environ.get("DOCKER_CONTEXT") else "currentContext")
+
+
+def is_on_this_host(host: str) -> bool:
+    """Whether an engine of this address runs on this machine, so that its containers can be reached."""
+    name = urlsplit(host).hostname or ""
+    numbers = name.replace(".", "").isdigit()
+    return host.startswith("unix://") or name in ("", "localhost", "::1") or (name[:4] == "127." and numbers)
 
 
 def _checked(host: str, source: str) -> str:

@@ -116,7 +116,8 @@ _RESTARTED = "the engine may have been stopped or restarted: when `docker versio
 # What the engine puts before the cause when a container cannot start, from the outside in.
 _WRAPPINGS = re.compile(
     r"^(?:Error response from daemon: |failed to create (?:shim|task)[^:]*: |failed to create shim task: "
-    r"|OCI runtime create failed: |(?:\S*runc) create failed: |container_linux\.go:\d+: "
+    r"|OCI runtime (?:create|exec) failed: |exec failed: |(?:\S*runc) create failed: "
+    r"|container_linux\.go:\d+: "
     r"|driver failed programming external connectivity on endpoint \S+ \(\w+\): "
     r"|starting container process caused: |unable to start container process: )+"
 )

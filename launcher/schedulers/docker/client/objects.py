@@ -46,17 +46,30 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class PathStat:
-    """A path in a container. `link` is the final target of a symbolic link, "" for other paths."""
+    """A path in a container, with the time of its last write.
+
+    `link` is the final target of a symbolic link, "" for other paths.
+    """
 
     path: str
     size: int
     mode: int
     is_dir: bool
     link: str
+    written_at: float | None = None
 
     @property
     def executable(self) -> bool:
         return bool(self.mode & 0o111) and not self.is_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """A command that was started in a container. `exit_code` is None while it runs, or when it never ran."""
+
+    argv: tuple[str, ...]
+    running: bool
+    exit_code: int | None
 
 
 def image(data: Mapping[str, Any]) -> Image:
@@ -94,4 +107,12 @@ def path_stat(header: str, path: str) -> PathStat:
     data = json.loads(base64.b64decode(header))
     mode = data["mode"]
     link = data.get("linkTarget", "") if mode & _SYMLINK else ""
-    return PathStat(path, data["size"], mode & 0o777, bool(mode & _DIRECTORY), link)
+    is_dir, written_at = bool(mode & _DIRECTORY), epoch(data.get("mtime"))
+    return PathStat(path, data["size"], mode & 0o777, is_dir, link, written_at)
+
+
+def exec_of(data: Mapping[str, Any]) -> Exec:
+    """The command of a response of `GET /exec/ID/json`."""
+    process, running = data["ProcessConfig"], bool(data["Running"])
+    argv = (process["entrypoint"], *(process.get("arguments") or ()))
+    return Exec(argv, running, None if running else data.get("ExitCode"))

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from launcher.schedulers.docker.client.container import from_inspect, from_list
 from launcher.schedulers.docker.client.errors import NotFound
-from launcher.schedulers.docker.client.objects import image, labelled, path_stat
+from launcher.schedulers.docker.client.objects import exec_of, image, labelled, path_stat
 from launcher.schedulers.docker.client.parallel import run_parallel
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.events import EventStream
     from launcher.schedulers.docker.client.frames import LogStream
-    from launcher.schedulers.docker.client.objects import Image, Labelled, PathStat
+    from launcher.schedulers.docker.client.objects import Exec, Image, Labelled, PathStat
     from launcher.schedulers.docker.client.wire import Reader
 
 INSPECTIONS = 16  # at a time: a slow engine answers many at once as fast as one
@@ -208,6 +208,16 @@ class EngineView:
             member = tar.next()
             file = member and tar.extractfile(member)
             return file.read(most) if file else None
+
+    # Commands in containers
+
+    def executed(self, exec_id: str) -> Exec | None:
+        """A command that was started in a container; None when the engine no longer knows it."""
+        path, doing = f"/exec/{quoted(exec_id)}/json", f"inspect command {exec_id}"
+        try:
+            return self._wire.json(path, doing, exec_of)
+        except NotFound:
+            return None
 
     # Images, networks, volumes
 

@@ -1,0 +1,271 @@
+"""Probes of replicas on the real engine."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker.client.contexts import is_on_this_host
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.client.errors import EngineUnreachable
+from launcher.schedulers.docker.watching.probes import ANSWER_S, why_not_ready
+from tests.engines.docker import Daemon
+from tests.engines.images import LABEL
+from tests.unit.docker.engine_things import Bench
+from tests.unit.docker.fake_engine import fake_engine, reply
+
+PORT = 7000
+FOREVER = "exec sleep 1000"
+Probe = dict[str, Any]
+
+
+def why(own: Bench, made: str, probe: Probe, limit_s: float = 20.0) -> str:
+    seen = own.engine.inspect(made)
+    assert seen is not None
+    return why_not_ready(own.engine, seen, probe, limit_s=limit_s)
+
+
+def becomes_ready(own: Bench, made: str, probe: Probe) -> None:
+    own.until_true(lambda: why(own, made, probe) == "")
+
+
+@pytest.fixture
+def serve(own: Bench) -> Callable[..., str]:
+    """Starts a container that answers each connection with a script, on a network of the test."""
+
+    def start(script: str, mode: str = "", port: int = PORT) -> str:
+        mode = mode or f"{own.token}-net"
+        own.engine.ensure_network(f"{own.token}-net", own.labels())
+        nc = f"exec nc -ll -p {port} -e sh -c '{script}'"
+        return own.sh(nc, HostConfig={"NetworkMode": mode})
+
+    return start
+
+
+# -- port and http -----------------------------------------------------------------------------------------
+
+
+def test_a_port_is_ready_when_something_listens_there(own: Bench, serve: Callable[..., str]) -> None:
+    becomes_ready(own, made := serve(""), {"port": PORT})
+    assert why(own, made, {"port": PORT + 1}) == f"nothing listens on port {PORT + 1}"
+
+
+@pytest.mark.parametrize("status", ["200 OK", "204 No Content", "302 Found"])
+def test_http_is_ready_after_2xx_and_3xx(own: Bench, serve: Callable[..., str], status: str) -> None:
+    becomes_ready(own, made := serve(f"read line; echo HTTP/1.1 {status}"), {"port": PORT})
+    assert why(own, made, {"http": "/health", "port": PORT}) == ""
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("read line; echo HTTP/1.1 503 Busy", "answers 503"),
+        ("read line; echo hello, this is no web server", "has an answer that is not HTTP"),
+        ("true", "has no answer"),
+        ("printf HTTP/1.1", "has an answer that is not HTTP"),
+        ("yes", "has an answer that is not HTTP"),
+        ("exec sleep 1000", f"has no answer within {ANSWER_S:g} s"),
+        ("for c in H T T P / 1; do printf $c; sleep 0.4; done", f"has no answer within {ANSWER_S:g} s"),
+    ],
+)
+def test_http_says_what_is_wrong_with_an_answer(
+    own: Bench, serve: Callable[..., str], script: str, said: str
+) -> None:
+    becomes_ready(own, made := serve(script), {"port": PORT})
+    assert why(own, made, {"http": "/", "port": PORT}) == f"GET / on port {PORT} {said}"
+
+
+def test_an_answer_without_end_is_a_good_one_after_its_first_line(
+    own: Bench, serve: Callable[..., str]
+) -> None:
+    becomes_ready(own, made := serve("echo HTTP/1.0 200 OK; exec yes"), {"port": PORT})
+    assert why(own, made, {"http": "/", "port": PORT}) == ""
+
+
+def test_a_replica_with_the_network_of_the_host_is_probed_there(
+    own: Bench, serve: Callable[..., str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = int(found.getsockname()[1])
+    becomes_ready(own, serve("", mode="host", port=port), {"port": port})
+
+
+def test_a_replica_with_the_network_of_another_container_is_probed_there(
+    own: Bench, serve: Callable[..., str]
+) -> None:
+    serve("")
+    joined = own.sh(FOREVER, k=1, HostConfig={"NetworkMode": f"container:{own.name(0)}"})
+    becomes_ready(own, joined, {"port": PORT})
+
+
+def test_a_port_without_a_network_cannot_be_reached(own: Bench) -> None:
+    made = own.sh(FOREVER)
+    assert why(own, made, {"port": PORT}) == f"port {PORT} cannot be reached: the replica has no network"
+
+
+# -- file --------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_relative_to_the_working_directory(own: Bench) -> None:
+    made = own.sh(f"touch ready; {FOREVER}", WorkingDir="/work")
+    becomes_ready(own, made, {"file": "ready"})
+    assert why(own, made, {"file": "/work/ready"}) == ""
+    assert why(own, made, {"file": "missing"}) == "there is no file missing"
+
+
+def test_a_file_that_is_written_first_of_all_is_not_older(own: Bench) -> None:
+    """The engine takes the time of the start after the process began."""
+    for k in range(5):
+        becomes_ready(own, own.sh(f": >/ready; {FOREVER}", k=k), {"file": "/ready"})
+
+
+def test_a_file_of_the_image_is_older_than_the_replica(own: Bench) -> None:
+    made = own.sh(FOREVER)
+    assert why(own, made, {"file": "etc/passwd"}) == "the file etc/passwd is older than the replica"
+
+
+def test_a_file_of_the_run_before_is_older_than_the_replica(own: Bench) -> None:
+    made = own.sh("test -e /again && exec sleep 1000; touch /ready /again; exit 0")
+    own.ended(made)
+    own.engine.start(made)
+    assert why(own, made, {"file": "/ready"}) == "the file /ready is older than the replica"
+
+
+def test_a_file_in_a_volume_that_is_older_is_no_readiness(own: Bench) -> None:
+    own.engine.create_volume(volume := f"{own.token}-volume", own.labels())
+    mount = {"Binds": [f"{volume}:/data"]}
+    own.ended(own.sh("touch /data/ready", HostConfig=mount))
+    time.sleep(0.05)  # beyond the resolution of the file system
+    made = own.sh(
+        "until test -e /go; do sleep 0.01; done; >/data/ready; exec sleep 1000", 1, HostConfig=mount
+    )
+    assert why(own, made, {"file": "/data/ready"}) == "the file /data/ready is older than the replica"
+    own.engine.execute(made, ["touch", "/go"])
+    becomes_ready(own, made, {"file": "../data/ready"})
+
+
+def test_dots_and_links_lead_nowhere_outside_of_the_container(own: Bench, tmp_path: Path) -> None:
+    (outside := tmp_path / "outside").touch()
+    made = own.sh(f"ln -s {outside} /link; ln -s /loop /loop; ln -s /bin/../x /dots; echo >/x; {FOREVER}")
+    becomes_ready(own, made, {"file": "dots"})
+    up = "../" * 20
+    for name in (f"{up}{outside}", str(outside), "link", f"{up}var/run/docker.sock"):
+        assert why(own, made, {"file": name}) == f"there is no file {name}"
+    assert why(own, made, {"file": "loop"}) == "the file loop cannot be seen: Internal Server Error"
+
+
+@pytest.fixture
+def static_image(token: str, tmp_path: Path) -> Iterator[str]:
+    """An image of one program: no shell, no other file."""
+    program = shutil.which("busybox")
+    assert program
+    with tarfile.open(archive := tmp_path / "image.tar", "w") as tar:
+        tar.add(program, "busybox")
+    name = f"launcher-test/static:{token}"
+    label = f"LABEL {LABEL}=1"
+    subprocess.run(["docker", "import", "-c", label, str(archive), name], check=True, capture_output=True)
+    yield name
+    Daemon().remove_image(name)
+
+
+def test_a_file_needs_no_tool_in_the_image(own: Bench, static_image: str) -> None:
+    made = own.create("/busybox", "tee", "/ready", Image=static_image, OpenStdin=True)
+    own.engine.start(made)
+    becomes_ready(own, made, {"file": "ready"})
+    assert why(own, made, {"file": "busybox"}) == "the file busybox is older than the replica"
+    assert "executable file not found" in why(own, made, {"command": ["sh", "-c", "true"]})
+
+
+# -- command -----------------------------------------------------------------------------------------------
+
+
+def test_a_command_runs_as_the_replica_does(own: Bench) -> None:
+    made = own.sh(FOREVER, WorkingDir="/work", User="65534", Env=["WHO=me"])
+    test = 'test "$WHO:$(id -u):$(pwd)" = me:65534:/work'
+    assert why(own, made, {"command": ["sh", "-c", test]}) == ""
+    assert why(own, made, {"command": ["sh", "-c", "exit 3"]}) == "`sh` exited with 3"
+
+
+def test_a_command_that_is_not_there_is_a_phrase(own: Bench) -> None:
+    said = why(own, own.sh(FOREVER), {"command": ["no-such-program", "-x"]})
+    assert said == 'exec: "no-such-program": executable file not found in $PATH'
+
+
+def test_a_command_that_does_not_end_is_waited_for_and_not_run_again(own: Bench) -> None:
+    made = own.sh(FOREVER)
+    probe = {"command": ["sh", "-c", "echo >>/runs; until test -e /end; do sleep 0.01; done"]}
+    for _ in range(3):
+        assert why(own, made, probe, limit_s=0.1) == "`sh` has not ended yet"
+    own.engine.execute(made, ["touch", "/end"])
+    assert why(own, made, probe) == ""
+    assert why(own, made, {"command": ["sh", "-c", "test $(wc -l </runs) = 1"]}) == ""
+
+
+# -- replicas that do not run ------------------------------------------------------------------------------
+
+ALL: list[Probe] = [
+    {"port": PORT},
+    {"http": "/", "port": PORT},
+    {"file": "/bin/sh"},
+    {"command": ["true"]},
+]
+
+
+@pytest.mark.parametrize("probe", ALL, ids=lambda probe: next(iter(probe)))
+def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Probe) -> None:
+    seen = own.engine.inspect(own.create("true"))
+    assert seen is not None
+    said = [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
+    own.engine.start(seen.id)
+    own.ended(seen.id)
+    said += [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
+    own.engine.remove(seen.id, force=True)
+    said += [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
+    assert said == ["its container is created", "its container is exited", "its container is gone"]
+
+
+def test_a_command_whose_replica_ends_meanwhile_is_no_success(own: Bench) -> None:
+    made = own.sh("sleep 1")
+    assert why(own, made, {"command": ["sleep", "1000"]})
+    assert own.ended(made)
+
+
+# -- engines -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("unix:///var/run/docker.sock", True),
+        ("tcp://127.0.0.1:2375", True),
+        ("tcp://localhost:2375", True),
+        ("tcp://[::1]:2376", True),
+        ("https://127.8.0.1:2376", True),
+        ("ssh://me@localhost", True),
+        ("tcp://10.0.0.7:2375", False),
+        ("tcp://127.example.org:2375", False),
+        ("ssh://me@gpu-server", False),
+    ],
+)
+def test_an_engine_is_here_by_its_address(host: str, is_here: bool) -> None:
+    assert is_on_this_host(host) is is_here
+
+
+def test_a_refusal_of_the_engine_is_a_phrase_and_no_engine_an_error(own: Bench, tmp_path: Path) -> None:
+    seen = own.engine.inspect(own.sh(FOREVER))
+    assert seen is not None
+    with fake_engine(tmp_path, lambda *_: reply(400, '{"message": "no, not today"}')) as (_, engine):
+        for probe in ALL:
+            assert why_not_ready(engine, seen, probe, limit_s=1.0) == "no, not today"
+    nowhere = connect(environ={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
+    for probe in ALL:
+        with pytest.raises(EngineUnreachable):
+            why_not_ready(nowhere, seen, probe, limit_s=1.0)
