@@ -11,6 +11,7 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.names import error_file
 from launcher.schedulers.docker.replicas import DockerReplica
+from launcher.schedulers.order import STOPPED_AT_END
 from launcher.schedulers.responses import DescribeAppResponse
 from launcher.specs.canonical import app_from_document
 from launcher.specs.replica_error import MOST_BYTES, error_text
@@ -82,6 +83,10 @@ def _replica_record(
 def _replica_message(replica: DockerReplica, ports: Mapping[str, int]) -> str:
     if replica.state == "lost":
         return "its container was removed"
+    if replica.at_end:
+        return STOPPED_AT_END
+    if replica.late:
+        return replica.late
     return replica.waits or ("killed: out of memory" if replica.oom else _published_ports(replica, ports))
 
 

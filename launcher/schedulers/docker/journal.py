@@ -8,6 +8,10 @@
     {"e": "spared", "of": [ID…]}                        containers that had ended by themselves before
     {"e": "restart", "role": "r", "policy": "ROLE", "was": {ID: STARTED_AT}, "again": [["r", 0]]}
                                                         with "delay_s": they start that much later
+    {"e": "ready", "role": "r", "k": 0, "id": ID, "started_at": T}
+                                                        a probe of this run of the container succeeded
+    {"e": "late", "role": "r", "k": 0, "id": ID, "started_at": T, "why": …}
+                                                        none did in time: it is stopped, and has failed
     {"e": "exit", "role": "r", "k": 0, "code": 3, …}    a container has ended; repeated after each restart
     {"e": "hand", "id": ID, "started_at": T}            another program stopped this run of the container
     {"e": "adopted"}                                    the record was lost: this one has no earlier restarts
@@ -51,8 +55,31 @@ class RecordedRestart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedProbe:
+    """What the probes of one run of a container found.
+
+    Attributes:
+        why: why it was not ready in time; "" when it was ready.
+    """
+
+    id: str
+    started_at: float | None
+    why: str = ""
+
+    def is_of(self, container: str, started_at: float | None) -> bool:
+        """Whether the container was not started again since; of its last run where `started_at` is None.
+
+        The start that the engine reports of one run may move back a little when the run ends.
+        """
+        runs = started_at is None or self.started_at is None or started_at <= self.started_at
+        return container == self.id and runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedStop:
-    """The reason of a stop: cancel, timeout, peer, parent, lost, hand or start (restarts are none).
+    """The reason of a stop: cancel, timeout, peer, parent, lost, hand, end or start (restarts are none).
+
+    `end`: every replica that is none of a service has succeeded.
 
     `start`: the engine could not start one, and `message` says which and why.
     """
@@ -83,6 +110,7 @@ class Journal:
         stop_requested: ids of all containers that launcher ever asked to stop.
         contested: ids of those asked more than once: which request ended them is not known.
         stopped_externally: id → start of the run that another program stopped; None if it is not recorded.
+        probes: (role, replica) → what the probes of its last run found, where they have ended.
         last_restart: id → the last restart that includes this container.
         last_at: time of the last line.
     """
@@ -99,6 +127,7 @@ class Journal:
     restarts: list[RecordedRestart] = field(default_factory=list)
     last_restart: dict[str, RecordedRestart] = field(default_factory=dict)
     exits: dict[tuple[str, int], RecordedExit] = field(default_factory=dict)
+    probes: dict[tuple[str, int], RecordedProbe] = field(default_factory=dict)
     outcome: RecordedOutcome | None = None
     adopted: bool = False
     end_recorded: bool = False
@@ -108,6 +137,11 @@ class Journal:
         """Whether another program stopped this run of the container; its last run if `started_at` is None."""
         run = self.stopped_externally.get(container)
         return container in self.stopped_externally and (run is None or started_at in (None, run))
+
+    def probe_of(self, role: str, k: int, container: str, started_at: float | None) -> RecordedProbe | None:
+        """What the probes of this run of a replica found; None while they go on."""
+        found = self.probes.get((role, k))
+        return found if found is not None and found.is_of(container, started_at) else None
 
     def restarts_of(self, role: str, policy: str, container: str) -> int:
         """How many restarts count against the retries of a role, or of one container of it."""
@@ -171,6 +205,12 @@ def _restart(journal: Journal, event: Mapping[str, Any]) -> None:
         journal.exits.pop((where[0], where[1]), None)
 
 
+def _probe(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.probes[event["role"], event["k"]] = RecordedProbe(
+        id=event["id"], started_at=event.get("started_at"), why=event.get("why", "")
+    )
+
+
 def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
     journal.exits[event["role"], event["k"]] = RecordedExit(
         code=event["code"],
@@ -214,6 +254,8 @@ _ACTIONS = {
     "stop": _stop,
     "spared": _spared,
     "restart": _restart,
+    "ready": _probe,
+    "late": _probe,
     "exit": _exit,
     "hand": _hand,
     "end": _end,

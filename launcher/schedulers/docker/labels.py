@@ -29,6 +29,7 @@ TOMBSTONE = PREFIX + "tombstone"
 """Label of a volume with the outcome of an attempt: the attempt's app id."""
 REPLICA_PART = "replica"
 SCHEDULER = "local_docker"
+_CONDITIONS = ("started", "ready", "succeeded")
 
 
 def read_labels(labels: Mapping[str, str]) -> Labels | None:
@@ -115,6 +116,21 @@ class Labels:
             for role, rule in found
             if _is_rule(rule)
         }
+
+    @property
+    def order(self) -> list[tuple[str, int, dict[str, Any]]]:
+        """Each role with the number of its replicas and its `service`, `ready` and `depends_on`, where set.
+
+        [] for an app whose roles all start at once and must all succeed.
+        """
+        try:
+            listed = json.loads(self.text("order") or "[]")
+            found = [(str(role), int(count), dict(rules)) for role, count, rules in listed]
+            names = {role for role, _, _ in found}
+            waits = [each for _, _, rules in found for each in dict(rules.get("depends_on", {})).items()]
+        except (ValueError, TypeError):
+            return []
+        return found if all(role in names and how in _CONDITIONS for role, how in waits) else []
 
     @property
     def metadata(self) -> dict[str, Any]:

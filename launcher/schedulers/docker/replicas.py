@@ -12,8 +12,15 @@ from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"
 STOPPED = ".stopped"
-ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED)
-MARKS = {"cancel": CANCELLED, "parent": CANCELLED, "hand": CANCELLED, "timeout": TIMED_OUT}
+AT_END = ".ended"
+ALL_MARKS = (CANCELLED, TIMED_OUT, STOPPED, AT_END)
+MARKS = {
+    "cancel": CANCELLED,
+    "parent": CANCELLED,
+    "hand": CANCELLED,
+    "timeout": TIMED_OUT,
+    "end": AT_END,
+}
 """Reason of a stop → suffix of the container's name from then on; STOPPED for any other reason."""
 RESTARTED = "waits to be restarted"
 _WAITS = {"paused": "paused", "restarting": RESTARTED}
@@ -28,7 +35,9 @@ class DockerReplica:
         id: the id of its container; "" when that was removed.
         num_restarts: restarts of this replica alone.
         error: why the engine could not start it again; "" when it could, or did not have to.
-        waits: why a running replica is idle: paused, or between two runs; "" otherwise.
+        waits: why a replica is idle: paused, between two runs, or waiting for another role; "" otherwise.
+        late: why it has failed that was not ready in time; "" for any other replica.
+        at_end: it was stopped because the roles that are no services had succeeded.
         stopped_externally: another program stopped it.
     """
 
@@ -47,6 +56,8 @@ class DockerReplica:
     error: str = ""
     stopped_externally: bool = False
     waits: str = ""
+    late: str = ""
+    at_end: bool = False
 
     @property
     def label(self) -> str:
@@ -72,14 +83,16 @@ def replicas(
 
 def _replica(container: Container, journal: Journal) -> DockerReplica:
     role, k = where(container)
-    stopped = container.id in journal.stopped or container.name.endswith(ALL_MARKS)
+    stopped = is_stopped(container, journal)
     recorded = journal.exits.get((role, k))
     waits = waits_for_restart(container, journal)
     ended = container.ended and not waits
+    probe = journal.probe_of(role, k, container.id, container.started_at) if ended else None
+    late = probe.why if probe is not None else ""
     return DockerReplica(
         role=role,
         k=k,
-        state="running" if waits else _state(container, stopped=stopped),
+        state="running" if waits else "failed" if late else _state(container, stopped=stopped),
         id=container.id,
         name=container.name,
         exit_code=container.exit_code if ended else None,
@@ -92,7 +105,20 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
         error=container.error,
         stopped_externally=ended and journal.was_stopped_externally(container.id, container.started_at),
         waits=RESTARTED if waits and not container.live else _WAITS.get(container.state, ""),
+        late=late,
+        at_end=stopped and _is_stopped_at_end(container, journal),
     )
+
+
+def _is_stopped_at_end(container: Container, journal: Journal) -> bool:
+    if journal.stop is not None and container.id in journal.stopped:
+        return journal.stop.why == "end"
+    return container.name.endswith(AT_END)
+
+
+def is_stopped(container: Container, journal: Journal) -> bool:
+    """Whether launcher has stopped it for good."""
+    return container.id in journal.stopped or container.name.endswith(ALL_MARKS)
 
 
 def _state(container: Container, *, stopped: bool) -> str:
@@ -130,7 +156,7 @@ def waits_for_restart(container: Container, journal: Journal) -> bool:
 
     False once it was stopped for good instead.
     """
-    stopped = container.id in journal.stopped or container.name.endswith(ALL_MARKS)
+    stopped = is_stopped(container, journal)
     failed = journal.stop is not None and journal.stop.why == "start"
     return not (stopped or failed) and not_restarted(container, journal)
 

@@ -14,7 +14,9 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.replicas import (
+    AT_END,
     CANCELLED,
     RESTARTED,
     TIMED_OUT,
@@ -22,6 +24,7 @@ from launcher.schedulers.docker.replicas import (
     is_reservation,
     replicas,
     waits_for_restart,
+    where,
 )
 from launcher.schedulers.order import pause_s
 from launcher.specs.attempt import AttemptState
@@ -35,11 +38,13 @@ class DockerAppView:
     """The state of one app.
 
     Attributes:
-        unstarted: number of replicas never started, of an app with others that were.
+        unstarted: number of replicas never started, of an app with others that were. Those that wait for
+            another role are none: the app's watcher starts them.
         drift: a change that another program made to its containers; "" for none.
         final: the outcome is final; no watcher is needed.
         live: ids of containers that run.
         started: a container of it was started at least once.
+        done: every replica of the roles that are no services has succeeded, so the services are stopped.
     """
 
     state: AttemptState
@@ -52,6 +57,7 @@ class DockerAppView:
     drift: str = ""
     final: bool = False
     started: bool = False
+    done: bool = False
     live: tuple[str, ...] = ()
     replicas: tuple[DockerReplica, ...] = ()
 
@@ -75,6 +81,7 @@ class _Facts:
     expected: int
     retries: Mapping[str, tuple[int, str, int]]
     restarts_possible: bool
+    progress: Progress | None
 
     def of(self, state: str) -> list[DockerReplica]:
         found = [each for each in self.replicas if each.state == state]
@@ -110,12 +117,14 @@ def view(
         ),
         retries=Labels((parts or found)[0].labels).retries if found else {},
         restarts_possible=journal is not None and not journal.adopted,
+        progress=progress(parts, recorded),
     )
     return _view(facts, reserved=len(parts) < len(found) or 0 < len(parts) < facts.expected)
 
 
 def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
     started = any(each.was_started for each in facts.containers) or bool(facts.journal.exits)
+    facts = _in_order(facts) if facts.progress is not None and started else facts
     common = DockerAppView(
         state="reserved" if reserved else "created",
         replicas=facts.replicas,
@@ -124,7 +133,8 @@ def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
         num_restarts=sum(each.policy != "REPLICA" for each in facts.journal.restarts)
         + sum(each.num_restarts for each in facts.replicas),
         started_at=_started_at(facts),
-        unstarted=sum(each.state == "pending" for each in facts.replicas) if started else 0,
+        unstarted=sum(_is_left(each, facts) for each in facts.replicas) if started else 0,
+        done=facts.progress is not None and facts.progress.order.is_done(),
     )
     if facts.journal.outcome is not None:
         return _recorded(common, facts)
@@ -139,6 +149,29 @@ def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
     if common.live or _goes_on(facts, common.unstarted):
         return replace(common, state="running", drift=_by_hand(facts))
     return _ended(common, facts)
+
+
+def _in_order(facts: _Facts) -> _Facts:
+    """With the replicas that wait for another role as such, while the app may still start them."""
+    progress, journal = facts.progress, facts.journal
+    assert progress is not None
+    if journal.stop is not None or journal.outcome is not None or progress.order.is_done():
+        return facts
+    held = {
+        each.id: progress.waits_for(where(each)[0]) for each in facts.containers if progress.is_held(each)
+    }
+    changed = (
+        replace(each, state="pending", waits=held[each.id])
+        if each.id in held and each.state in ("pending", "running")
+        else each
+        for each in facts.replicas
+    )
+    return replace(facts, replicas=tuple(changed))
+
+
+def _is_left(replica: DockerReplica, facts: _Facts) -> bool:
+    """Whether an interrupted submission has left a replica unstarted."""
+    return replica.state == "pending" and not (facts.progress and facts.progress.depends(replica.role))
 
 
 def _recorded(common: DockerAppView, facts: _Facts) -> DockerAppView:
@@ -164,13 +197,15 @@ def _goes_on(facts: _Facts, unstarted: int) -> bool:
         return True  # also in a stop: it begins by recording that these are not restarted
     if facts.journal.stop is not None or facts.journal.cancelled_by is not None:
         return False
+    if facts.progress is not None and facts.progress.order.is_done():
+        return False
     failed = facts.of("failed")
     if not failed:
-        return unstarted > 0
+        return unstarted > 0 or bool(facts.of("pending"))
     return (
         facts.restarts_possible
         and not any(each.stopped_externally for each in failed)
-        and may_restart(failed[0], facts.retries, facts.journal)
+        and may_restart(failed[0], facts.retries, facts.journal, probed=is_probed(failed[0], facts.progress))
     )
 
 
@@ -191,13 +226,17 @@ def _ended(common: DockerAppView, facts: _Facts) -> DockerAppView:
 def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
     why = _reason(facts)
     stop = facts.journal.stop
+    if why == "end":
+        return "succeeded", "", None
     if why == "cancel":
         return "cancelled", (stop.message if stop else "") or _by_hand(facts) or "cancelled", None
     if why == "timeout":
         return "failed", (stop.message if stop else "") or "timed out", None
     failed = facts.of("failed")
-    if stop is not None and stop.why == "start":
+    if stop is not None and (stop.why == "start" or (stop.why == "peer" and stop.message)):
         return "failed", stop.message, failed[0].exit_code if failed else None
+    if facts.progress is not None and facts.progress.order.is_done() and stop is None:
+        return "succeeded", "", None  # how a service ends after that does not count
     if not failed:
         return ("cancelled", "cancelled", None) if facts.of("cancelled") else ("succeeded", "", None)
     first = failed[0]
@@ -207,16 +246,20 @@ def _outcome(facts: _Facts) -> tuple[AttemptState, str, int | None]:
 
 
 def _reason(facts: _Facts) -> str:
-    """Why the app was stopped: cancel, timeout or "", by the journal or else by the marks of names."""
+    """Why the app was stopped: cancel, timeout, end or "", by the journal or else by the marks of names."""
     if facts.journal.stop is not None:
         why = facts.journal.stop.why
-        return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout"}.get(why, "")
+        return {"cancel": "cancel", "parent": "cancel", "timeout": "timeout", "end": "end"}.get(why, "")
+    if any(each.name.endswith(AT_END) for each in facts.containers):
+        return "end"
     if any(each.name.endswith(TIMED_OUT) for each in facts.containers):
         return "timeout"
     return "cancel" if any(each.name.endswith(CANCELLED) for each in facts.containers) else ""
 
 
 def _why_failed(replica: DockerReplica) -> str:
+    if replica.late:
+        return f"{replica.label} was {replica.late}"
     if replica.oom:
         return f"{replica.label} was killed: out of memory"
     if replica.error:
@@ -254,16 +297,27 @@ def _ended_at(facts: _Facts) -> float | None:
 
 
 def may_restart(
-    replica: DockerReplica, retries: Mapping[str, tuple[int, str, int]], journal: Journal
+    replica: DockerReplica,
+    retries: Mapping[str, tuple[int, str, int]],
+    journal: Journal,
+    *,
+    probed: bool = False,
 ) -> bool:
     """Whether the watcher restarts a replica that has failed, alone or with others.
 
-    REPLICA restarts without a pause are the engine's.
+    REPLICA restarts without a pause are the engine's, but where it was `probed`: only the watcher knows
+    then whether it has failed.
     """
     most, policy, delay_s = retries.get(replica.role, (0, "", 0))
-    if policy not in _POLICIES or (policy == "REPLICA" and not (delay_s and replica.id)):
+    if policy not in _POLICIES:
+        return False
+    if policy == "REPLICA" and not ((delay_s or probed) and replica.id):
         return False
     return journal.restarts_of(replica.role, policy, replica.id) < most
+
+
+def is_probed(replica: DockerReplica, progress: Progress | None) -> bool:
+    return progress is not None and progress.probe_of(replica.role) is not None
 
 
 def longest_pause_s(app: DockerAppView, retries: Mapping[str, tuple[int, str, int]]) -> int:

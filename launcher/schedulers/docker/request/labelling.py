@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zlib import compress
 
@@ -24,6 +24,7 @@ from launcher.schedulers.docker.labels import (
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
 from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.request.job import DockerJob
+from launcher.schedulers.order import has_order
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document_of
@@ -105,8 +106,21 @@ def _common(
         "metadata": _json({str(key): value for key, value in metadata.items()}),
         "retries": _json({role["name"]: _retries(role) for role in roles}),
         "grace-s": repr(float(cfg.get("grace_s", DEFAULT_GRACE_S))),
+        **_order(roles),
         **({"timeout-s": str(timeout_s)} if timeout_s else {}),
     }
+
+
+def _order(roles: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The rules over services, probes and conditions; nothing where there are none."""
+    rules = {
+        role["name"]: {name: role[name] for name in ("service", "ready", "depends_on") if role.get(name)}
+        for role in roles
+    }
+    if not has_order(rules):
+        return {}
+    listed = [[role["name"], role.get("num_replicas", 1), rules[role["name"]]] for role in roles]
+    return {"order": json.dumps(listed, separators=(",", ":"))}  # not sorted: conditions have an order
 
 
 def _retries(role: Mapping[str, Any]) -> list[Any]:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.replicas import (
     CANCELLED,
     DockerReplica,
+    is_stopped,
     not_restarted,
     waits_for_restart,
     where,
 )
-from launcher.schedulers.docker.status import DockerAppView, may_restart
-from launcher.schedulers.order import pause_s
+from launcher.schedulers.docker.status import DockerAppView, is_probed, may_restart
+from launcher.schedulers.order import STOPPED_AT_END, pause_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Restart:
 
     Attributes:
         again: completes an earlier restart.
+        held: ids of those that wait for another role then: a later action starts them.
         delay_s: the restart is recorded now, and starts them that much later.
     """
 
@@ -48,18 +51,19 @@ class Restart:
     containers: tuple[Container, ...]
     again: bool = False
     delay_s: int = 0
+    held: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Stop these containers, which a restart starts again after its pause."""
+    """Stop these containers, which a restart starts again, or which have failed as they were not ready."""
 
     containers: tuple[Container, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the containers that the submitting client left unstarted."""
+    """Start the containers that the submitting client left unstarted, or that waited for other roles."""
 
     containers: tuple[Container, ...]
 
@@ -73,6 +77,8 @@ class End:
 class Leave:
     """Exit: the app needs no watcher, or no longer needs one."""
 
+
+_NOTHING_LEFT = "nothing runs any more that the other roles wait for"
 
 Action = Wait | Stop | Restart | Halt | Start | End | Leave
 
@@ -106,32 +112,64 @@ def decide(
     """
     if app is None or (app.final and journal.outcome is not None):
         return Leave()
+    if app.done and journal.stop is None and (rest := unended(containers, journal)):
+        return Stop(rest, "end", STOPPED_AT_END)
     reason = _reason_to_stop(app, containers, journal)
     if reason is not None:
         return _stop(containers, journal, *reason)
+    order = progress(containers, journal)
+    held = frozenset(each.id for each in containers if order is not None and order.is_held(each))
     waiting = tuple(each for each in containers if waits_for_restart(each, journal))
     due_at = {each.id: journal.last_restart[each.id].due_at for each in waiting}
-    due = tuple(each for each in waiting if due_at[each.id] <= now)
+    due = tuple(each for each in waiting if due_at[each.id] <= now and each.id not in held)
     late = deadline is not None and now >= deadline
-    if due and not late:
-        return _go_on(due, journal)
     live = tuple(each for each in waiting if each.live)
-    if live and not late:
-        return Halt(live)
+    if due and not late and not (order and live):
+        return _go_on(due, journal)
+    unready = tuple(each for each in containers if each.live and _is_unready(each, journal))
+    if (live or unready) and not late:
+        return Halt(live or unready)
     failed = sorted((each for each in app.replicas if each.state == "failed"), key=_ended_at)
     if failed:
         first = failed[0]
-        if not (journal.adopted or first.stopped_externally) and may_restart(first, retries, journal):
-            return _restart(first, retries[first.role], containers, journal)
+        probed = is_probed(first, order)
+        if not (journal.adopted or first.stopped_externally) and may_restart(
+            first, retries, journal, probed=probed
+        ):
+            return _restart(first, retries[first.role], containers, journal, order)
         return _stop(containers, journal, "hand" if first.stopped_externally else "peer")
-    if late and (app.live or waiting):
-        return _stop(containers, journal, "timeout")
-    unstarted = tuple(each for each in containers if not each.was_started and each.id not in due_at)
+    if order is not None and (stuck := _stuck(app, order)):
+        return Stop(unended(containers, journal), "peer", stuck)
+    if late and (app.live or waiting or held):
+        return Stop(unended(containers, journal), "timeout")
+    unstarted = tuple(
+        each
+        for each in containers
+        if not (each.was_started or each.id in due_at or each.id in held or is_stopped(each, journal))
+    )
     if unstarted:
         return Start(unstarted)
     if not (app.live or waiting):
-        return End()
-    return Wait(min((at for at in (deadline, *due_at.values()) if at is not None), default=None))
+        if not held:
+            return End()
+        why = "cancel" if any(each.name.endswith(CANCELLED) for each in containers) else "peer"
+        return Stop(unended(containers, journal), why, "" if why == "cancel" else _NOTHING_LEFT)
+    return Wait(min((at for at in (deadline, *due_at.values()) if at is not None and at > now), default=None))
+
+
+def _is_unready(container: Container, journal: Journal) -> bool:
+    """Whether this run of a container was not ready in time."""
+    found = journal.probe_of(*where(container), container.id, container.started_at)
+    return found is not None and bool(found.why)
+
+
+def _stuck(app: DockerAppView, order: Progress) -> str:
+    """Why a role cannot be started any more, in a sentence; "" while none is lost."""
+    for each in app.replicas:
+        waiting = order.order.stuck_behind(each.role, each.k) if each.state == "succeeded" else ""
+        if waiting:
+            return f"{each.label} ended before it was ready, and {waiting} waits for it"
+    return ""
 
 
 def _reason_to_stop(
@@ -141,8 +179,9 @@ def _reason_to_stop(
         return journal.stop.why, journal.stop.message
     if journal.cancelled_by is not None:
         return "cancel", cancel_message(journal.cancelled_by, interrupt=journal.interrupted)
-    if any(each.name.endswith(CANCELLED) and not_restarted(each, journal) for each in containers):
-        return "cancel", cancel_message("")  # by a client of another state folder, in the pause
+    idle = (each for each in containers if not each.was_started or not_restarted(each, journal))
+    if any(each.name.endswith(CANCELLED) for each in idle):
+        return "cancel", cancel_message("")  # by a client of another state folder, while it waited
     return ("lost", app.message) if app.state == "lost" else None
 
 
@@ -167,13 +206,16 @@ def _restart(
     rule: tuple[int, str, int],
     containers: Sequence[Container],
     journal: Journal,
+    order: Progress | None,
 ) -> Restart:
     _, policy, delay_s = rule
     among = tuple(each for each in containers if policy == "APPLICATION" or where(each)[0] == failed.role)
     if policy == "REPLICA":
         among = tuple(each for each in among if each.id == failed.id)
     count = journal.restarts_of(failed.role, policy, failed.id) + 1
-    return Restart(failed.role, policy, among, delay_s=pause_s(delay_s, count))
+    whole = order is not None and policy == "APPLICATION"
+    held = frozenset(each.id for each in among if whole and order and order.depends(where(each)[0]))
+    return Restart(failed.role, policy, among, delay_s=pause_s(delay_s, count), held=held)
 
 
 def _go_on(due: tuple[Container, ...], journal: Journal) -> Restart:

@@ -1,0 +1,249 @@
+"""Roles that wait for each other, out of labels, containers and journal: the state, and what follows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.request.labelling import app_labels
+from launcher.schedulers.docker.status import DockerAppView, view
+from launcher.schedulers.docker.watching.decide import Action, End, Halt, Restart, Start, Stop, Wait, decide
+from launcher.specs import AppDef, Probe, Role
+from tests.unit.docker.test_status import journal
+
+SERVED: dict[str, dict[str, Any]] = {
+    "client": {"depends_on": {"server": "ready"}},
+    "server": {"service": True, "ready": {"file": "up"}},
+}
+CHAIN: dict[str, dict[str, Any]] = {"data": {}, "train": {"depends_on": {"data": "succeeded"}}}
+GO: dict[str, Any] = {"e": "go"}
+READY: dict[str, Any] = {"e": "ready", "role": "server", "k": 0, "id": "server", "started_at": 10.0}
+LATE: dict[str, Any] = {**READY, "e": "late", "why": "not ready after 60 s: there is no file up"}
+AT_END = "stopped at the end of the app"
+
+
+def found_of(said: str, rules: dict[str, dict[str, Any]], retries: list[Any]) -> list[Container]:
+    """`said`: the state of one replica of each role: "created|exited 0.ended"."""
+    made = []
+    for role, each in zip(rules, said.split("|"), strict=True):
+        state, _, mark = each.partition(".")
+        state, _, code = state.partition(" ")
+        labels = {
+            "launcher.app-id": "app",
+            "launcher.scheduler": "local_docker",
+            "launcher.replicas": str(len(rules)),
+            "launcher.retries": json.dumps(dict.fromkeys(rules, retries)),
+            "launcher.order": json.dumps([[name, 1, rule] for name, rule in rules.items()]),
+            "launcher.role": role,
+            "launcher.replica": "0",
+            "launcher.part": "replica",
+        }
+        made.append(
+            Container(
+                id=role,
+                name=f"app-{role}-0{'.' + mark if mark else ''}",
+                state=state,
+                labels=labels,
+                inspected=True,
+                started_at=None if state == "created" else 10.0,
+                ended_at=20.0 if state == "exited" else None,
+                exit_code=int(code) if code else None,
+            )
+        )
+    return made
+
+
+class Seen:
+    """An app in order, as one read shows it. `told`: the lines of its journal, None where it is not here."""
+
+    def __init__(
+        self,
+        said: str,
+        *told: dict[str, Any],
+        rules: dict[str, dict[str, Any]] = SERVED,
+        retries: list[Any] | None = None,
+        elsewhere: bool = False,
+    ) -> None:
+        self.containers = found_of(said, rules, retries or [0, "APPLICATION"])
+        self.journal = journal(GO, *told)
+        seen = view(
+            self.containers, None if elsewhere else self.journal, expected_replicas=[(r, 0) for r in rules]
+        )
+        assert seen is not None
+        self.view: DockerAppView = seen
+
+    def next(self, deadline: float | None = None) -> Action:
+        rules = Labels(self.containers[0].labels).retries
+        return decide(self.view, self.containers, self.journal, retries=rules, deadline=deadline, now=100.0)
+
+    def states(self) -> list[str]:
+        return [
+            f"{each.role} {each.state}{' ' + each.waits if each.waits else ''}" for each in self.view.replicas
+        ]
+
+
+def ids(action: Action) -> tuple[str, ...]:
+    assert isinstance(action, Start | Restart | Halt)
+    return tuple(each.id for each in action.containers)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_role_that_waits_is_pending_by_design(elsewhere: bool) -> None:
+    seen = Seen("created|running", elsewhere=elsewhere)
+    assert seen.states() == ["client pending waiting for server (ready)", "server running"]
+    assert (seen.view.state, seen.view.unstarted) == ("running", 0)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_app_goes_on_while_nothing_of_it_runs(elsewhere: bool) -> None:
+    seen = Seen("exited 0|created", rules=CHAIN, elsewhere=elsewhere)
+    assert (seen.view.state, seen.view.unstarted) == ("running", 0)
+
+
+def test_a_replica_that_the_client_left_unstarted_still_is() -> None:
+    rules = {**SERVED, "other": {}}
+    assert Seen("created|running|created", rules=rules).view.unstarted == 1
+    assert ids(Seen("created|running|created", rules=rules).next()) == ("other",)
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "message"),
+    [
+        ("exited 0|running", "running", ""),
+        ("exited 0|exited 143.ended", "succeeded", ""),
+        ("exited 0|exited 0", "succeeded", ""),  # a service may end first
+        ("exited 3|exited 143.stopped", "failed", "client/0 exited with 3"),
+        ("exited 143.cancelled|exited 143.cancelled", "cancelled", "cancelled"),
+        ("created.stopped|exited 4", "failed", "server/0 exited with 4"),
+    ],
+)
+def test_names_and_labels_alone_tell_the_end(said: str, state: str, message: str) -> None:
+    seen = Seen(said, elsewhere=True).view
+    assert (seen.state, seen.message) == (state, message)
+
+
+def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
+    [_, server] = Seen("exited 0|exited 0.ended", elsewhere=True).view.replicas
+    assert (server.state, server.at_end) == ("cancelled", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "facts", "action"),
+    [
+        ("created|running", (), {}, Wait()),
+        ("created|running", (), {"deadline": 200.0}, Wait(200.0)),
+        ("created|running", (), {"deadline": 99.0}, Stop(("client", "server"), "timeout")),
+        ("running|running", (READY,), {}, Wait()),
+        # the end: services are stopped, whatever else is asked for by then
+        ("exited 0|running", (READY,), {}, Stop(("server",), "end", AT_END)),
+        ("exited 0|running", ({"e": "cancel", "by": "me"},), {}, Stop(("server",), "end", AT_END)),
+        ("exited 0|exited 0", (), {}, End()),
+        ("exited 0|exited 3", (), {}, End()),
+        (
+            "exited 0|running",
+            ({"e": "stop", "why": "end", "of": ["server"]},),
+            {},
+            Stop(("server",), "end", ""),
+        ),
+        # a failure
+        ("exited 3|running", (READY,), {}, Stop(("server",), "peer")),
+        ("running|exited 4", (READY,), {}, Stop(("client",), "peer")),
+        ("running|exited 0", (READY,), {}, Wait()),
+        (
+            "created|exited 0",
+            (),
+            {},
+            Stop(("client",), "peer", "server/0 ended before it was ready, and client waits for it"),
+        ),
+        ("created|exited 0.cancelled", (), {}, Stop(("client",), "cancel")),
+        ("created.cancelled|running", (), {}, Stop(("client", "server"), "cancel", "cancelled")),
+    ],
+)
+def test_the_next_thing_to_do(
+    said: str, told: tuple[dict[str, Any], ...], facts: dict[str, Any], action: Action
+) -> None:
+    assert Seen(said, *told).next(**facts) == action
+
+
+def test_what_waited_is_started_when_its_condition_holds() -> None:
+    assert ids(Seen("created|running", READY).next()) == ("client",)
+    assert ids(Seen("created|exited 0", READY).next()) == ("client",)
+    assert ids(Seen("exited 0|created", rules=CHAIN).next()) == ("train",)
+    started = {**SERVED, "client": {"depends_on": {"server": "started"}}}
+    assert ids(Seen("created|running", rules=started).next()) == ("client",)
+
+
+def test_an_earlier_run_that_was_ready_does_not_count() -> None:
+    assert Seen("created|running", {**READY, "started_at": 5.0}).next() == Wait()
+    assert Seen("created|running", {**READY, "id": "another"}).next() == Wait()
+
+
+def test_a_replica_that_was_not_ready_in_time_is_stopped_and_has_failed() -> None:
+    action = Seen("created|running", LATE).next()
+    assert isinstance(action, Halt)
+    assert ids(action) == ("server",)
+    seen = Seen("created.stopped|exited 0", LATE, {"e": "stop", "why": "peer", "of": ["client"]})
+    assert (seen.view.state, seen.view.message) == ("failed", f"server/0 was {LATE['why']}")
+
+
+@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+def test_a_replica_that_was_not_ready_in_time_is_restarted_by_its_policy(policy: str) -> None:
+    action = Seen("created|exited 137", LATE, retries=[1, policy]).next()
+    assert isinstance(action, Restart)
+    assert action.policy == policy
+    assert "server" in ids(action)
+
+
+def test_a_restart_of_the_app_starts_its_roles_in_order_again() -> None:
+    seen = Seen("exited 3|running", READY, retries=[1, "APPLICATION"])
+    first = seen.next()
+    assert isinstance(first, Restart)
+    assert (ids(first), set(first.held)) == (("client", "server"), {"client"})
+    restart = {
+        "e": "restart",
+        "role": "client",
+        "policy": "APPLICATION",
+        "was": {"client": 10.0, "server": 10.0},
+        "again": [["client", 0], ["server", 0]],
+    }
+    # killed before the server was stopped: stop it first, then start it alone
+    assert ids(Seen("exited 3|running", READY, restart, retries=[1, "APPLICATION"]).next()) == ("server",)
+    assert isinstance(Seen("exited 3|running", READY, restart, retries=[1, "APPLICATION"]).next(), Halt)
+    again = Seen("exited 3|exited 143", READY, restart, retries=[1, "APPLICATION"])
+    assert (type(again.next()), ids(again.next())) == (Restart, ("server",))
+    assert again.states()[0] == "client pending waiting for server (ready)"
+    restart["was"] = {"client": 10.0, "server": 5.0}  # the server was started again, and is not ready yet
+    old = {**READY, "started_at": 5.0}
+    assert Seen("exited 3|running", old, restart, retries=[1, "APPLICATION"]).next() == Wait()
+    assert ids(Seen("exited 3|running", old, restart, READY, retries=[1, "APPLICATION"]).next()) == (
+        "client",
+    )
+
+
+def test_a_restart_of_a_role_waits_for_no_other() -> None:
+    restart = {"e": "restart", "role": "client", "policy": "ROLE", "was": {"client": 10.0}, "again": []}
+    seen = Seen("exited 3|running", restart, retries=[1, "ROLE"])
+    assert (type(seen.next()), ids(seen.next())) == (Restart, ("client",))
+
+
+def test_the_label_tells_the_rules_and_apps_without_them_have_none() -> None:
+    server = Role("server", "i:1", entrypoint="s", num_replicas=2, service=True, ready=Probe(port=80))
+    client = Role("client", "i:1", entrypoint="c", depends_on={"server": "ready"})
+    labels = app_labels(AppDef("a", [server, client]), {}, "a-1", "s", 0.0)
+    assert labels["launcher.order"] == (
+        '[["server",2,{"service":true,"ready":{"port":80}}],["client",1,{"depends_on":{"server":"ready"}}]]'
+    )
+    assert [list(each) for each in Labels(labels).order] == json.loads(labels["launcher.order"])
+    plain = app_labels(AppDef("a", [Role("r", "i:1", entrypoint="c", retry_delay=2)]), {}, "a-1", "s", 0.0)
+    assert "launcher.order" not in plain
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "[1]", '[["r", 1, {"depends_on": {"s": "ready"}}]]', "[[1]]"]
+)
+def test_a_damaged_label_reads_as_none(text: str) -> None:
+    assert Labels({"launcher.order": text}).order == []
