@@ -220,7 +220,9 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "what only `--strict` minds": (
         "commands/entrypoint-of-several-words.launcher.yaml",
         "commands/option-and-value-in-one.launcher.yaml",
+        "commands/shell-of-no-script.launcher.yaml",
         "commands/text-for-a-shell.launcher.yaml",
+        "order/pause-before-no-restart.launcher.yaml",
         "names/env-name-for-no-shell.launcher.yaml",
         "references/lookalikes.launcher.yaml",
         "schedulers/variable-of-every-replica.launcher.yaml",

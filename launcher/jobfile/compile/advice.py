@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any
 
 from launcher.jobfile.compile.variables import AnyVar, reads_secret
@@ -65,11 +65,14 @@ def names_in(value: Any) -> Iterator[str]:
             yield from names_in(part)
 
 
-def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
+def advise(
+    job: JobFile | None, folder: str, problems: Collector, common: Collection[str] = frozenset()
+) -> None:
     """Note images without a pinned tag, secrets that are written out, and commands in the place of programs.
 
     Args:
         folder: of the job file.
+        common: the fields that `defaults` has for all roles.
     """
     roles = (problems.document.value or {}).get("roles", {})
     for name, role in job.roles.items() if job is not None else ():
@@ -77,6 +80,7 @@ def advise(job: JobFile | None, folder: str, problems: Collector) -> None:
         _advise_args(name, roles[name].get("args"), problems)
         _advise_shell_text(name, role, roles[name].get("args"), problems)
         _advise_names(name, role, problems)
+        _advise_unused(name, roles[name].keys(), common, problems)
         if role.image.endswith(":latest"):
             message = f"the image of role `{name}` is not pinned: tag `latest` may change"
             path = ("roles", name, "image")
@@ -119,6 +123,24 @@ def _advise_shell_text(role: str, spec: RoleSpec, args: Any, problems: Collector
         path = ("roles", role, "args", index)
         label = "write the whole command as a script, in `run`"
         problems.add(path, "unexpanded-argument", message, label=label, severity="warning", part=part)
+
+
+def _advise_unused(role: str, fields: Set[str], common: Collection[str], problems: Collector) -> None:
+    """Note fields that say how to do what the role does not do. Those in `common` are for other roles too."""
+    own = fields - set(common)
+    if "shell" in own and "run" not in fields:
+        message = f"`shell` of role `{role}` has no effect: it names the shell of `run`, and there is none"
+        hint = "or write the command as a script, in `run` in place of `entrypoint` and `args`"
+        _unused(("roles", role, "shell"), message, "delete it", hint, problems)
+    if "retry_delay" in own and "max_retries" not in fields:
+        message = f"`retry_delay` of role `{role}` has no effect: without `max_retries` it is never restarted"
+        _unused(
+            ("roles", role, "retry_delay"), message, f"add `{problems.entry('max_retries', 3)}`", "", problems
+        )
+
+
+def _unused(path: tuple[str, ...], message: str, label: str, hint: str, problems: Collector) -> None:
+    problems.add(path, "unused-field", message, at="key", label=label, hint=hint, severity="warning")
 
 
 def _advise_names(role: str, spec: RoleSpec, problems: Collector) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -235,9 +235,16 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         outcome.take(_check_common_role(References(common, values, work.home.git)))
     if outcome.collector is not None:
         outcome.collector.found.clear()
-        advise(outcome.job, work.directory, outcome.collector)
+        advise(outcome.job, work.directory, outcome.collector, _common_fields(variant))
         outcome.take(outcome.collector.found)
     return outcome
+
+
+def _common_fields(variant: Variant) -> Collection[str]:
+    """The fields that `defaults` has for all roles, also for those that have no use for them."""
+    common = (variant.common.value or {}) if variant.common is not None else {}
+    role = common.get("defaults", {}).get("role")
+    return role.keys() if isinstance(role, dict) else ()
 
 
 def _expanded(

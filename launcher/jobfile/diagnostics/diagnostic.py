@@ -51,6 +51,7 @@ CODES: Mapping[str, str] = {
     "unpinned-image": "the image tag `latest`, or none, may name another image tomorrow",
     "unreadable": "the file or directory cannot be read",
     "unset-variable": "a variable has neither a value nor a default",
+    "unused-field": "a field has no effect without another one, which is not there",
     "unused-variable": "a variable is declared and never used",
     "wrong-type": "a value of another type is wanted",
     "yaml-syntax": "the text is not YAML, or uses a part of YAML that job files do without",
@@ -69,6 +70,7 @@ WARNINGS = frozenset(
         "secret-variable",
         "unexpanded-argument",
         "unpinned-image",
+        "unused-field",
         "unused-variable",
     }
 )

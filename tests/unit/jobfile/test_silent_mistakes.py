@@ -281,3 +281,34 @@ def test_toml_1_0_that_looks_like_it(tmp_path: Path) -> None:
 )
 def test_a_path_of_windows_may_have_blanks(tmp_path: Path, entrypoint: str) -> None:
     assert lines(compile_text(tmp_path, role("args: []", f"'{entrypoint}'"))) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "advice"),
+    [
+        ("shell: bash", "delete it"),
+        ("shell: sh", "delete it"),
+        ("retry_delay: 2s", "add `max_retries: 3`"),
+        ("retry_delay: 2s\n    retry_policy: replica", "add `max_retries: 3`"),
+    ],
+)
+def test_a_field_that_has_no_effect_alone_is_shown(tmp_path: Path, fields: str, advice: str) -> None:
+    (found,) = compile_text(tmp_path, role(fields)).diagnostics
+    assert (found.code, found.severity, found.label) == ("unused-field", "warning", advice)
+    assert found.source_line.strip() == fields.splitlines()[0]
+    mended = role("args: []" if advice == "delete it" else f"{fields}\n    max_retries: 3")
+    assert lines(compile_text(tmp_path, mended)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        role("max_retries: 0\n    retry_delay: 2s"),
+        role("max_retries: $<var.lr>\n    retry_delay: 2s", more="vars: {lr: {type: int, default: 0}}\n"),
+        role("args: [a]", more="defaults: {role: {shell: bash, retry_delay: 2s}}\n"),
+        role("retry_delay: 2s", more="defaults: {role: {max_retries: 3}}\n"),
+        role("depends_on: []"),
+    ],
+)
+def test_a_field_that_defaults_or_variables_may_need_is_left_alone(tmp_path: Path, text: str) -> None:
+    assert lines(compile_text(tmp_path, text)) == []

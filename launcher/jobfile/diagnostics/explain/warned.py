@@ -97,6 +97,14 @@ EXPLANATIONS = (
         'roles: {main: {entrypoint: train, env: {HF_TOKEN: {secret: "env:HF_TOKEN"}}}}\n',
     ),
     in_yaml(
+        "unused-field",
+        "Some fields only say how another one works: `shell` is the shell of `run`, `retry_delay` the pause "
+        "before the restarts that `max_retries` allows. Alone they change nothing. Add what is missing, or "
+        "delete them. In `defaults` they are for the roles that have a use for them.",
+        "version: 1\nname: train\nroles: {main: {entrypoint: train, retry_delay: 10s}}\n",
+        "version: 1\nname: train\nroles: {main: {entrypoint: train, max_retries: 3, retry_delay: 10s}}\n",
+    ),
+    in_yaml(
         "unused-variable",
         "A variable is declared and nothing refers to it: a value given to it changes nothing. Use it, or "
         "delete it.",
