@@ -104,7 +104,13 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def _hint(self, name: str, known: Any) -> str:
-        return did_you_mean(name, known) or f"see `{self.prog} --help`"
+        """The option that was meant. A letter alone means the only long option that begins with it."""
+        if len(name) == len("-o"):
+            begun = [option for option in known if option.startswith(f"-{name}")]
+            near = f"did you mean `{begun[0]}`?" if len(begun) == 1 else None
+        else:
+            near = did_you_mean(name, known)
+        return near or f"see `{self.prog} --help`"
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message.removeprefix("argument "), hint=f"see `{self.prog} --help`")

@@ -16,34 +16,21 @@ if TYPE_CHECKING:
 
 
 def findings(path: str) -> list[Diagnostic]:
-    """Check a saved plan: invalid JSON, a broken seal, or every violation of the schema."""
-    from jsonschema import Draft202012Validator
+    """Why a file is not a saved plan that can be applied; empty when it is one."""
+    from launcher.jobfile import Diagnostic
+    from launcher.plan.codec import PlanFileError, loads
 
-    from launcher.plan.codec import PlanFileError, SealError, loads, plan_schema
-
-    refusal = None
     try:
         raw = _bytes(path)
-        plan = _json(path, raw)
+        _json(path, raw)  # a syntax error has its place
         loads(raw, name=path)
     except JobFileError as error:
         return [*error.diagnostics]
     except PlanFileError as error:
-        refusal = error
-    if isinstance(refusal, SealError):
-        return [_finding(path, str(refusal), refusal.hint)]
-    violations = Draft202012Validator(plan_schema()).iter_errors(plan)
-    found = [
-        _finding(path, f"{error.json_path}: {error.message}")
-        for error in sorted(violations, key=lambda error: error.json_path)
-    ]
-    return found or ([_finding(path, str(refusal), refusal.hint)] if refusal else [])
-
-
-def _finding(path: str, message: str, hint: str | None = None) -> Diagnostic:
-    from launcher.jobfile import Diagnostic
-
-    return Diagnostic(file=path, span=None, code="invalid-value", message=message, hint=hint or "")
+        return [
+            Diagnostic(file=path, span=None, code="invalid-value", message=str(error), hint=error.hint or "")
+        ]
+    return []
 
 
 def _bytes(path: str) -> bytes:

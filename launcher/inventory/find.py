@@ -204,7 +204,7 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
     if jobs and not apps:
         raise LauncherError(
             f"project `{project}`, the one of this directory, has no job `{given.name}`",
-            hint=f"other projects have {_listed(list(jobs.values()))}",
+            hint=f"give the handle of a job of another project: {_listed(list(jobs.values()))}",
         )
     if len(apps) > 1:
         by_target = ", or a --target" if len({app.target for app in apps}) > 1 else ""

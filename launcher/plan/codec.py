@@ -55,9 +55,13 @@ def _parsed(raw: bytes, name: str) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise PlanFileError(
-            f"{name} is not a saved plan: {error}", hint="`launcher plan FILE --out plan.json` saves one"
-        ) from error
+        raise _no_plan(name, str(error)) from error
+
+
+def _no_plan(name: str, why: str) -> PlanFileError:
+    save = "save one with `launcher plan FILE --out plan.json`"
+    hint = f"{save}; job files end in .launcher.yaml or .launcher.toml"
+    return PlanFileError(f"{name} is not a saved plan: {why}", hint=hint)
 
 
 def _unsealed(raw: bytes, name: str) -> PlanFileError:
@@ -80,7 +84,7 @@ def _unsealed(raw: bytes, name: str) -> PlanFileError:
             f"{name} has no seal: an older version of launcher saved it, or its seal was removed",
             hint="make a new plan",
         )
-    return _refusal(name, list(PLAN.faults(data, "")))
+    return _no_plan(name, "it has no `version`")
 
 
 def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | None:

@@ -26,12 +26,14 @@ _FOREIGN = {**_FOREIGN_VALUES, **foreign_names()}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant: spelled alike, or what another tool calls it."""
+    """The known name that was probably meant: spelled alike, or spelled like what another tool calls it."""
     names = list(known)
     spelt = name.lower().replace("-", "_")
-    foreign = _FOREIGN.get(spelt)
+    foreign = {other: ours for other, ours in _FOREIGN.items() if ours in names}
     is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
-    return foreign if foreign in names and not is_known else _nearest(name, names)
+    if spelt in foreign and not is_known:
+        return foreign[spelt]
+    return _nearest(name, names) or foreign.get(_nearest(spelt, foreign) or "")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -263,3 +263,35 @@ def test_a_broken_saved_plan_hides_no_other_file(scenario):
 def test_a_saved_plan_that_is_not_there_is_6_to_apply(scenario):
     scenario.write("plan.json", "{}")
     assert "did you mean `plan.json`?" in scenario.launcher("apply", "plam.json", code=6).err
+
+
+@pytest.mark.parametrize("command", ["validate", "apply"])
+def test_json_that_is_no_saved_plan_gets_one_sentence(scenario, command):
+    scenario.write("q.json", '{"a": 1}')
+    done = scenario.launcher(command, "q.json", code=6 if command == "validate" else 1)
+    said = done.out + done.err
+    assert "q.json is not a saved plan: it has no `version`" in said
+    assert "launcher plan FILE --out plan.json" in said
+
+
+# Names
+
+
+def test_the_misspelt_name_of_another_tool_is_understood(scenario):
+    file = scenario.write(
+        "job.launcher.yaml",
+        """
+        version: 1
+        name: job
+        roles:
+          main: {entrypoint: "true", retires: 3}
+        """,
+    )
+    assert "did you mean `max_retries`?" in scenario.launcher("validate", file, code=6).out
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"), [("-o", "did you mean `--out`?"), ("-q", "see `launcher plan --help`")]
+)
+def test_a_short_option_means_the_long_one_that_begins_with_it(scenario, option, hint):
+    assert hint in scenario.launcher("plan", option, code=64).err
