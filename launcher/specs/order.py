@@ -99,6 +99,10 @@ def serving(app: AppDef) -> list[str]:
     return [role.name for role in app.roles if role.service or role.ready is not None or role.name in awaited]
 
 
+HOST_VARIABLES = "LAUNCHER_HOST_"
+"""What the names of the variables begin with that `host_variable` gives."""
+
+
 def host_variable(role: str) -> str:
     """The environment variable with the host of a role's replica 0: LAUNCHER_HOST_SERVER."""
-    return "LAUNCHER_HOST_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in role).upper()
+    return HOST_VARIABLES + "".join(c if c.isascii() and c.isalnum() else "_" for c in role).upper()

@@ -40,6 +40,19 @@ def test_a_host_that_it_does_not_know_is_refused(case: Case, name: str) -> None:
         case.scheduler.submit_dryrun(app, {})
 
 
+def test_a_replica_knows_the_hosts_of_roles(case: Case) -> None:
+    if "hosts" not in case.scheduler.supports:
+        pytest.skip(f"{case.name} knows no hosts")
+    roles = [
+        case.role(name, "echo $LAUNCHER_RANK0_HOST $<rank0_host> $<role.main.host>")
+        for name in ("main", "other")
+    ]
+    app_id = case.start(AppDef("app", roles))
+    assert case.end(app_id).state is AppState.SUCCEEDED
+    said = {word for name in ("main", "other") for line in case.lines(app_id, name) for word in line.split()}
+    assert len(said) == 1
+
+
 @pytest.fixture
 def able(case: Case) -> Case:
     """A scheduler that can do all of it."""

@@ -46,7 +46,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     """
 
     builds_workspaces = True
-    supports = ("retry_delay",)
+    supports = ("retry_delay", "hosts")
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
         super().__init__(DOCKER, session_name)
@@ -98,13 +98,16 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     def app_problems(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterable[Problem]:
         from launcher.schedulers.docker.request.rules import problems, unpinned
 
-        return [*problems(app, cfg), *unpinned(app)]
+        return [*problems(app, cfg), *_out_of_reach(app), *unpinned(app)]
 
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
+        from launcher.schedulers.checks import check_problems
         from launcher.schedulers.docker.request.derive import build_request
         from launcher.specs.dryrun import AppDryRunInfo
 
-        return AppDryRunInfo(build_request(app, cfg, session=self.session_name), str)
+        job = build_request(app, cfg, session=self.session_name)
+        check_problems(app, _out_of_reach(app))
+        return AppDryRunInfo(job, str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
         from launcher.schedulers.docker.images import build
@@ -402,6 +405,20 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         # The list alone does not show which containers wait to be restarted.
         found = [inspect(self.view, app) if _is_unclear(app) else app for app in find_all(self.view)]
         return [listed_of(app.to_record()) for app in found]
+
+
+def _out_of_reach(app: AppDef) -> Iterable[Problem]:
+    """Probes that reach no replica of the engine in use, by its address; sends nothing."""
+    if all(role.ready is None or role.ready.port is None for role in app.roles):
+        return []
+    from launcher.schedulers.docker.client.contexts import endpoint, is_on_this_host
+    from launcher.schedulers.docker.request.rules import probed_from_here
+
+    try:
+        host = endpoint().host
+        return [] if is_on_this_host(host) else probed_from_here(app, host)
+    except (SchedulerError, ValueError):  # no engine, as the first request to it says
+        return []
 
 
 def _is_unclear(app: DockerApp) -> bool:

@@ -204,9 +204,9 @@ def test_a_command_that_does_not_end_is_waited_for_and_not_run_again(own: Bench)
     probe = {"command": ["sh", "-c", "echo >>/runs; until test -e /end; do sleep 0.01; done"]}
     for _ in range(3):
         assert why(own, made, probe, limit_s=0.1) == "`sh` has not ended yet"
+    assert why(own, made, {"command": ["sh", "-c", "test $(wc -l </runs) = 1"]}) == ""
     own.engine.execute(made, ["touch", "/end"])
     assert why(own, made, probe) == ""
-    assert why(own, made, {"command": ["sh", "-c", "test $(wc -l </runs) = 1"]}) == ""
 
 
 # -- replicas that do not run ------------------------------------------------------------------------------

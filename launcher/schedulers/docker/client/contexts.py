@@ -45,7 +45,10 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
 
 
 def is_on_this_host(host: str) -> bool:
-    """Whether an engine of this address runs on this machine, so that its containers can be reached."""
+    """Whether an engine of this address runs on this machine, so that its containers can be reached.
+
+    Raises ValueError for an address that is none.
+    """
     name = urlsplit(host).hostname or ""
     numbers = name.replace(".", "").isdigit()
     return host.startswith("unix://") or name in ("", "localhost", "::1") or (name[:4] == "127." and numbers)

@@ -6,7 +6,7 @@ once. Each edit of it takes effect, or is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -18,7 +18,8 @@ from launcher.schedulers.docker.request.body import check_parameters
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
 from launcher.schedulers.docker.request.rules import shares_host_name
-from launcher.specs.macros import SYMBOLIC_APP_ID, substitute
+from launcher.specs.macros import SYMBOLIC_APP_ID, hosts_of, substitute
+from launcher.specs.order import HOST_VARIABLES
 from launcher.specs.secret import Secret
 
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
@@ -34,11 +35,11 @@ def bind_request(job: DockerJob, app_id: str) -> DockerJob:
     def bind(text: str) -> str:
         return substitute(text, values)
 
-    rank0 = job.containers[0].role
+    roles = list(dict.fromkeys(each.role for each in job.containers))
     return replace(
         job,
         app_id=app_id,
-        containers=[_bind_container(each, app_id, bind, rank0) for each in job.containers],
+        containers=[_bind_container(each, app_id, roles) for each in job.containers],
         handle=bind(job.handle),
         scratch=bind(job.scratch),
         role_retries=dict(job.role_retries),
@@ -48,11 +49,9 @@ def bind_request(job: DockerJob, app_id: str) -> DockerJob:
     )
 
 
-def _bind_container(
-    container: DockerContainer, app_id: str, bind: Callable[[str], str], rank0: str
-) -> DockerContainer:
-    """`rank0`: the role of the first container."""
-    symbolic = f"{SYMBOLIC_APP_ID}-{stem(container.role)}-{container.replica}"
+def _bind_container(container: DockerContainer, app_id: str, roles: Sequence[str]) -> DockerContainer:
+    """`roles`: of the app, in their order."""
+    symbolic = symbolic_name(container.role, container.replica)
     _check_edits(container, symbolic)
     kwargs = deepcopy(container.kwargs)
     kwargs["name"] = container_name(app_id, container.role, container.replica)
@@ -60,14 +59,18 @@ def _bind_container(
     alone = shares_host_name(kwargs["network"] or "")
     if kwargs.get("hostname") == symbolic:  # an edited hostname stays
         kwargs["hostname"] = None if alone else kwargs["name"]
+    hosts = {role: "localhost" if alone else container_name(app_id, role, 0) for role in roles}
+    values = {"app_id": app_id, **hosts_of(hosts)}
+
+    def bind(text: str) -> str:
+        return substitute(text, values)
+
     environment = sdk_values.environment(kwargs.get("environment") or {})
-    names_rank0 = environment.get(RANK0_ENV) == f"{SYMBOLIC_APP_ID}-{stem(rank0)}-0"
+    named = {symbolic_name(role, 0): host for role, host in hosts.items()}
     kwargs["environment"] = {
-        name: bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
+        name: named[value] if _names_host(name) and value in named else _bound(value, bind)
         for name, value in environment.items()
     }
-    if names_rank0:
-        kwargs["environment"][RANK0_ENV] = "localhost" if alone else container_name(app_id, rank0, 0)
     kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:
@@ -78,6 +81,20 @@ def _bind_container(
         kwargs["entrypoint"] = [bind(part) for part in sdk_values.argv(kwargs["entrypoint"])]
     command = [bind(part) for part in sdk_values.argv(container.command)]
     return replace(container, command=command, kwargs=kwargs)
+
+
+def symbolic_name(role: str, k: int) -> str:
+    """The name of a container under the symbolic app id."""
+    return f"{SYMBOLIC_APP_ID}-{stem(role)}-{k}"
+
+
+def _names_host(variable: str) -> bool:
+    """Whether the value of a variable is a host: unlike other text, its name may have to be cut."""
+    return variable == RANK0_ENV or variable.startswith(HOST_VARIABLES)
+
+
+def _bound(value: object, bind: Callable[[str], str]) -> object:
+    return bind(value) if isinstance(value, str) and not isinstance(value, Secret) else value
 
 
 def _check_edits(container: DockerContainer, name: str) -> None:

@@ -20,13 +20,14 @@ from launcher.schedulers.docker.names import (
     stem,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.request.bind import RANK0_ENV, bind_request
+from launcher.schedulers.docker.request.bind import RANK0_ENV, bind_request, symbolic_name
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import replica_labels
-from launcher.schedulers.docker.request.rules import check, notes, shares_host_name
+from launcher.schedulers.docker.request.rules import check, notes, resolves_names, shares_host_name
 from launcher.specs.app import AppDef, CfgVal, Resource, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.order import host_variable, serving
 
 _GPU_CAPABILITIES = ["compute", "utility"]
 _MIB = 2**20
@@ -58,8 +59,7 @@ def build_request(
         image_pull=_of(cfg, "image_pull", str, "missing"),
         notes=notes(app, cfg),
     )
-    rank0 = _name(app.roles[0], 0)
-    fixed = _environment_of_all(job, rank0)
+    fixed = _environment_of_all(job, app)
     for role in app.roles:
         job.containers += [_container(role, k, job, cfg, fixed) for k in range(role.num_replicas)]
     return job if app_id == SYMBOLIC_APP_ID else bind_request(job, app_id)
@@ -70,7 +70,7 @@ def _container(
 ) -> DockerContainer:
     values = macros.Values(img_root="", app_id=SYMBOLIC_APP_ID, replica_id=str(k), rank0_env=RANK0_ENV)
     filled = values.apply(role, partial={"app_id"})
-    name = _name(role, k)
+    name = symbolic_name(role.name, k)
     command = [filled.entrypoint, *filled.args]
     optional: dict[str, Any] = {
         "entrypoint": command[:1] if cfg.get("override_entrypoint") else None,
@@ -97,15 +97,16 @@ def _container(
     return DockerContainer(role.image, left, kwargs, role.name, k)
 
 
-def _name(role: Role, k: int) -> str:
-    return f"{SYMBOLIC_APP_ID}-{stem(role.name)}-{k}"
+def _environment_of_all(job: DockerJob, app: AppDef) -> dict[str, str]:
+    def host(role: str) -> str:
+        return "localhost" if shares_host_name(job.network) else symbolic_name(role, 0)
 
-
-def _environment_of_all(job: DockerJob, rank0: str) -> dict[str, str]:
+    served = serving(app) if resolves_names(job.network) else ()
     return {
         "LAUNCHER_JOB_ID": job.handle,
-        RANK0_ENV: "localhost" if shares_host_name(job.network) else rank0,
+        RANK0_ENV: host(app.roles[0].name),
         "LAUNCHER_SCRATCH": SCRATCH,
+        **{host_variable(role): host(role) for role in served},
     }
 
 

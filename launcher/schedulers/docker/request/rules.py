@@ -9,9 +9,11 @@ from launcher.schedulers.checks import check_runnable, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.options import options
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.check import Problem
-from launcher.specs.macros import SYMBOLIC_APP_ID
+from launcher.specs.check import Problem, macro_texts
+from launcher.specs.macros import SYMBOLIC_APP_ID, find_macros, needs_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.specs.order import host_variable, serving
+from launcher.specs.probe import Probe
 from launcher.specs.runopts import InvalidRunConfigException
 
 _LEAST_MEMORY_MB = 6  # the engine refuses less
@@ -33,6 +35,7 @@ def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
     for role in app.roles:
         yield from _of_role(role)
     yield from _fixed_ports(app, cfg)
+    yield from _without_network(app, str(cfg.get("network") or NETWORK))
 
 
 def unpinned(app: AppDef) -> Iterator[Problem]:
@@ -106,6 +109,45 @@ def _fixed_ports(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
                 yield Problem(("roles", role.name, "port_map", name), "constraint", message)
 
 
+def _without_network(app: AppDef, network: str) -> Iterator[Problem]:
+    """Problems of hosts and ports on networks where no replica finds another one."""
+    if resolves_names(network):
+        return
+    for role in app.roles:
+        at = ("roles", role.name)
+        for path, text in macro_texts(role):
+            for name, start, end in find_macros(text):
+                if needs_host(name):
+                    message = (
+                        f"`{text[start:end]}` has no value on the network `{network}`, where replicas do not"
+                        f" find each other: leave `network` out, or name another one"
+                    )
+                    yield Problem((*at, *path), "constraint", message)
+        if network == "none" and role.ready is not None and role.ready.port is not None:
+            message = "no port can be reached on the network `none`: probe it by `command` or `file`"
+            yield Problem((*at, "ready", _kind(role.ready)), "constraint", message)
+
+
+def probed_from_here(app: AppDef, host: str) -> Iterator[Problem]:
+    """Probes that reach no replica, since the engine of the address `host` is on another machine."""
+    for role in app.roles:
+        if role.ready is not None and role.ready.port is not None:
+            message = (
+                f"the engine {host} is on another machine, from which this one reaches no port of a replica:"
+                " probe it by `command` or `file`"
+            )
+            yield Problem(("roles", role.name, "ready", _kind(role.ready)), "constraint", message)
+
+
+def _kind(probe: Probe) -> str:
+    return "port" if probe.http is None else "http"
+
+
+def resolves_names(network: str) -> bool:
+    """Whether replicas on this network find each other: by name, or as localhost."""
+    return network not in ("none", "bridge", "default")
+
+
 def shares_host_name(network: str) -> bool:
     """Whether replicas on this network have no network of their own and reach each other as localhost."""
     return network in ("host", "none") or network.startswith("container:")
@@ -117,6 +159,12 @@ def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
     if network == "bridge" and sum(role.num_replicas for role in app.roles) > 1:
         out.append(
             f"containers on the network `bridge` do not find each other by name; `{NETWORK}` does that"
+        )
+    served = serving(app) if len(app.roles) > 1 and not resolves_names(network) else ()
+    for name in served:
+        out.append(
+            f"role `{name}`: replicas do not find each other on the network `{network}`, so"
+            f" {host_variable(name)} is not set"
         )
     out += overridden(app)
     for role in app.roles:
