@@ -29,6 +29,7 @@ PIPE_BYTES = 64 * 1024
 BIG_PIPE_BYTES = 1024 * 1024
 MAX_READS = 2 * BIG_PIPE_BYTES // PIPE_BYTES  # empties any pipe, and bounds reading from a busy one
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 1.0
+KILL_ROUNDS = 100  # a few milliseconds
 
 NO_PROBE: Mapping[str, Any] = {}
 
@@ -214,8 +215,7 @@ class Replicas:
 
         To be called after every replica has ended: their pipes then hold the last of their output.
         """
-        if self.reap():
-            kernel.kill_descendants()
+        if self.reap() and self._kill_descendants():
             self._loop.after(retry_s, lambda: self.sweep(then, min(2 * retry_s, LAST_RETRY_S)))
             return
         for pipes in self._pipes:
@@ -224,6 +224,19 @@ class Replicas:
                 self._close(fd)
         self._logs.close_all()
         then()
+
+    def _kill_descendants(self) -> bool:
+        """KILL all descendants of this process; returns whether some may be left.
+
+        A process that forks and exits again and again is gone before a scan of all processes has ended.
+        But its child is adopted by this process, and is killed within microseconds of being seen.
+        """
+        kernel.kill_descendants()
+        for _ in range(KILL_ROUNDS):
+            kernel.kill_children()
+            if not self.reap():
+                return False
+        return True
 
     def kill_all(self) -> None:
         """KILL all processes of the app without any bookkeeping: the last action of a failing supervisor."""

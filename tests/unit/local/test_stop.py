@@ -94,8 +94,9 @@ def test_what_went_to_another_session_is_killed_with_the_app(app: Driven) -> Non
 
 def test_processes_that_keep_forking_do_not_escape(app: Driven) -> None:
     forker = "import os\nprint('ready', flush=True)\nwhile True:\n  if os.fork(): os._exit(0)\n  os.setsid()"
-    app.start(app.role("main", [sys.executable, "-I", "-S", "-c", forker], SLEEP))
-    app.until_log("ready")
+    app.start(app.role("main", *[[sys.executable, "-I", "-S", "-c", forker]] * 8, SLEEP))
+    for k in range(8):
+        app.until_log("ready", k=k)
     app.cancel()
     app.ended()
     assert app.left() == []
