@@ -104,6 +104,8 @@ class LogReader:
         self._of_latest = 0  # records of that time, which the engine sends again
         self._started_at: float | None = None
         self._starts: list[int] = []  # starts without a record yet
+        self._whole = False  # all output before the latest known start was read
+        self._ahead = False  # a restart was marked before the engine had recorded it
         self._open: ResponseStream | None = None
         self._followed: FollowedApp | None = None
         self._closed = False
@@ -143,8 +145,7 @@ class LogReader:
 
     def read(self, *, follow: bool = False) -> Iterator[LogRecord]:
         """The records that were not read yet; with `follow`, until this run of the container ends."""
-        if self._marked:
-            self._check_start()
+        had_ended = self._marked and self._check_start()
         resumed_ns, again = self._latest_ns, self._of_latest
         stream = self._query.of(
             self._engine, self._container, since=resumed_ns or None, follow=follow, timestamps=True
@@ -155,10 +156,13 @@ class LogReader:
                 if again and time_ns == resumed_ns:
                     again -= 1
                     continue
-                if self._starts and time_ns >= self._starts[0]:
+                if self._whole:
+                    yield from self._mark_next_run(time_ns)
+                elif self._starts and time_ns >= self._starts[0]:
                     yield from self._marks(time_ns)
                 self._note(time_ns)
                 yield LogRecord(time_ns, name, data)
+        self._whole = self._marked and (had_ended or follow) and not self._closed
 
     def _opened(self, stream: ResponseStream) -> ResponseStream:
         self._open = stream
@@ -172,12 +176,30 @@ class LogReader:
         elif time_ns == self._latest_ns:
             self._of_latest += 1
 
-    def _check_start(self) -> None:
-        """Read when the container was started."""
+    def _check_start(self) -> bool:
+        """Read when the container was started; returns whether that run has ended."""
         found = self._engine.inspect(self._container)
-        if found is not None and found.started_at not in (None, self._started_at):
+        if found is None or found.started_at is None:
+            return False
+        # Of a short run, an earlier time may be known after its end.
+        if self._started_at is None or found.started_at > self._started_at:
             self._started_at = found.started_at
-            self._starts.append(int(found.started_at * 1e9) - _EARLY_NS)
+            if not self._ahead:
+                self._starts.append(int(found.started_at * 1e9) - _EARLY_NS)
+            self._ahead = False
+        return found.ended
+
+    def _mark_next_run(self, time_ns: int) -> Iterator[LogRecord]:
+        """Mark the first record after all output of the runs before, whenever the engine records its start.
+
+        On a loaded machine that can be long after the first output.
+        """
+        self._whole = False
+        if self._starts:
+            yield from self._marks(max(time_ns, self._starts[-1]))
+        elif self._latest_ns:
+            self._ahead = True
+            yield LogRecord(time_ns, RESTART, b"")
 
     def _marks(self, time_ns: int) -> Iterator[LogRecord]:
         """A mark for each start since the last record; the first start is no restart."""
