@@ -1,9 +1,15 @@
 """What the probes of every scheduler share: the HTTP request, what is wrong with an answer, the phrases.
 
-Pure. Nothing is imported here: a supervisor must stay small.
+Imports next to nothing: a supervisor must stay small.
 """
 
 from __future__ import annotations
+
+import _socket
+import errno
+
+HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
+"""Family and address of this machine: what listens on localhost may do so on either."""
 
 ENOUGH = len(b"HTTP/1.1 200")
 """Bytes of an answer that tell whether it is a good one."""
@@ -32,6 +38,24 @@ def no_answer_within(what: str, limit_s: float) -> str:
 
 def nothing_listens(port: int) -> str:
     return f"nothing listens on port {port}"
+
+
+def taken_port(port: int) -> str:
+    """Why no replica can start that is to listen on a port of this machine; "" when it is free."""
+    for family, host in HOSTS:
+        try:
+            sock = _socket.socket(family, _socket.SOCK_STREAM)
+        except OSError:  # no IPv6 here
+            continue
+        try:
+            sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return f"port {port} is in use by another process, so its probe would find that one"
+        finally:
+            sock.close()
+    return ""
 
 
 def no_file(name: str) -> str:

@@ -35,8 +35,6 @@ ANSWER_S = 5.0
 
 CONNECT_S = 0.005
 
-_HOSTS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
-
 
 class Watch:
     """The probes of one start of a replica."""
@@ -92,17 +90,9 @@ class Prober:
             self._stamps[replica] = _stamp(replica)
 
     def _check_port(self, role: RunningRole) -> None:
-        port = role.probe.get("port")
-        for family, host in _HOSTS if port else ():
-            try:
-                with _Closing(_socket.socket(family, _socket.SOCK_STREAM)) as sock:
-                    sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-                    sock.bind((host, port))
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    raise SpawnError(
-                        f"port {port} is in use by another process, so its probe would find that one"
-                    ) from error
+        why = probes.taken_port(role.probe["port"]) if "port" in role.probe else ""
+        if why:
+            raise SpawnError(why)
 
     def watch(self, replica: Replica) -> None:
         """Probe a replica that was just started."""
@@ -120,7 +110,7 @@ class Prober:
         elif "command" in probe:
             self._run(watch)
         else:
-            self._connect(watch, list(_HOSTS))
+            self._connect(watch, list(probes.HOSTS))
 
     def _result(self, watch: Watch, why: str) -> None:
         """Take the result of a probe. `why`: what was missing; "" when the replica is ready."""
@@ -236,19 +226,6 @@ class Prober:
         watch.child = pid
         watch.why = probes.not_ended(argv[0])
         self._processes.others[pid] = ended
-
-
-class _Closing:
-    """Closes a socket at the end of a block. contextlib is not loaded."""
-
-    def __init__(self, sock: _socket.socket) -> None:
-        self._sock = sock
-
-    def __enter__(self) -> _socket.socket:
-        return self._sock
-
-    def __exit__(self, *_: object) -> None:
-        self._sock.close()
 
 
 def _has_peer(sock: _socket.socket) -> bool:

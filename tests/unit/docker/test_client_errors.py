@@ -248,7 +248,7 @@ def test_every_error_is_one_that_the_commands_print():
 
 WRITING = {"create", "start", "stop", "remove", "rename", "create_volume"}
 WRITING |= {"ensure_network", "remove_network", "connect"}
-WRITING |= {"remove_volume", "put_archive", "pull", "build", "tag", "push", "remove_image"}
+WRITING |= {"remove_volume", "put_archive", "execute", "pull", "build", "tag", "push", "remove_image"}
 
 
 def test_a_view_has_no_way_to_write(tmp_path: Path):
@@ -283,6 +283,7 @@ def test_all_that_a_view_is_asked_is_sent_as_get_or_head(tmp_path: Path):
         "path_stat": ("x", "/"),
         "read_file": ("x", "/", 1),
         "volume": ("x",),
+        "executed": ("x",),
     }
     unasked = ("close", "volumes", "inspect_within")  # which asks as `inspect` does
     try:

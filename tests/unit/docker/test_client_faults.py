@@ -68,9 +68,10 @@ def test_an_answer_that_will_not_change_is_not_asked_for_again(tmp_path: Path, s
         lambda engine: engine.create("x", {}),
         lambda engine: engine.start("x"),
         lambda engine: engine.remove("x"),
+        lambda engine: engine.execute("x", ["true"]),
         lambda engine: engine.put_archive("x", "/", b""),
     ],
-    ids=["POST create", "POST start", "DELETE", "PUT"],
+    ids=["POST create", "POST start", "DELETE", "POST exec", "PUT"],
 )
 def test_a_change_is_asked_for_once(tmp_path: Path, change: Callable[[Engine], object], fault: bytes) -> None:
     with fake_engine(tmp_path, lambda *_: fault) as (fake, engine), pytest.raises(EngineError):
@@ -89,6 +90,8 @@ NONSENSE = {
     "create": lambda engine: engine.create("x", {}),
     "create volume": lambda engine: engine.create_volume("x", {}),
     "file": lambda engine: engine.path_stat("x", "/"),
+    "execute": lambda engine: engine.execute("x", ["true"]),
+    "executed": lambda engine: engine.executed("x"),
     "events": lambda engine: list(engine.events()),
     "pull": lambda engine: engine.pull("x"),
 }
