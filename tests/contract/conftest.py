@@ -29,7 +29,7 @@ from tests.engines import tidy as engine_tidy
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 
-END_S = 30.0
+END_S = 60.0
 """How long anything in these tests may take to end."""
 
 

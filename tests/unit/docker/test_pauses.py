@@ -83,12 +83,12 @@ def test_cancel_in_the_pause(app: Make) -> None:
 
 
 def test_the_time_limit_in_the_pause(app: Make) -> None:
-    made = app({"r": ["exit 3"]}, retries=LONG, timeout_s=2)
+    made = app({"r": ["exit 3"]}, retries=LONG, timeout_s=6)
     _in_pause(made)
     found = made.end()
     assert (found.state, found.message, made.states()) == (
         "failed",
-        "timed out after 2 s",
+        "timed out after 6 s",
         ["r/0 cancelled"],
     )
 

@@ -51,12 +51,12 @@ def test_a_cancel_ends_the_waiting(case: DockerCase) -> None:
 
 def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path) -> None:
     """Only a watcher stops an app that has run for too long."""
-    app_id = case.start(case.app(SLEEP), timeout_s=2, grace_s=0.0)
+    app_id = case.start(case.app(SLEEP), timeout_s=6, grace_s=0.0)
     watcher = processes.supervisors(str(launcher_home))[app_id]
     processes.kill([watcher])
     assert processes.gone([watcher], timeout_s=10)
     found = case.end(app_id)
-    assert (found.state, found.msg) == (AppState.FAILED, "timed out after 2 s")
+    assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
 
 
 def test_the_time_to_wait_is_kept(case: DockerCase) -> None:
@@ -65,7 +65,7 @@ def test_the_time_to_wait_is_kept(case: DockerCase) -> None:
     found = case.scheduler.wait(app_id, 0.3)
     assert found is not None
     assert found.state is AppState.RUNNING
-    assert 0.3 <= time.monotonic() - began < 5
+    assert 0.3 <= time.monotonic() - began < 60
 
 
 def test_when_the_wait_ends_no_process_works_on_the_app_any_more(

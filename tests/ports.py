@@ -1,0 +1,26 @@
+"""Ports of this machine for tests that run beside each other."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+_LOWEST, _HIGHEST = 20_000, 29_999
+"""Below the ports that the kernel gives to outgoing connections and to servers without a wish."""
+
+_held: list[socket.socket] = []
+
+
+def free_port() -> int:
+    """A port on which nothing listens, and which no other process of the tests is given."""
+    for port in random.SystemRandom().sample(range(_LOWEST, _HIGHEST + 1), 1000):
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind(f"\0launcher-tests-port-{port}")  # the name is free again when this process has ended
+            socket.create_server(("", port)).close()
+        except OSError:
+            mark.close()
+            continue
+        _held.append(mark)
+        return port
+    raise AssertionError("no port is free")
