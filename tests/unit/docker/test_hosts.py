@@ -149,6 +149,11 @@ def test_a_port_is_refused_without_a_network() -> None:
     assert problems(Probe(port=80), network="host") == problems(Probe(file="up"), network="none") == []
 
 
+@pytest.mark.parametrize("file", ["/dev/shm/up", "/proc/1/stat", "/tmp/../sys/up"])
+def test_a_file_that_no_engine_sees_is_refused(file: str) -> None:
+    assert problems(Probe(file=file)) == ["roles.server.ready.file"]
+
+
 def test_validate_shows_the_line_of_a_port_out_of_reach(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:

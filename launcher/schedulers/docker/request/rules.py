@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 
 from launcher.schedulers.checks import check_runnable, overridden
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
@@ -18,6 +19,7 @@ from launcher.specs.runopts import InvalidRunConfigException
 
 _LEAST_MEMORY_MB = 6  # the engine refuses less
 _LEAST_CPU = 0.01
+_KERNELS = ("/dev/", "/proc/", "/sys/")  # file systems of a running container alone
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]+")
 
 
@@ -61,6 +63,10 @@ def _of_role(role: Role) -> Iterator[Problem]:
     elif any(c.isspace() for c in role.image):
         yield Problem((*at, "image"), "unusable-text", f"`{role.image}` cannot name an image")
     yield from _resource_problems(role)
+    file = normpath(role.ready.file or "") if role.ready is not None else ""
+    if file.startswith(_KERNELS):
+        message = f"no engine sees files below /{file.split('/')[1]}: probe it by `command`"
+        yield Problem((*at, "ready", "file"), "unusable-path", message)
     for index, mount in enumerate(role.mounts):
         for message in _mount_problems(mount):
             yield Problem((*at, "mounts", index), "unusable-path", message)

@@ -165,7 +165,7 @@ def _why_bad(sock: socket.socket, path: str, port: int, deadline: float, limit_s
                 break
             answer += data
     except TimeoutError:
-        return probes.no_answer_within(what, limit_s)
+        return probes.no_answer_within(what, round(limit_s, 1))
     except OSError:  # closed by the server
         pass
     return probes.bad_answer(what, answer)
