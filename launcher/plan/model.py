@@ -121,11 +121,13 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
     def summary(self) -> str:
-        """`Plan: 2 to create, 1 to replace, 7 unchanged, 1 held`."""
+        """`Plan: 2 to create, 1 to replace, 7 unchanged, 1 held, 1 cannot be planned`."""
         counts = self.counts()
         parts = [f"{counts[kind]} {word}" for kind, word in _COUNT_WORDS.items() if counts[kind]]
-        if self.is_empty:
+        if self.is_empty and not self.problems:
             parts.insert(0, "no changes")
+        if self.problems:
+            parts.append(f"{len(self.problems)} cannot be planned")
         if self.orphans:
             parts.append(f"{len(self.orphans)} orphaned")
         return "Plan: " + ", ".join(parts)

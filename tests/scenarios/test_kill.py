@@ -18,6 +18,8 @@ REPLACE_STEPS = ["reserving", "reserved", "created", "stopping", "stopped", "sta
 MOMENTS = 50
 BATCH = 5
 
+pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
+
 
 @pytest.fixture
 def runs(scenario):

@@ -221,7 +221,7 @@ def test_a_job_of_another_repository_is_a_problem() -> None:
         "error: default/train: `train` in project `default` was last applied from github.com/acme/audio "
         "(a/train.launcher.yaml) (hint: set `project:` in jobs/train.launcher.yaml, or pass --take-over "
         "to make the job this repository's)",
-        "Plan: no changes",
+        "Plan: 1 cannot be planned",
     ]
     assert made.steps == ()
 
