@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from launcher.apply.events import VERSION, EventName
+from launcher.schedulers.restarts import POLICIES
 
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer"}
@@ -46,6 +47,20 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "starting": ("The new attempt is about to be started.", _ATTEMPT),
     "started": ("Every replica was seen to start.", _ATTEMPT),
     "recorded": ("The ledger knows that it runs.", _ATTEMPT),
+    "restarting": (
+        "A replica has failed, and it, its role or the whole app restarts (with --wait): which of its"
+        " max_retries restarts this is, and the pause in seconds before it.",
+        {
+            **_APP,
+            "role": _TEXT,
+            "replica": _NUMBER,
+            "policy": {"enum": [*POLICIES.values()]},
+            "restart": _NUMBER,
+            "max_retries": _NUMBER,
+            "delay_s": {"type": "number"},
+            "message": _TEXT,
+        },
+    ),
     "failed": (
         "The job could not be applied; nothing of it is left behind.",
         {**_JOB, "message": _TEXT, "hint": {"type": ["string", "null"]}},

@@ -35,6 +35,7 @@ EventName = Literal[
     "starting",
     "started",
     "recorded",
+    "restarting",
     "failed",
     "interrupted",
     "log",

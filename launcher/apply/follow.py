@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from threading import Event, Thread
 
     from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.schedulers.restarts import Restart
 
 OnLog = Callable[[JobKey, str, int, bytes], None]
 """Called with job, role, replica and a chunk of its output, cut anywhere; from one thread per app."""
@@ -58,13 +59,36 @@ def follow(
     ended: dict[str, Outcome] = {}
 
     def one(outcome: Outcome) -> None:
+        if watching.on_log is None:  # else they are reported between the lines of the output
+            for restart in _scheduler(outcome, engines).restarts(outcome.app_id):
+                restarting(outcome.app_id, restart)
         ended[outcome.app_id] = _until_end(outcome, engines, store, events)
 
+    def restarting(app_id: str, restart: Restart) -> None:
+        events.emit("restarting", keys[app_id], **_facts(app_id, restart))
+
+    keys = {outcome.app_id: outcome.key for outcome in live}
     if len(live) == 1 and watching.on_log is None and watching.on_progress is None:
         one(live[0])
     elif live:
+        if watching.on_log is not None:
+            for outcome in live:
+                _scheduler(outcome, engines).on_restart = restarting
         _in_threads(live, one, engines, watching.on_log, watching.on_progress)
     return tuple(ended.get(outcome.app_id, outcome) if outcome.app_id else outcome for outcome in outcomes)
+
+
+def _facts(app_id: str, restart: Restart) -> dict[str, Any]:
+    return {
+        "app_id": app_id,
+        "role": restart.role,
+        "replica": restart.k,
+        "policy": restart.policy,
+        "restart": restart.number,
+        "max_retries": restart.most,
+        "delay_s": restart.delay_s,
+        "message": str(restart),
+    }
 
 
 def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events) -> Outcome:

@@ -9,10 +9,12 @@ from launcher.limits import allow_open_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from launcher.cli.console import Console
     from launcher.cli.render.live_frames import LiveFrames
+    from launcher.schedulers.api import OnRestart
+    from launcher.schedulers.logs import LogRecord
     from launcher.state.records import AppRecord
 
     Logs = list[tuple[AppRecord, "LogRequest"]]
@@ -26,15 +28,19 @@ class LogRequest:
     Attributes:
         since, until: seconds since the epoch.
         prefixes: one per replica, or empty.
+        runs: replica → when the run of it began and ended whose output is wanted; None for all output.
+        on_restart: called with the app id and each restart while the logs are followed.
         live: the display that shows lines and progress bars; `read` then yields nothing.
     """
 
     __slots__ = (
         "follow",
         "live",
+        "on_restart",
         "prefixes",
         "regex",
         "replicas",
+        "runs",
         "since",
         "stream",
         "tail",
@@ -52,6 +58,8 @@ class LogRequest:
         self.regex: str | None = None
         self.timestamps = False
         self.prefixes: list[bytes] = []
+        self.runs: Mapping[tuple[str, int], tuple[float, float | None]] | None = None
+        self.on_restart: OnRestart | None = None
         self.live: LiveFrames | None = None
 
     def prefix(self, number: int) -> bytes:
@@ -99,11 +107,15 @@ def _of_apps(logs: Logs) -> Iterator[bytes]:
 
 def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     """The text to show for one app, in pieces."""
+    if request.runs is not None:
+        return _of_runs(app, request)
     merged = len(request.replicas) > 1 and request.tail is None and not request.follow
     by_time = request.timestamps or (merged and allow_open_files(_FILES * len(request.replicas)))
     if by_time:
         return _with_times([(app, request)])
-    chunks = scheduler_of(app).log_chunks(
+    scheduler = scheduler_of(app)
+    scheduler.on_restart = request.on_restart
+    chunks = scheduler.log_chunks(
         app.app_id,
         request.replicas,
         stream=request.stream,
@@ -115,6 +127,31 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     if len(request.replicas) == 1 and not request.prefixes:
         return _single((data for _, _, data in chunks), request)
     return _several(app.app_id, chunks, request)
+
+
+def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
+    """The output of one run of each replica. Read by record: its last line may have no newline."""
+    if len(request.replicas) > 1 or request.prefixes or request.timestamps:
+        return _with_times([(app, request)])
+    from launcher.schedulers.logs import tail
+
+    chunks = (record.data for record in _records(app, request.replicas[0], request))
+    if request.tail is not None and request.regex is None and not request.follow:
+        return tail(chunks, request.tail)
+    return _single(chunks, request)
+
+
+def _records(app: AppRecord, where: tuple[str, int], request: LogRequest) -> Iterator[LogRecord]:
+    """The output of one replica with times: all of it, or that of one run."""
+    since, until, follow = request.since, request.until, request.follow
+    if request.runs is None:
+        return records(app, where, request.stream, since, until, follow=follow, on_restart=request.on_restart)
+    from launcher.schedulers.restarts import until_restart, within
+
+    times = request.runs[where]
+    since, until = within(times, since, until)
+    found = records(app, where, request.stream, since, until, follow=follow and times[1] is None)
+    return until_restart(found)
 
 
 def _single(chunks: Iterable[bytes], request: LogRequest) -> Iterator[bytes]:
@@ -167,7 +204,7 @@ def _with_times(logs: Logs) -> Iterator[bytes]:
     follow = logs[0][1].follow
     for app, request in logs:
         for number, where in enumerate(request.replicas):
-            found = records(app, where, request.stream, request.since, request.until, follow=follow)
+            found = _records(app, where, request)
             shaper = Shaper(request.prefix(number), regex=request.regex, timestamps=request.timestamps)
             pieces = shaped(found, shaper)
             sources.append(pieces if request.tail is None or follow else last_lines(pieces, request.tail))

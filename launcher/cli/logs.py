@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.cli.console import Console
-    from launcher.cli.log_reader import Logs
+    from launcher.cli.log_reader import LogRequest, Logs
     from launcher.inventory.find import Selection
+    from launcher.schedulers.api import OnRestart
+    from launcher.state.records import AppRecord
 
 USAGE = "logs APP[/ROLE[/REPLICA[,REPLICA…]]] [OPTIONS]"
 HELP = """\
@@ -28,6 +30,7 @@ EXAMPLES = """\
   launcher logs train/trainer/0,1 --follow   two replicas, as they write
   launcher logs train@2 --stream stderr --regex 'error|warn'
   launcher logs 'sweep-*/trainer/0' --follow   of several jobs
+  launcher logs train/trainer/0 --restart 0  before its first restart
   launcher logs train --since 10m --timestamps"""
 
 STREAMS = ("combined", "stdout", "stderr")
@@ -41,6 +44,12 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--regex", metavar="REGEX", help="only lines that match this regular expression")
     parser.add_argument("--since", metavar="TIME", type=moment, help="only output written since TIME")
     parser.add_argument("--until", metavar="TIME", type=moment, help="only output written until TIME")
+    parser.add_argument(
+        "--restart",
+        metavar="N",
+        type=count,
+        help="only the output of restart N of each replica; 0 is the first run",
+    )
     parser.add_argument(
         "--stream",
         metavar="STREAM",
@@ -67,6 +76,9 @@ def run(args: Any, console: Console) -> int:
     found = find_all(args.app, args.target)
     logs = _requests(args, found, console)
     display(logs, console)
+    if args.follow:
+        for app, request in logs:
+            request.on_restart = _reporter(app if found.is_group else None, request, console)
     show(logs, console)
     for app, _ in logs:
         for warning in scheduler_of(app).warnings(app.app_id):
@@ -88,6 +100,8 @@ def _requests(args: Any, found: Selection, console: Console) -> Logs:
     for selected in found.selected:
         try:
             request = LogRequest(replicas_of(selected), args.stream)
+            if args.restart is not None:
+                _choose_runs(selected.app, request, args.restart)
         except LauncherError as error:
             errors.append(error)
             continue
@@ -106,6 +120,28 @@ def _requests(args: Any, found: Selection, console: Console) -> Logs:
     if not args.no_prefix and (found.is_group or len(logs[0][1].replicas) > 1):
         _set_prefixes(logs, found.is_group, console)
     return logs
+
+
+def _choose_runs(app: AppRecord, request: LogRequest, restart: int) -> None:
+    """Select the output of one restart. Raises LauncherError if no replica had it."""
+    from launcher.errors import LauncherError
+    from launcher.inventory.logs import run_times
+
+    request.runs = run_times(app, request.replicas, restart)
+    if not request.runs:
+        raise LauncherError(
+            f"{app.app_id} has no output of restart {restart}",
+            hint=f"`launcher status {app.app_id}` shows how often each replica was restarted",
+        )
+    request.replicas = [where for where in request.replicas if where in request.runs]
+
+
+def _reporter(app: AppRecord | None, request: LogRequest, console: Console) -> OnRestart:
+    """Prints restarts while logs are followed; with the job's name if there are several."""
+    from launcher.cli.log_reader import note
+
+    front = f"{app.name or app.app_id} " if app is not None else ""
+    return lambda _, restart: note(request, console, f"{front}{restart}")
 
 
 def _set_prefixes(logs: Logs, is_group: bool, console: Console) -> None:

@@ -7,9 +7,10 @@ from launcher.inventory.installed import scheduler_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from launcher.inventory.find import Selected
+    from launcher.schedulers.api import OnRestart
     from launcher.schedulers.logs import LogRecord
     from launcher.state.records import AppRecord
 
@@ -57,6 +58,7 @@ def records(
     until: float | None,
     *,
     follow: bool,
+    on_restart: OnRestart | None = None,
 ) -> Iterator[LogRecord]:
     """The output of one replica with times; `since`, `until` in seconds since the epoch."""
     streams = None
@@ -64,4 +66,20 @@ def records(
         from launcher.schedulers.responses import Stream
 
         streams = Stream(stream)
-    return scheduler_of(app).log_records(app.app_id, *replica, since, until, follow, streams)
+    scheduler = scheduler_of(app)
+    scheduler.on_restart = on_restart
+    return scheduler.log_records(app.app_id, *replica, since, until, follow, streams)
+
+
+def run_times(
+    app: AppRecord, replicas: Sequence[tuple[str, int]], restart: int
+) -> dict[tuple[str, int], tuple[float, float | None]]:
+    """When a run of each replica began and ended (None: not yet), in seconds since the epoch.
+
+    Replicas that had no such restart are left out. Raises LogsUnsupported where the times are not known.
+    """
+    from launcher.schedulers.restarts import run_between
+
+    starts = scheduler_of(app).run_starts(app.app_id, replicas)
+    found = {where: run_between(starts[where], restart) for where in replicas}
+    return {where: times for where, times in found.items() if times is not None}

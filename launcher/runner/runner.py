@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.components import get_component, materialize_appdef
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, SchedulerError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
-from launcher.schedulers.api import Scheduler, validate
-from launcher.schedulers.logs import stream_of
+from launcher.schedulers.api import Scheduler, filter_regex, validate
+from launcher.schedulers.logs import stream_of, text_lines
 from launcher.schedulers.responses import NOT_SET, DescribeAppResponse, ListAppResponse, Stream
+from launcher.schedulers.restarts import run_between, until_restart, within
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.binding import bind_launch
 from launcher.specs.dryrun import AppDryRunInfo
@@ -302,6 +303,8 @@ class Runner:
         until: datetime | None = None,
         should_tail: bool = False,
         streams: Stream | str | None = None,
+        *,
+        restart: int | None = None,
     ) -> Iterator[str]:
         """The lines that replica `k` of a role wrote, each with its newline.
 
@@ -311,9 +314,11 @@ class Runner:
             since, until: only the lines written between; without a time zone they are local time.
             should_tail: go on until the app has ended.
             streams: stdout or stderr alone, as a Stream or its name; both in the order of writing without it.
+            restart: only the lines of this restart; 0 is the first run.
 
-        Raises UnknownAppException at the call, not at the first line, SchedulerError for a role or replica
-        that the app does not have, UsageError for an unknown stream, and what `status` does.
+        Raises UnknownAppException at the call, not at the first line, SchedulerError for a role, replica or
+        restart that the app does not have, LogsUnsupported for a restart where the scheduler does not know
+        their times, UsageError for an unknown stream, and what `status` does.
         """
         if regex is not None:
             _checked(regex)
@@ -321,6 +326,16 @@ class Runner:
         if not engine.exists(app_id):
             raise UnknownAppException(app_handle)
         stream = None if streams is None else stream_of(streams)
+        if restart is not None:
+            times = run_between(engine.run_starts(app_id, [(role_name, k)])[role_name, k], restart)
+            if times is None:
+                raise SchedulerError(f"{role_name}/{k} of {app_id} has no output of restart {restart}")
+            first, last = (None if moment is None else moment.timestamp() for moment in (since, until))
+            window = within(times, first, last)
+            follow = should_tail and times[1] is None
+            records = until_restart(engine.log_records(app_id, role_name, k, *window, follow, stream))
+            lines = text_lines(record.data for record in records)
+            return lines if regex is None else filter_regex(regex, lines)
         return iter(engine.log_iter(app_id, role_name, k, regex, since, until, should_tail, streams=stream))
 
     # Schedulers

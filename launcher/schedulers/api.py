@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import DescribeAppResponse as DescribeAppResponse
     from launcher.schedulers.responses import ListAppResponse as ListAppResponse
     from launcher.schedulers.responses import Stream as Stream
+    from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.appstate import AppState as AppState
     from launcher.specs.attempt import Attempt
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     OnWait = Callable[[str, str], None]
+    OnRestart = Callable[[str, Restart], None]
 else:
     T = None
 
@@ -70,6 +72,9 @@ class Scheduler(ABC, Generic[T]):
     no_workspace_hint = "leave the workspace out, or use another scheduler"
     on_wait: OnWait | None = None
     """Called with an app id and the reason for waiting when stopping the app takes long."""
+    on_restart: OnRestart | None = None
+    """Called with an app id and each restart of the replicas that `log_chunks` or `log_records` follows. A
+    scheduler that does not know of restarts while they happen leaves it."""
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -202,6 +207,26 @@ class Scheduler(ABC, Generic[T]):
             found = (record.data for record in records)
             for data in found if tail is None or follow else logs.tail(found, tail):
                 yield role, k, data
+
+    def run_starts(
+        self, app_id: str, replicas: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
+        """When each run of each replica began, in order: (number of the restart, epoch seconds).
+
+        The first run has number 0. The output of a run lies between its start and that of the next one.
+        Raises LogsUnsupported where the times of restarts are not known.
+        """
+        raise LogsUnsupported(
+            f"{self.backend} cannot tell the output of one restart from that of another",
+            hint="select by time, with --since and --until",
+        )
+
+    def restarts(self, app_id: str) -> Iterator[Restart]:
+        """The restarts of an app from its first one on, each as it comes, until the app has ended.
+
+        None where the scheduler does not know of restarts while they happen.
+        """
+        return iter(())
 
     # For the commands: each has a default that uses `describe`, `list` and `wait`
 

@@ -81,6 +81,13 @@ def test_logs_are_read_and_followed(scenario: Scenario, job: Any) -> None:
     assert "no role `man`" in scenario.launcher("logs", "job/man", code=None).err
 
 
+def test_the_output_of_one_restart_is_refused_with_what_helps(scenario: Scenario, job: Any) -> None:
+    scenario.run_to_end(job("echo one"))
+    said = scenario.launcher("logs", "job", "--restart", "0", code=1).err
+    assert "procs cannot tell the output of one restart from that of another" in said
+    assert "--since" in said
+
+
 @pytest.mark.slow
 def test_a_replica_that_writes_to_its_log_started_once(scenario: Scenario, job: Any) -> None:
     scenario.run_to_end(job("sleep 0.3; echo late; sleep 0.3"))

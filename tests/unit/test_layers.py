@@ -56,6 +56,7 @@ ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/_
 NAMES = {"local_cwd", "local_dir", "local_docker"}
 WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
+SHARED_BY_ENGINES |= {"launcher.schedulers.restarts"}
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {

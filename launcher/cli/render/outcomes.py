@@ -127,6 +127,8 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         if why.startswith("cancelled by ") and event.get("state") == "cancelled":
             return f"{job} {paint(word, style, color)}{why.removeprefix('cancelled')}"
         return f"{job} {paint(word, style, color)}{': ' if why else ''}{why}"
+    if name == "restarting":
+        return f"{job} {event['message']}"
     if name == "interrupted":
         return f"{job} interrupted: {event['message']}"
     if name == "waiting":

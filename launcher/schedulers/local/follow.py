@@ -1,4 +1,4 @@
-"""Follow the logs of local replicas until their app has ended, woken by the kernel."""
+"""Follow the logs and the restarts of local replicas until their app has ended, woken by the kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.filewatch import FileWatch
 from launcher.schedulers.local.logrecords import RecordReader
-from launcher.schedulers.logs import LogRecord
+from launcher.schedulers.local.restarts import RestartNotes, RestartReader
+from launcher.schedulers.logs import RESTART, LogRecord
+from launcher.schedulers.restarts import Restart
 
 _FILES_PER_READER = 2
 _UNOWNED_S = 0.5  # before there is a supervisor: the client may die without touching a file
@@ -67,17 +69,26 @@ class AppWatch:
             self.ended = True
 
 
-def follow_chunks(app_dir: str, starts: Mapping[str, int], stream: str) -> Iterator[tuple[str, bytes]]:
+def follow_chunks(
+    app_dir: str,
+    starts: Mapping[str, int],
+    stream: str,
+    names: Mapping[tuple[str, int], str],
+    notes: RestartNotes | None = None,
+) -> Iterator[tuple[str, bytes]]:
     """(folder, bytes) of a stream as they are written, until the app has ended and everything was read.
 
     Args:
         starts: log folder of a replica → place in its log to begin at. The folders must exist.
+        names: (role, replica) → its folder.
+        notes: reports restarts, each after the output before it and before the output after it.
     """
     keep_open = allow_open_files(_FILES_PER_READER * len(starts))
     readers = {
         folder: RecordReader(folder, stream, start=start, keep_open=keep_open)
         for folder, start in starts.items()
     }
+    where = {folder: name for name, folder in names.items()}
     try:
         with AppWatch(app_dir) as watch:
             for folder in starts:
@@ -85,10 +96,17 @@ def follow_chunks(app_dir: str, starts: Mapping[str, int], stream: str) -> Itera
             changed = set(starts)
             while True:
                 ended = watch.ended  # before reading: data read after the end is complete
+                seen = notes.look() if notes else 0.0  # all output before these restarts is on disk
+                if notes and seen:
+                    changed = changed | {names[each] for each in notes.waiting()}
                 for folder in starts if ended else sorted(changed):
                     for record in readers[folder].read():
                         if record.data:
                             yield folder, record.data
+                        elif notes and record.stream == RESTART:
+                            notes.before(*where[folder], record.time_ns)
+                if notes:
+                    notes.flush(seen)
                 if ended:
                     return
                 changed = watch.wait() & readers.keys()
@@ -98,15 +116,47 @@ def follow_chunks(app_dir: str, starts: Mapping[str, int], stream: str) -> Itera
 
 
 def follow_records(
-    app_dir: str, folder: str, stream: str, since: float | None, until: float | None
+    app_dir: str,
+    source: tuple[str, int, str],
+    stream: str,
+    since: float | None,
+    until: float | None,
+    notes: RestartNotes | None = None,
 ) -> Iterator[LogRecord]:
-    """Yield the records of one replica as they come, until the app has ended or one is after `until`."""
+    """Yield the records of one replica as they come, until the app has ended or one is after `until`.
+
+    Args:
+        source: role, replica and log folder.
+        notes: as in `follow_chunks`.
+    """
+    role, k, folder = source
     reader = RecordReader(folder, stream, since, until)
     with AppWatch(app_dir) as watch:
         watch.add(folder)
         while True:
             ended = watch.ended
-            yield from reader.read()
+            seen = notes.look() if notes else 0.0
+            for record in reader.read():
+                if notes and record.stream == RESTART:
+                    notes.before(role, k, record.time_ns)
+                yield record
+            if notes and not reader.finished:
+                notes.flush(seen)
             if ended or reader.finished:
+                return
+            watch.wait()
+
+
+def follow_restarts(app_dir: str) -> Iterator[Restart]:
+    """The restarts of an app from its first one on, each as it comes, until the app has ended."""
+    reader = RestartReader(app_dir)
+    yield from reader.read()
+    if reader.is_over():
+        return
+    with AppWatch(app_dir) as watch:
+        while True:
+            ended = watch.ended  # before reading: what is read after the end is complete
+            yield from reader.read()
+            if ended or reader.is_over():
                 return
             watch.wait()

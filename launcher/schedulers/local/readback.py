@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
@@ -11,15 +12,21 @@ from launcher.schedulers.local.logs import LogView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from launcher.schedulers.local.restarts import RestartNotes
     from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.restarts import Restart
+
+    OnRestart = Callable[[str, Restart], None]
 
 
 class ReplicaLogSource:
     """The logs of one replica. Raises SchedulerError when there is no such app, role or replica."""
 
-    def __init__(self, app_dir: str, role: str, k: int) -> None:
+    def __init__(self, app_dir: str, role: str, k: int, on_restart: OnRestart | None = None) -> None:
+        """`on_restart`: called with the app id and each restart while the log is followed."""
+        self._on_restart = on_restart
         self.app_dir = app_dir
         self.role = role
         self.k = k
@@ -34,7 +41,29 @@ class ReplicaLogSource:
             return records(self.folder, stream, since, until)
         from launcher.schedulers.local.follow import follow_records
 
-        return follow_records(self.app_dir, self.folder, stream, since, until)
+        # Of several replicas that are read one by one, the one that failed reports the restart.
+        notes = self.notes([(self.role, self.k)], since, of_cause=True)
+        return follow_records(self.app_dir, (self.role, self.k, self.folder), stream, since, until, notes)
+
+    def notes(
+        self, names: Sequence[tuple[str, int]], since: float | None, *, of_cause: bool = False
+    ) -> RestartNotes | None:
+        """Reports the restarts of the followed replicas `names`; None where they are not wanted.
+
+        `of_cause`: only the restarts that follow a failure of one of them.
+        """
+        on_restart = self._on_restart
+        if on_restart is None:
+            return None
+        from launcher.schedulers.local.restarts import RestartNotes
+
+        app_id = os.path.basename(self.app_dir)
+
+        def report(restart: Restart) -> None:
+            if not of_cause or (restart.role, restart.k) in names:
+                on_restart(app_id, restart)
+
+        return RestartNotes(self.app_dir, report, names, since)
 
     def start(self, stream: str, since: float | None, tail: int | None) -> int:
         """The place in the log to begin at."""
@@ -89,8 +118,11 @@ def _followed(
     for source in sources:
         by_app.setdefault(source.app_dir, {})[source.folder] = source
     for app_dir, by_folder in by_app.items():
+        began = since if tail is None else time.time()  # older restarts are not in the last lines alone
+        names = {(source.role, source.k): folder for folder, source in by_folder.items()}
+        notes = next(iter(by_folder.values())).notes([*names], began)
         starts = {folder: source.start(stream, since, tail) for folder, source in by_folder.items()}
-        for folder, data in follow_chunks(app_dir, starts, stream):
+        for folder, data in follow_chunks(app_dir, starts, stream, names, notes):
             yield by_folder[folder].role, by_folder[folder].k, data
 
 

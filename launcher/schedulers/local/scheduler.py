@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.popen import PopenRequest
     from launcher.schedulers.local.supervisor_client import SupervisorClient
     from launcher.schedulers.logs import LogRecord
+    from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -413,7 +414,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     ) -> Iterator[LogRecord]:
         from launcher.schedulers.local import readback
 
-        source = readback.ReplicaLogSource(self._app_dir(app_id), role_name, k)
+        source = readback.ReplicaLogSource(self._app_dir(app_id), role_name, k, self.on_restart)
         return source.records(readback.stream_name(streams), since, until, follow=follow)
 
     def log_chunks(
@@ -429,8 +430,21 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     ) -> Iterator[tuple[str, int, bytes]]:
         from launcher.schedulers.local import readback
 
-        sources = [readback.ReplicaLogSource(self._app_dir(app_id), role, k) for role, k in replicas]
+        app_dir, report = self._app_dir(app_id), self.on_restart
+        sources = [readback.ReplicaLogSource(app_dir, role, k, report) for role, k in replicas]
         return readback.chunks(sources, stream, since, until, tail=tail, follow=follow)
+
+    def run_starts(
+        self, app_id: str, replicas: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
+        from launcher.schedulers.local.restarts import run_starts
+
+        return run_starts(self._app_dir(app_id), replicas)
+
+    def restarts(self, app_id: str) -> Iterator[Restart]:
+        from launcher.schedulers.local.follow import follow_restarts
+
+        return follow_restarts(self._app_dir(app_id))
 
 
 def _ours(reservation: Reservation) -> LocalReservation:
