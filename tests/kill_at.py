@@ -7,6 +7,9 @@ python -m tests.kill_at count FILE -- ARGV      lives; writes how many calls and
                                                     first event, and in all, to FILE
 python -m tests.kill_at record NAME N -- ARGV   lives; the supervisors that it spawns die when they have
                                                     recorded their N-th event NAME
+python -m tests.kill_at watch NAME N -- ARGV    lives; the watchers that it spawns die when they have recorded
+                                                    their N-th event NAME, or begun or done their N-th request
+                                                    ("to start", "started", "to stop", "stopped", "renamed")
 python -m tests.kill_at steps FILE -- ARGV      lives; writes the events, one name a line, to FILE
 """
 
@@ -70,6 +73,37 @@ EventFile.add = add
 """
 
 
+def at_act(name: str, number: int) -> str:
+    """Python text that a watcher runs first, to die at its `number`-th act `name`."""
+    root = str(Path(__file__).resolve().parents[1])
+    return f"""
+import os, sys
+sys.path.insert(0, {root!r})
+from launcher.schedulers.docker import network, record
+from launcher.schedulers.docker.client.engine import Engine
+seen = []
+def did(act):
+    seen.append(act)
+    if act == {name!r} and seen.count(act) == {number}:
+        os.kill(os.getpid(), 9)
+def around(real, before, after):
+    def call(*args, **how):
+        did(before)
+        made = real(*args, **how)
+        did(after)
+        return made
+    return call
+def append(app_dir, kind, *args, real=record.append, **fields):
+    made = real(app_dir, kind, *args, **fields)
+    did(kind)
+    return made
+record.append = append
+network.start = around(network.start, "to start", "started")
+Engine.stop = around(Engine.stop, "to stop", "stopped")
+Engine.rename = around(Engine.rename, "to rename", "renamed")
+"""
+
+
 def arm(words: list[str]) -> Callable[[], None]:
     """Set the trap that `words` describe; what is returned is to be called at the end."""
     seen: list[Any] = []
@@ -94,6 +128,10 @@ def arm(words: list[str]) -> Callable[[], None]:
             from launcher.schedulers.local import supervisor_client
 
             supervisor_client._MAIN = at_record(name, int(number)) + supervisor_client._MAIN
+        case ["watch", name, number]:
+            from launcher.schedulers.docker.watching import client
+
+            client._MAIN = at_act(name, int(number)) + client._MAIN
         case ["steps", path]:
             on_every_event(seen.append)
             return lambda: write(path, "\n".join(seen))

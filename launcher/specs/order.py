@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from launcher.specs.app import AppDef, Role
 from launcher.specs.macros import find_macros, role_of_host
@@ -91,6 +92,17 @@ def host_problems(text: str, roles: Sequence[str]) -> Iterator[tuple[str, str]]:
         if role is not None and role not in roles:
             message = f"`{text[start:end]}` names no role of this app; {name_hint(role, list(roles))}"
             yield "unknown-reference", message
+
+
+def rules_of(role: Role) -> dict[str, Any]:
+    """What the process that looks after an app follows beside the retry policy, as plain data."""
+    rules = {
+        "retry_delay": role.retry_delay,
+        "service": role.service,
+        "ready": role.ready and role.ready.to_json(),
+        "depends_on": dict(role.depends_on),
+    }
+    return {name: value for name, value in rules.items() if value}
 
 
 def serving(app: AppDef) -> list[str]:

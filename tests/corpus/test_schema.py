@@ -98,7 +98,6 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/local-secret-path.launcher.yaml",
         "schedulers/local-timeout-below-one.launcher.yaml",
         "schedulers/only-in-a-target.launcher.yaml",
-        "schedulers/order-on-docker.launcher.yaml",
     ),
     "which components there are, their arguments, and what they make of them": (
         "components/another-each-time.launcher.yaml",

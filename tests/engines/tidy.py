@@ -32,6 +32,9 @@ def of_token(token: str, things: Iterable[Thing]) -> list[Thing]:
     return [thing for thing in ours if thing in found or thing.labels.get(APP_ID) in apps]
 
 
+_MARKS = (".cancelled", ".timed-out", ".stopped", ".ended")
+
+
 def unfinished(things: Iterable[Thing]) -> list[Thing]:
     """What no finished app leaves: containers that run or never ran, volumes without one, networks."""
     found = list(things)
@@ -51,8 +54,8 @@ def is_tombstone(thing: Thing) -> bool:
 
 
 def _is_over(container: Thing) -> bool:
-    """Ended, or cancelled before it ever ran, with the rest of its app: then its name says so."""
-    return container.state in ("exited", "dead") or container.name.endswith(".cancelled")
+    """Ended, or stopped before it ever ran, with the rest of its app: then its name says so."""
+    return container.state in ("exited", "dead") or container.name.endswith(_MARKS)
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.order import made_by_others
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
 
@@ -61,11 +62,13 @@ class ContainerSetup:
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
             self._surroundings(job, common)
-            firsts = set({each.role: i for i, each in reversed(list(enumerate(job.containers)))}.values())
+            later = made_by_others(job.role_rules)  # what they run may come into being before they start
+            firsts = {each.role: i for i, each in reversed(list(enumerate(job.containers)))}
+            checked = {i for role, i in firsts.items() if role not in later}
 
             def make(i: int) -> None:
                 self._create(job.app_id, i, job.containers[i], configs[i])
-                if i in firsts:  # while the others are created
+                if i in checked:  # while the others are created
                     self._check(i, job.containers[i], configs[i], there)
 
             run_parallel(make, range(len(configs)))

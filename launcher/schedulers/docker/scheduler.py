@@ -46,7 +46,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     """
 
     builds_workspaces = True
-    supports = ("retry_delay", "hosts")
+    supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
         super().__init__(DOCKER, session_name)

@@ -1,12 +1,14 @@
 """Submit an app: at once under a fresh id, or as an attempt of a job, in stages from its reservation on.
 
-Either way all replicas start or none does, and a submission that fails leaves nothing behind.
+Either way all replicas that wait for no other start or none does, and a submission that fails leaves nothing
+behind.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from launcher.schedulers.docker.request.labelling import app_labels, attempt_lab
 from launcher.schedulers.docker.reserve import ReservedId, release, reserve
 from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_exit
 from launcher.schedulers.ids import make_unique, normalise
+from launcher.schedulers.order import Order, has_order
 from launcher.schedulers.staged import Reservation
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
@@ -64,6 +67,7 @@ class Submission:
         self._setup = ContainerSetup(engine, report, fresh)
         self._watcher: WatcherClient | None = None
         self._to_start: list[tuple[str, DockerContainer]] = []
+        self._order: Order | None = None  # None: all of `_to_start` is started at once
 
     def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
         """Create all containers. When it fails, the caller must call `abort`."""
@@ -73,12 +77,17 @@ class Submission:
             self._engine.remove(self._marker)
             self._marker = ""
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
+        if has_order(job.role_rules):
+            self._order = Order(Counter(each.role for each in job.containers), job.role_rules)
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
-        """Take over the containers that a dead owner created; `start` starts those that it did not."""
+        """Take over the containers that a dead owner created; `start` starts those that it did not.
+
+        Those that wait for other roles are left to the watcher.
+        """
         self._spawn(job.app_id)
         of = {(each.role, each.replica): each for each in job.containers}
-        pending = [each for each in app.view.replicas if each.state == "pending"]
+        pending = [each for each in app.view.replicas if each.state == "pending" and not each.waits]
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
 
     def _spawn(self, app_id: str) -> None:
@@ -86,7 +95,7 @@ class Submission:
         self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached)
 
     def start(self) -> None:
-        """Start every replica. Raises StartError, with nothing of the app left.
+        """Start every replica that waits for no other. Raises StartError, with nothing of the app left.
 
         Interrupted, it closes the submission: a detached app runs on, an attached one is cancelled. So it
         does when the engine cannot be reached, since it is not known then which replicas were started.
@@ -94,7 +103,7 @@ class Submission:
         assert self._watcher is not None, "what was not created cannot be started"
         try:
             self._watcher.go()
-            start_all(self._engine, self._to_start)
+            self._start_all()
             self._watcher.started()
         except EngineUnreachable as error:
             self.close()
@@ -113,6 +122,16 @@ class Submission:
         self._lock.release()
         if not self._attached:
             self.close()
+
+    def _start_all(self) -> None:
+        if self._order is None:
+            start_all(self._engine, self._to_start)
+            return
+        while free := self._order.release():
+            now = [each for each in self._to_start if each[1].role in free]
+            start_all(self._engine, now)
+            for _, container in now:
+                self._order.reach(container.role, container.replica, "started")
 
     def abort(self) -> None:
         """Remove all created objects, running or not, and the record."""

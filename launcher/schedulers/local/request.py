@@ -21,7 +21,7 @@ from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
-from launcher.specs.order import host_variable, serving
+from launcher.specs.order import host_variable, rules_of, serving
 from launcher.specs.secret import Secret
 from launcher.text import plural
 
@@ -71,7 +71,7 @@ def build_request(
         grace_s=_number(cfg, "grace_s", float) or 0.0,
         log_max_mb=_number(cfg, "log_max_mb", int),
         notes=notes(app, scheduler),
-        role_rules={role.name: rules for role in app.roles if (rules := _rules(role))},
+        role_rules={role.name: rules for role in app.roles if (rules := rules_of(role))},
     )
     hosts, served = {role.name: HOST for role in app.roles}, serving(app)
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
@@ -198,17 +198,6 @@ def _environment(
         RANK0_ENV: HOST,
         "LAUNCHER_SCRATCH": os.path.join(request.app_dir, "scratch"),
     }
-
-
-def _rules(role: Role) -> dict[str, Any]:
-    """What the supervisor is to follow beside the retry policy, as plain data."""
-    rules = {
-        "retry_delay": role.retry_delay,
-        "service": role.service,
-        "ready": role.ready and role.ready.to_json(),
-        "depends_on": dict(role.depends_on),
-    }
-    return {name: value for name, value in rules.items() if value}
 
 
 def _app_dir(apps_dir: str) -> str:

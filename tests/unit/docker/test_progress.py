@@ -152,6 +152,7 @@ def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
         # a failure
         ("exited 3|running", (READY,), {}, Stop(("server",), "peer")),
         ("running|exited 4", (READY,), {}, Stop(("client",), "peer")),
+        ("created|exited 4", (), {}, Stop(("client",), "peer")),
         ("running|exited 0", (READY,), {}, Wait()),
         (
             "created|exited 0",

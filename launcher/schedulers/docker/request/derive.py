@@ -27,7 +27,7 @@ from launcher.schedulers.docker.request.rules import check, notes, resolves_name
 from launcher.specs.app import AppDef, CfgVal, Resource, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
-from launcher.specs.order import host_variable, serving
+from launcher.specs.order import host_variable, rules_of, serving
 
 _GPU_CAPABILITIES = ["compute", "utility"]
 _MIB = 2**20
@@ -52,7 +52,7 @@ def build_request(
         scratch=scratch_volume(SYMBOLIC_APP_ID),
         network=str(cfg.get("network") or NETWORK),
         role_retries={role.name: (role.max_retries, str(role.retry_policy)) for role in app.roles},
-        role_rules={role.name: {"retry_delay": role.retry_delay} for role in app.roles if role.retry_delay},
+        role_rules={role.name: rules for role in app.roles if (rules := rules_of(role))},
         timeout_s=_of(cfg, "timeout_s", int),
         grace_s=_of(cfg, "grace_s", float, DEFAULT_GRACE_S),
         copy_env=_of(cfg, "copy_env", list, []),
@@ -153,8 +153,12 @@ def _limits(resource: Resource) -> dict[str, Any]:
 
 
 def _restart_policy(role: Role) -> dict[str, Any] | None:
-    """The engine restarts a replica by itself only where it does so at once, and nothing else with it."""
-    if role.max_retries > 0 and role.retry_policy == "REPLICA" and not role.retry_delay:
+    """The engine restarts a replica by itself only where it does so at once, and nothing else with it.
+
+    It takes no replica that was not ready in time for failed.
+    """
+    watched = role.retry_delay or role.ready is not None
+    if role.max_retries > 0 and role.retry_policy == "REPLICA" and not watched:
         return {"Name": "on-failure", "MaximumRetryCount": role.max_retries}
     return None
 

@@ -137,7 +137,8 @@ def decide(
             first, retries, journal, probed=probed
         ):
             return _restart(first, retries[first.role], containers, journal, order)
-        return _stop(containers, journal, "hand" if first.stopped_externally else "peer")
+        why = "hand" if first.stopped_externally else "peer"
+        return Stop(unended(containers, journal), why) if held else _stop(containers, journal, why)
     if order is not None and (stuck := _stuck(app, order)):
         return Stop(unended(containers, journal), "peer", stuck)
     if late and (app.live or waiting or held):

@@ -67,6 +67,10 @@ class EventQueue:
         self.orphaned = True
         self._queue.put(None)
 
+    def wake(self) -> None:
+        """Wake the watcher. May be called from any thread."""
+        self._queue.put(None)
+
     def reconnect(self) -> None:
         """Forget the events of an engine that went away: the containers that it stops as it shuts down were
         not stopped by a user."""

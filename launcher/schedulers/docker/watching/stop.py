@@ -22,6 +22,7 @@ from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_re
 from launcher.schedulers.docker.status import DockerAppView, longest_pause_s
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message
+from launcher.schedulers.order import STOPPED_AT_END
 
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
 _MARGIN_S = 30.0
@@ -51,8 +52,10 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             intended = True
         if seen.live or not seen.ended:
             grace = Labels(found[0].labels).grace_s if grace_s is None else grace_s
-            message = cancel_message(actor(), interrupt=interrupt)
-            stop(engine, app_dir, found, "cancel", message, grace)
+            why, message = "cancel", cancel_message(actor(), interrupt=interrupt)
+            if seen.done:  # its work was done before: only its services are left
+                why, message = "end", STOPPED_AT_END
+            stop(engine, app_dir, found, why, message, grace)
         if wait_for_exit(app_dir, _MARGIN_S) and not seen.live:
             record_end(engine, app_id)
             break

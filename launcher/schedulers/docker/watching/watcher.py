@@ -1,4 +1,6 @@
-"""The watcher process of one app: restarts, time limits and the record of the end, which no engine provides.
+"""The watcher process of one app: what no engine provides, and the record of the end.
+
+It restarts by policy, keeps time limits, starts roles when what they wait for holds, and stops services.
 
 Run as `python -I -c '…; main()' APP_DIR` with the control socket at descriptor 0 and the app's lock at 3.
 Containers do not depend on it: when it is killed they run on, and the next command that reads the app spawns
@@ -14,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import list_containers
@@ -24,6 +26,7 @@ from launcher.schedulers.docker.client.errors import EngineError, EngineUnreacha
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.journal import Journal, RecordedStop
 from launcher.schedulers.docker.labels import APP_ID, Labels
+from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.status import DockerAppView, view
@@ -42,6 +45,9 @@ from launcher.schedulers.docker.watching.decide import (
     unended,
 )
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+
+if TYPE_CHECKING:
+    from launcher.schedulers.docker.watching.readiness import Prober
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0
@@ -65,6 +71,7 @@ class Watcher:
         self._ops = ops
         self._events = EventQueue(self._app_dir)
         self._observer = AppObserver(engine, self._app_dir, self._app_id, self._events)
+        self._prober: Prober | None = None  # only apps whose roles wait or serve have one
         self._restarts = True
         self._stopping: RecordedStop | None = None  # also where the journal could not be written
         self._aim: object = None  # the aim of the last action, see `decide.aim`
@@ -145,10 +152,18 @@ class Watcher:
 
     def _has_ended(self) -> bool:
         """Read the app once and do its next action; True when none is left to do."""
-        found, journal = self._observer.containers(), self._read_journal()
+        found = self._observer.containers()
+        if self._prober is not None:
+            self._prober.record()  # before the ends: what was ready before it ended was ready
+        journal = self._read_journal()
         if self._observer.record_exits(found, journal):
             journal = self._read_journal()
         seen = view(found, journal, expected_replicas=self._observer.expected_replicas)
+        roles = progress(found, journal)
+        if roles is not None:
+            if self._is_replaced(found, journal):
+                return True
+            self._probe(found, journal, roles)
         action = self._next(seen, found, journal)
         if isinstance(action, (End, Leave)):
             if isinstance(action, End) and seen is not None:
@@ -162,6 +177,18 @@ class Watcher:
             self._aim = None
             self._do_not_repeat(action)
         return False
+
+    def _probe(self, found: list[Container], journal: Journal, roles: Progress) -> None:
+        if self._prober is None:
+            from launcher.schedulers.docker.watching.readiness import Prober
+
+            self._prober = Prober(self._engine, self._app_dir, self._events.wake, resumed=self._resumed)
+        self._prober.follow(found, journal, roles)
+
+    def _is_replaced(self, found: list[Container], journal: Journal) -> bool:
+        """Whether the app's own record has a watcher again, which alone is to start what waits."""
+        owner = Labels(found[0].labels).owner
+        return journal.adopted and record.is_locked_elsewhere(self._app_id, owner)
 
     def _next(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
         if self._events.orphaned and journal.stop is None and seen is not None and not seen.ended:
@@ -180,6 +207,8 @@ class Watcher:
         journal = record.journal(self._app_dir) or Journal()
         journal.stop = journal.stop or self._stopping
         journal.adopted = journal.adopted or not self._restarts
+        if self._prober is not None:
+            self._prober.complete(journal)
         return journal
 
     def _decide(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
@@ -237,7 +266,7 @@ class Watcher:
             self._observer.invalidate()
             return  # the next read stops those that run
         self._halt([each for each in todo if each.live])
-        self._start(todo)
+        self._start([each for each in todo if each.id not in action.held])
 
     def _halt(self, live: Sequence[Container]) -> None:
         grace = _grace(live)

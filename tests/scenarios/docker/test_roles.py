@@ -1,0 +1,169 @@
+"""Roles that wait for each other, in containers: what commands make of them, and SIGKILL at each step."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from tests import processes
+from tests.engines.images import SHELL_IMAGE
+from tests.lanes import sampled
+from tests.scenarios.docker.test_takeover import DIES_STARTING
+from tests.scenarios.test_kill import killed
+from tests.scenarios.test_roles import STEPS
+
+DEATHS = [
+    ("go", 1), ("ready", 1), ("to start", 1), ("started", 1), ("exit", 1), ("stop", 1), ("to stop", 1),
+    ("stopped", 1), ("renamed", 1), ("exit", 2), ("end", 1),
+]  # fmt: skip
+
+
+SERVER = "touch {up}; exec sleep 1000"
+CLIENT = "cat {up}; echo run >>{runs}"
+
+
+def job_of(scenario, **roles):
+    """A job file. `roles`: what stands in each of them; in {up} and {runs} are paths of files."""
+    places = {"up": str(scenario.folder / "up"), "runs": str(scenario.folder / "runs")}
+    common = f"image: {SHELL_IMAGE}, mounts: [{{type: bind, src: {scenario.folder}, dst: {scenario.folder}}}]"
+    lines = ["version: 1", "name: job", "scheduler: local_docker", "roles:"]
+    for name, fields in roles.items():
+        made = {key: value.format(**places) if key == "run" else value for key, value in fields.items()}
+        given = ", ".join(f"{key}: {json.dumps(value)}" for key, value in made.items())
+        lines.append(f"  {name}: {{{common}, {given}}}")
+    return scenario.write("job.launcher.yaml", "\n".join(lines) + "\n")
+
+
+def ordered(scenario, *, server=SERVER, client=CLIENT, **more):
+    """A job with a client that waits for a service to be ready; `runs` has a line for each run of it."""
+    up = str(scenario.folder / "up")
+    return job_of(
+        scenario,
+        client={"run": client, "depends_on": ["server"]},
+        server={"run": server, "service": True, "ready": {"file": up}},
+        **more,
+    )
+
+
+def assert_done_once(scenario, file):
+    scenario.run_to_end(file)
+    attempt = scenario.attempts()[-1]
+    assert attempt.state == "succeeded"
+    assert (scenario.folder / "runs").read_text() == "run\n"
+    assert scenario.actions(file) == {"job": "keep"}
+    assert processes.gone(
+        [pid for app in scenario.apps() for pid in scenario.processes_of(app)], timeout_s=20
+    )
+
+
+def marks(scenario, app):
+    return [one.name.rpartition("-0")[2] for one in scenario.containers(app)]
+
+
+def test_a_job_with_a_service_ends_with_its_client(scenario):
+    file = ordered(scenario)
+    scenario.apply(file)
+    scenario.wait("job")
+    [app] = scenario.apps()
+    assert marks(scenario, app) == ["", ".ended"]
+    assert_done_once(scenario, file)
+    shown = scenario.launcher("status", "job").out
+    [line] = [line for line in shown.splitlines() if line.startswith("server/0")]
+    assert "CANCELLED" in line
+    assert "stopped at the end of the app" in line
+
+
+def test_apply_returns_while_a_role_waits_and_a_plan_keeps_it(scenario):
+    gate = scenario.gate()
+    file = ordered(scenario, server=f"{gate.script}; touch {{up}}; exec sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.apply(file)
+    shown = scenario.launcher("status", "job", code=None).out
+    [line] = [line for line in shown.splitlines() if line.startswith("client/0")]
+    assert line.split() == ["client/0", "WAITING", "for", "server", "(ready)"]
+    gate.open()
+    scenario.wait("job")
+    assert_done_once(scenario, file)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_another_home_leaves_a_role_that_waits_alone(scenario, watched):
+    """Also where the watcher has died: the plan of both homes is empty, and the app ends as it should."""
+    gate = scenario.gate()
+    file = ordered(scenario, server=f"{gate.script}; touch {{up}}; exec sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    [(app, _)] = scenario.supervisors().items()
+    if not watched:
+        scenario.kill_watcher(app)
+    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
+    plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
+    assert [job["action"] for job in plan["jobs"]] == ["keep"]
+    scenario.launcher("apply", file, "--yes", env=env)
+    assert "for server (ready)" in scenario.launcher("status", "job", env=env, code=None).out
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.apply(file)
+    gate.open()
+    scenario.launcher("wait", "job", env=env)
+    scenario.wait("job")
+    assert_done_once(scenario, file)
+
+
+def test_a_role_that_waits_can_be_cancelled(scenario):
+    file = ordered(scenario, server="exec sleep 1000")
+    scenario.apply(file)
+    scenario.cancel("job")
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
+    assert not (scenario.folder / "runs").exists()
+    assert [marks(scenario, app) for app in scenario.apps()] == [[".cancelled", ".cancelled"]]
+
+
+@pytest.mark.parametrize("step", sampled(STEPS, "starting"))
+def test_the_client_is_killed_and_the_next_apply_finishes_the_work(scenario, step):
+    file = ordered(scenario)
+    assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
+    assert_done_once(scenario, file)
+    assert [attempt.number for attempt in scenario.attempts()] == [1]
+
+
+@pytest.mark.parametrize("death", sampled(DEATHS, ("ready", 1), ("exit", 1), ("stop", 1)), ids=str)
+def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
+    act, n = death
+    file = ordered(scenario)
+    process = scenario.spawn(
+        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
+    )
+    process.communicate()
+    assert processes.gone(scenario.supervisors().values(), timeout_s=30)
+    assert scenario.actions(file) == {"job": "keep"}
+    assert_done_once(scenario, file)
+    assert [attempt.number for attempt in scenario.attempts()] == [1]
+
+
+def test_what_waits_is_not_what_a_killed_client_left_unstarted(scenario):
+    file = ordered(scenario, another={"run": "exit 0"})
+    process = scenario.spawn([sys.executable, "-c", DIES_STARTING, "apply", str(file), "--yes"])
+    process.communicate()
+    assert scenario.actions(file) == {"job": "resume"}
+    assert "1 replica was never started" in scenario.launcher("plan", file, code=None).out
+    assert_done_once(scenario, file)
+
+
+def test_a_program_that_another_role_makes_need_not_be_there_at_first(scenario):
+    tool = scenario.folder / "tool"
+    make = f"printf '#!/bin/sh\\necho run >>{{runs}}\\n' >{tool}; chmod +x {tool}"
+    after = {"entrypoint": str(tool), "depends_on": {"maker": "succeeded"}}
+    assert_done_once(scenario, job_of(scenario, maker={"run": make}, user=after))
+
+
+def test_a_program_that_no_role_makes_fails_the_app_when_it_is_to_start(scenario):
+    after = {"entrypoint": "/nonexistent/tool", "depends_on": {"maker": "succeeded"}}
+    scenario.run_to_end(job_of(scenario, maker={"run": "exit 0"}, user=after), code=5)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("failed", "user/0 exited with 127")
+    assert "/nonexistent/tool" in scenario.launcher("logs", "job", code=None).out
