@@ -92,6 +92,7 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "schedulers/component-makes-no-image.launcher.yaml",
         "schedulers/docker-amounts-and-mounts.launcher.yaml",
         "schedulers/docker-fixed-port-of-two-replicas.launcher.yaml",
+        "schedulers/docker-host-without-a-network.launcher.yaml",
         "schedulers/docker-image-with-a-blank.launcher.yaml",
         "schedulers/docker-options-out-of-range.launcher.yaml",
         "schedulers/docker-without-image.launcher.yaml",
