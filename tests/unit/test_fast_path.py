@@ -77,6 +77,7 @@ ON_BRANCH = {
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.docker.client.credentials": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
+    "launcher.schedulers.docker.watching.watcher": "probes, for apps without one",
     "launcher.schedulers.local.devices": "launcher.command, for apps without devices",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
