@@ -20,6 +20,8 @@ from tests.scenarios.test_kill import (  # noqa: F401
     test_the_named_steps_are_the_ones_that_apply_reports,
 )
 
+pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
+
 
 @pytest.mark.parametrize("step", ["reserved", "created"])
 def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, step):  # noqa: F811
