@@ -18,14 +18,11 @@ _BARE = r"[^\s\"'\\`]+\Z"
 def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
 
-    Hides literals under sensitive-looking names, as plans do.
+    A service, and a role that waits for another one, say so: `local_cwd, after server (ready)`. Hides literals
+    under sensitive-looking names, as plans do.
     """
     rows = [
-        (
-            show_name(role),
-            command(role),
-            " ".join(filter(None, (document["scheduler"], role.get("image", "")))),
-        )
+        (show_name(role), command(role), ", ".join([_place(document, role), *_order(role)]))
         for role in document["roles"]
     ]
     names, _, places = (max((width(row[k]) for row in rows), default=0) for k in range(3))
@@ -34,6 +31,18 @@ def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     for name, line, place in rows:
         short = line if width(line) <= size else line[: size - 1] + "…"
         yield GAP.join((_padded(name, names), _padded(short, size), place))
+
+
+def _place(document: Mapping[str, Any], role: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (document["scheduler"], role.get("image", ""))))
+
+
+def _order(role: Mapping[str, Any]) -> Iterator[str]:
+    if role.get("service"):
+        yield "service"
+    waits = [f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items()]
+    if waits:
+        yield "after " + (waits[0] if len(waits) == 1 else f"{waits[0]} and {len(waits) - 1} more")
 
 
 def what_runs(role: Mapping[str, Any]) -> str:

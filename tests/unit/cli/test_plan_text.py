@@ -9,7 +9,7 @@ import pytest
 from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.render.roles import command
-from launcher.specs import Role
+from launcher.specs import Probe, Role
 from tests.unit.cli.worlds import attempt, launch, plan
 
 
@@ -34,6 +34,21 @@ def test_below_a_new_job_stands_what_each_role_runs():
     ]
     assert all(len(line) <= 80 for line in lines([job]))
     assert "--token (value not shown)" in plan_text(plan([job]), columns=120)
+
+
+def test_a_new_job_says_which_roles_serve_and_which_wait():
+    waits = {"server": "ready", "data": "succeeded"}
+    roles = [
+        Role(name="server", image="", entrypoint="s", service=True, ready=Probe(port=8000)),
+        Role(name="data", image="", entrypoint="d", depends_on={"server": "ready"}),
+        Role(name="client", image="", entrypoint="c", depends_on=waits),
+    ]
+    job = launch("hello")
+    assert lines([replace(job, app=replace(job.app, roles=roles))])[1:4] == [
+        "      server  s  local_cwd, service",
+        "      data    d  local_cwd, after server (ready)",
+        "      client  c  local_cwd, after server (ready) and 1 more",
+    ]
 
 
 @pytest.mark.parametrize(
