@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from launcher.cli.render.document import flat
@@ -92,7 +92,12 @@ def _packed(lines: Sequence[Line], columns: int) -> Iterator[Line]:
 
 
 def _is_role(change: Change) -> bool:
-    return change.op == "+" and change.path.startswith("roles") and "entrypoint" in change.new
+    return (
+        change.op == "+"
+        and change.path.startswith("roles")
+        and isinstance(change.new, Mapping)
+        and "entrypoint" in change.new
+    )
 
 
 def _are_texts(change: Change) -> bool:

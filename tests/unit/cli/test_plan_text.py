@@ -79,6 +79,23 @@ def test_a_new_role_is_shown_by_what_it_runs():
     assert text[1] == "      + roles.eval: ×2  python eval.py"
 
 
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        ({"retry_delay": 2}, "retry_delay = 2"),
+        ({"service": True}, "service = true"),
+        ({"min_replicas": 1}, "min_replicas = 1"),
+        ({"env": {"TOPIC": "entrypoint"}}, 'env.TOPIC = "entrypoint"'),
+    ],
+)
+def test_an_added_field_of_any_type_is_shown(field, shown):
+    before = launch("a")
+    after = replace(before, app=replace(before.app, roles=[replace(before.app.roles[0], **field)]))
+    made = plan([after], [attempt(before, "succeeded")])
+    assert f"+ roles.main.{shown}" in plan_text(made)
+    assert f"+ roles.main.{shown}" in plan_markdown(made)
+
+
 def test_of_a_long_text_the_lines_that_differ_are_shown():
     script = "set -e\npip install -r requirements.txt\npython train.py --epochs {}\n"
     old, new = (launch("train", args=["-c", script.format(n)]) for n in (3, 5))
