@@ -398,6 +398,13 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         query = LogQuery(stream, since, until)
         return read.app_chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
 
+    def run_starts(
+        self, app_id: str, replicas: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Sequence[tuple[int, float]]]:
+        from launcher.schedulers.docker.logs.read import run_starts
+
+        return run_starts(self.view, app_id, replicas)
+
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.answers import listed_of
         from launcher.schedulers.docker.apps import find_all, inspect

@@ -80,3 +80,30 @@ def test_a_restart_keeps_its_scratch_and_is_no_new_attempt(scenario):
     scenario.run_to_end(file)
     assert len(scenario.attempts()) == 1
     assert scenario.actions(file) == {"job": "keep"}
+
+
+AGAIN = 'cd $LAUNCHER_SCRATCH; echo x >>runs; n=$(wc -l <runs); echo "run $n"; printf "$n begun"; '
+"""Counts its runs, and leaves a line unfinished."""
+
+
+@pytest.mark.parametrize("more", ["replica\nretry_delay: 1s", "role", "application"], ids=lambda it: it[:7])
+def test_logs_of_one_restart_are_the_output_of_that_run_alone(scenario, more):
+    file = scenario.job(f"{AGAIN}[ $n = 3 ]", role=f"max_retries: 2\nretry_policy: {more}")
+    scenario.run_to_end(file)
+    for n in range(3):
+        whole = f"run {n + 1}\n{n + 1} begun"
+        assert scenario.logs("job", "--restart", str(n)) == whole
+        assert scenario.logs("job", "--restart", str(n), "--follow", "--tail", "9") == whole
+    assert "no output of restart 3" in scenario.launcher("logs", "job", "--restart", "3", code=1).err
+
+
+def test_restarts_by_the_engine_have_no_times_and_a_clear_error(scenario):
+    """What it names helps."""
+    file = scenario.job(f"{AGAIN}[ $n = 2 ]", role="max_retries: 2\nretry_policy: replica")
+    scenario.run_to_end(file)
+    said = scenario.launcher("logs", "job", "--restart", "0", code=1).err
+    assert "the engine restarted main/0 by itself, and keeps no times of that" in said
+    assert "`retry_delay: 1s`" in said
+    file.write_text(file.read_text() + "    retry_delay: 1s\n")
+    scenario.run_to_end(file)
+    assert scenario.logs("job", "--restart", "0") == "run 1\n1 begun"

@@ -7,11 +7,15 @@ from itertools import chain
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
+from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import apps, recorded
+from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.view import EngineView
+from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.logs.follow import FollowedApp, merge
-from launcher.schedulers.docker.logs.reader import LogQuery, LogReader, gone
+from launcher.schedulers.docker.logs.reader import EARLY_NS, LogQuery, LogReader, gone
+from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.logs import LogRecord
 from launcher.text import name_hint
 
@@ -40,6 +44,37 @@ def app_chunks(
     sources = [(role, k, container) for (role, k), container in zip(replicas, found, strict=True)]
     followed = _followed_app(engine, app_id) if follow else None
     return chunks(engine, sources, query, tail=tail, followed=followed)
+
+
+def run_starts(
+    engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], list[tuple[int, float]]]:
+    """See `Scheduler.run_starts`. A restart in the journal has the start of the run before it.
+
+    Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
+    """
+    found = apps.find(engine, app_id)
+    if found is None:
+        recorded.refuse_elsewhere(engine, app_id)
+        raise SchedulerError(f"there is no app {app_id} at {engine.host}")
+    journal = found.journal
+    if journal is None or journal.adopted:
+        raise LogsUnsupported(f"the restarts of {app_id} are not on record here", hint=_BY_TIME)
+    there = {where(each): each for each in found.containers}
+    return {name: _starts(name, there[name], journal) if name in there else [] for name in replicas}
+
+
+_BY_TIME = "select by time, with --since and --until"
+_OURS = "with `retry_delay: 1s` in its role, launcher restarts it and records when; or " + _BY_TIME
+
+
+def _starts(name: tuple[str, int], container: Container, journal: Journal) -> list[tuple[int, float]]:
+    if container.restarts:
+        message = f"the engine restarted {name[0]}/{name[1]} by itself, and keeps no times of that"
+        raise LogsUnsupported(message, hint=_OURS)
+    times = [each.was[container.id] for each in journal.restarts if container.id in each.was]
+    starts = dict.fromkeys(at for at in (*times, container.started_at) if at is not None)
+    return [(number, at - EARLY_NS / 1e9) for number, at in enumerate(starts)]
 
 
 def _containers(engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]) -> Sequence[str]:

@@ -29,7 +29,7 @@ from launcher.schedulers.logs import (
 from launcher.schedulers.responses import Stream
 
 # A process may print before the engine records its start; a restart takes longer than this.
-_EARLY_NS = 100_000_000
+EARLY_NS = 100_000_000
 _SECONDS = len("2026-01-02T03:04:05")
 _STAMP = len("2026-01-02T03:04:05.123456789Z ")
 
@@ -185,7 +185,7 @@ class LogReader:
         if self._started_at is None or found.started_at > self._started_at:
             self._started_at = found.started_at
             if not self._ahead:
-                self._starts.append(int(found.started_at * 1e9) - _EARLY_NS)
+                self._starts.append(int(found.started_at * 1e9) - EARLY_NS)
             self._ahead = False
         return found.ended
 
