@@ -18,31 +18,31 @@ _BARE = r"[^\s\"'\\`]+\Z"
 def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
 
-    A service, and a role that waits for another one, say so: `local_cwd, after server (ready)`. Hides literals
-    under sensitive-looking names, as plans do.
+    Below a role stands that it is a service, and what it waits for: `after server (ready)`. Hides literals under
+    sensitive-looking names, as plans do.
     """
     rows = [
-        (show_name(role), command(role), ", ".join([_place(document, role), *_order(role)]))
+        (
+            show_name(role),
+            command(role),
+            " ".join(filter(None, (document["scheduler"], role.get("image", "")))),
+        )
         for role in document["roles"]
     ]
     names, _, places = (max((width(row[k]) for row in rows), default=0) for k in range(3))
     room = max(_LEAST, columns - names - places - 2 * len(GAP))
     size = min(room, max((width(row[1]) for row in rows), default=0))
-    for name, line, place in rows:
+    for role, (name, line, place) in zip(document["roles"], rows, strict=True):
         short = line if width(line) <= size else line[: size - 1] + "…"
         yield GAP.join((_padded(name, names), _padded(short, size), place))
+        if order := _order(role):
+            yield f"{' ' * names}{GAP}{order}"
 
 
-def _place(document: Mapping[str, Any], role: Mapping[str, Any]) -> str:
-    return " ".join(filter(None, (document["scheduler"], role.get("image", ""))))
-
-
-def _order(role: Mapping[str, Any]) -> Iterator[str]:
-    if role.get("service"):
-        yield "service"
-    waits = [f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items()]
-    if waits:
-        yield "after " + (waits[0] if len(waits) == 1 else f"{waits[0]} and {len(waits) - 1} more")
+def _order(role: Mapping[str, Any]) -> str:
+    """`service, after db (ready), data (succeeded)`; "" for a role that starts at once and counts."""
+    waits = ", ".join(f"{other} ({condition})" for other, condition in role.get("depends_on", {}).items())
+    return ", ".join(filter(None, ("service" if role.get("service") else "", waits and f"after {waits}")))
 
 
 def what_runs(role: Mapping[str, Any]) -> str:

@@ -44,10 +44,13 @@ def test_a_new_job_says_which_roles_serve_and_which_wait():
         Role(name="client", image="", entrypoint="c", depends_on=waits),
     ]
     job = launch("hello")
-    assert lines([replace(job, app=replace(job.app, roles=roles))])[1:4] == [
-        "      server  s  local_cwd, service",
-        "      data    d  local_cwd, after server (ready)",
-        "      client  c  local_cwd, after server (ready) and 1 more",
+    assert lines([replace(job, app=replace(job.app, roles=roles))])[1:7] == [
+        "      server  s  local_cwd",
+        "              service",
+        "      data    d  local_cwd",
+        "              after server (ready)",
+        "      client  c  local_cwd",
+        "              after server (ready), data (succeeded)",
     ]
 
 
