@@ -23,12 +23,12 @@ def interrupted_starting() -> None:
     submission.start_all = _start_one
 
 
-def _start_one(engine: Any, containers: Iterable[tuple[str, Any]]) -> None:
+def _start_one(engine: Any, containers: Iterable[tuple[str, Any]], _rules: Any) -> None:
     engine.start(next(iter(containers))[0])
     raise KeyboardInterrupt
 
 
-def _start(engine: Any, containers: Iterable[tuple[str, Any]]) -> None:
+def _start(engine: Any, containers: Iterable[tuple[str, Any]], _rules: Any) -> None:
     watchers = list(processes.supervisors(os.environ["LAUNCHER_HOME"]).values())
     processes.kill(watchers)
     processes.gone(watchers, timeout_s=20)

@@ -26,6 +26,7 @@ from launcher.schedulers.docker.labels import APP_ID
 from launcher.schedulers.docker.names import NETWORK, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.docker.watching.probes import taken_port
 from launcher.schedulers.order import made_by_others
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
@@ -185,11 +186,20 @@ class ContainerSetup:
             )
 
 
-def start_all(engine: Engine, containers: Iterable[tuple[str, DockerContainer]]) -> None:
-    """Start each (container id, request). Raises StartError naming role, replica and command."""
+def start_all(
+    engine: Engine, containers: Iterable[tuple[str, DockerContainer]], rules: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Start each (container id, request). Raises StartError naming role, replica and command.
+
+    Args:
+        rules: role → its `ready`, if any.
+    """
 
     def one(item: tuple[str, DockerContainer]) -> None:
         made, container = item
+        probe = None if container.replica else rules.get(container.role, {}).get("ready")
+        if why := taken_port(engine, container.kwargs.get("network") or "", probe):
+            raise StartError(f"cannot start {where(container)}: {why}")
         try:
             network.start(engine, made)
         except EngineUnreachable:

@@ -67,6 +67,7 @@ class Submission:
         self._setup = ContainerSetup(engine, report, fresh)
         self._watcher: WatcherClient | None = None
         self._to_start: list[tuple[str, DockerContainer]] = []
+        self._rules: Mapping[str, Mapping[str, Any]] = {}
         self._order: Order | None = None  # None: all of `_to_start` is started at once
 
     def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
@@ -77,6 +78,7 @@ class Submission:
             self._engine.remove(self._marker)
             self._marker = ""
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
+        self._rules = job.role_rules
         if has_order(job.role_rules):
             self._order = Order(Counter(each.role for each in job.containers), job.role_rules)
 
@@ -86,6 +88,7 @@ class Submission:
         Those that wait for other roles are left to the watcher.
         """
         self._spawn(job.app_id)
+        self._rules = job.role_rules
         of = {(each.role, each.replica): each for each in job.containers}
         pending = [each for each in app.view.replicas if each.state == "pending" and not each.waits]
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
@@ -125,11 +128,11 @@ class Submission:
 
     def _start_all(self) -> None:
         if self._order is None:
-            start_all(self._engine, self._to_start)
+            start_all(self._engine, self._to_start, self._rules)
             return
         while free := self._order.release():
             now = [each for each in self._to_start if each[1].role in free]
-            start_all(self._engine, now)
+            start_all(self._engine, now, self._rules)
             for _, container in now:
                 self._order.reach(container.role, container.replica, "started")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from launcher.errors import StartError
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.docker.names import container_name
 from launcher.schedulers.docker.options import options
@@ -166,3 +169,37 @@ def test_validate_shows_the_line_of_a_port_out_of_reach(
     said = scenario.launcher("validate", "a.launcher.yaml", code=6).out
     assert "a.launcher.yaml:6:" in said
     assert "the engine ssh://me@gpu-server is on another machine" in said
+
+
+# -- ports of the host -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that another process listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield int(listening.getsockname()[1])
+
+
+def test_a_port_of_the_host_that_is_taken_is_refused_by_name(case: DockerCase, taken: int) -> None:
+    server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken))
+    app = AppDef("app", [case.role("main", "sleep 1000"), server])
+    with pytest.raises(StartError, match=f"cannot start server/0: port {taken} is in use by another process"):
+        case.start(app, network="host")
+    assert case.listed() == []
+
+
+def test_a_port_of_the_host_that_is_taken_later_fails_the_app(case: DockerCase, taken: int) -> None:
+    needs = {"depends_on": {"first": "succeeded"}}
+    server = case.role("server", "sleep 1000", service=True, ready=Probe(port=taken), **needs)
+    roles = [case.role("first", "true"), server, case.role("main", "sleep 1000")]
+    found = case.run(AppDef("app", roles), network="host")
+    assert found.state is AppState.FAILED
+    assert found.msg.startswith(f"server/0 could not be started: port {taken} is in use by another process")
+
+
+def test_a_port_that_is_taken_on_the_host_is_free_in_a_network(case: DockerCase, taken: int) -> None:
+    serve = f"exec nc -ll -p {taken} -e true"
+    server = case.role("server", serve, service=True, ready=Probe(port=taken))
+    client = case.role("client", f"nc $<role.server.host> {taken}", depends_on={"server": "ready"})
+    assert case.run(AppDef("app", [client, server])).state is AppState.SUCCEEDED

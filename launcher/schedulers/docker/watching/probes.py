@@ -15,6 +15,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.contexts import is_on_this_host
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.client.view import EngineView
 
 ANSWER_S = 1.0
 """How long a connection and its answer may take, together."""
@@ -51,6 +52,17 @@ def why_not_ready(engine: Engine, container: Container, probe: Mapping[str, Any]
         raise
     except EngineError as error:
         return error.cause
+
+
+def taken_port(engine: EngineView, network: str, probe: Mapping[str, Any] | None) -> str:
+    """Why a replica cannot be started: another process has the port of its probe; "" when it can.
+
+    Only with the network of the host, where the probe would find that process.
+    """
+    port = (probe or {}).get("port")
+    if port is None or network != "host" or not is_on_this_host(engine.host):
+        return ""
+    return probes.taken_port(port)
 
 
 # -- command -----------------------------------------------------------------------------------------------

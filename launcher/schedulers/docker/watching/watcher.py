@@ -285,6 +285,8 @@ class Watcher:
 
     def _start_one(self, container: Container) -> str:
         """Why it could not be started; "" when it was, or is gone, as the next read will show."""
+        if why := self._taken_port(container):
+            return f"{_label(container)} could not be started: {why}"
         try:
             network.start(self._engine, container.id)
         except EngineUnreachable:
@@ -295,6 +297,16 @@ class Watcher:
             again = "restarted" if container.was_started else "started"
             return f"{_label(container)} could not be {again}: {error.cause}"
         return ""
+
+    def _taken_port(self, container: Container) -> str:
+        """See `probes.taken_port`: of replica 0, before its first start."""
+        role, k = where(container)
+        if container.network != "host" or k or container.was_started:
+            return ""
+        from launcher.schedulers.docker.watching.probes import taken_port
+
+        rules = {name: rules for name, _, rules in Labels(container.labels).order}
+        return taken_port(self._engine, container.network, rules.get(role, {}).get("ready"))
 
     def _give_up(self, message: str) -> None:
         """End the app as failed: it cannot run without one of its replicas."""
