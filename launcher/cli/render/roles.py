@@ -18,8 +18,8 @@ _BARE = r"[^\s\"'\\`]+\Z"
 def role_lines(document: Mapping[str, Any], columns: int) -> Iterator[str]:
     """`greeter ×2  sh -c "echo …"  local_cwd` for each role, in columns; long commands are cut at their end.
 
-    Below a role stands that it is a service, and what it waits for: `after server (ready)`. Hides literals under
-    sensitive-looking names, as plans do.
+    Below a role stands whether it is a service, and what it waits for: `after server (ready)`. Hides literals
+    under sensitive-looking names, as plans do.
     """
     rows = [
         (
