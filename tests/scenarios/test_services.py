@@ -1,0 +1,101 @@
+"""Real servers and their clients: right at the first apply, ended with the client, and nothing is left."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.ports import free_port
+from tests.scenarios.test_examples import EXAMPLES, why_not
+
+SERVICES = Path(__file__).parent / "services"
+REDIS = Path("/usr/bin/redis-check-rdb")
+"""Debian's package redis-tools has the server in this file: its name says what the program is."""
+STOPPED = "stopped at the end of the app"
+SOON_S = 5.0
+"""Much less than the 10 s after which a service is killed; it takes milliseconds where nothing else runs."""
+
+
+@pytest.fixture
+def port(monkeypatch):
+    port = free_port()
+    for name in ("SERVICE_PORT", "DASK_PORT"):
+        monkeypatch.setenv(name, str(port))
+    return port
+
+
+@pytest.fixture
+def redis_server(tmp_path, monkeypatch):
+    if not shutil.which("redis-benchmark"):
+        pytest.skip("there is no `redis-benchmark` command")
+    if shutil.which("redis-server"):
+        return
+    if not REDIS.exists():
+        pytest.skip("there is no `redis-server` command")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "redis-server").symlink_to(REDIS)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+
+
+def copied(scenario, folder):
+    shutil.copytree(folder, scenario.folder / "x")
+    return scenario.folder / "x"
+
+
+def assert_served(scenario, file, port, *, reasons=frozenset({STOPPED})):
+    """One apply is enough; the services end with their clients, and a plan changes nothing."""
+    job = file.name.partition(".")[0]
+    scenario.launcher("validate", "--strict", file)
+    assert scenario.actions(file) == {job: "create"}
+    scenario.run_to_end(file)
+    [attempt] = scenario.attempts(job)
+    status = scenario.status(job)
+    assert (status["state"], status["num_restarts"]) == ("SUCCEEDED", 0)
+    services = [each for each in status["replicas"] if each["role"] in services_of(scenario, job)]
+    clients = [each for each in status["replicas"] if each not in services]
+    assert {each["message"] for each in services} <= reasons
+    assert seconds(status) - max(map(seconds, clients)) < SOON_S
+    assert scenario.processes_of(attempt.app_id) == []
+    socket.create_server(("", port)).close()  # nothing listens there any more
+    assert scenario.actions(file) == {job: "keep"}
+    scenario.plan(file, "--detailed-exitcode", code=0)
+
+
+def services_of(scenario, job):
+    [attempt] = scenario.attempts(job)
+    return [role["name"] for role in attempt.document["roles"] if role.get("service")]
+
+
+def seconds(shown):
+    return datetime.fromisoformat(shown["ended_at"].replace("Z", "+00:00")).timestamp()
+
+
+def test_a_line_server_and_a_client_that_is_first_in_the_file(scenario, port):
+    folder = copied(scenario, EXAMPLES / "service")
+    assert_served(scenario, folder / "service.launcher.yaml", port)
+    assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"
+
+
+def test_a_parameter_server_and_its_workers(scenario, port):
+    folder = copied(scenario, SERVICES)
+    assert_served(scenario, folder / "parameters.launcher.yaml", port)
+    assert scenario.logs("parameters/check", "--no-prefix") == "learned 3.00 and 1.00\n"
+
+
+def test_redis_and_its_benchmark(scenario, port, redis_server):
+    folder = copied(scenario, SERVICES)
+    assert_served(scenario, folder / "redis.launcher.yaml", port)
+    for command in ("SET", "GET"):
+        assert f"{command}: " in scenario.logs("redis/benchmark")
+
+
+@pytest.mark.skipif(bool(why_not("dask")), reason=why_not("dask"))
+def test_dask_computes_and_ends(scenario, port):
+    """Its client ends the scheduler and the workers, which have ended or are stopped when it has ended."""
+    folder = copied(scenario, EXAMPLES / "dask")
+    assert_served(scenario, folder / "dask.launcher.yaml", port, reasons={STOPPED, ""})
+    assert scenario.logs("dask/client", "--no-prefix") == "2 workers: the sum of the squares is 328350\n"
