@@ -152,3 +152,40 @@ def test_a_port_that_is_taken_is_named_and_no_empty_command_is(scenario):
     assert f"cannot start main/0: port {port} is in use by another process" in said
     assert "command:" not in said
     assert scenario.apps() == []
+
+
+COMMANDS = (
+    ["apply", "job.launcher.yaml", "--yes", "--wait"],
+    ["apply", "job.launcher.yaml", "--yes", "--rerun", "job", "--allow-destructive"],
+    ["status", "job", "--json"],
+    ["wait", "job"],
+    ["cancel", "job"],
+    ["list", "--json"],
+    ["logs", "job", "--follow"],
+    ["logs", "job", "--restart", "0"],
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(len(COMMANDS)))
+def test_eight_commands_at_once_leave_one_outcome_and_no_process(scenario, first):
+    """In every rotation, on a job that has not run before and on one that has."""
+    file = ordered(scenario, client="cat up; sleep 0.2; echo run >>runs")
+    for _ in range(2):
+        commands = [*COMMANDS[first:], *COMMANDS[:first]]
+        started = [scenario.start(*argv) for argv in commands]
+        for argv, process in zip(commands, started, strict=True):
+            said = "".join(process.communicate(timeout=120))
+            assert process.returncode in (0, 1, 5), (argv, process.returncode, said)
+            assert "Traceback" not in said, (argv, said)
+        scenario.launcher("wait", "job", code=None)
+        assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+        assert [scenario.processes_of(app) for app in scenario.apps()] == [[]] * len(scenario.apps())
+        states = [attempt.state for attempt in scenario.attempts()]
+        assert set(states) <= {"succeeded", "cancelled"}, states
+        runs = scenario.folder / "runs"
+        count = len(runs.read_text().split()) if runs.exists() else 0
+        assert states.count("succeeded") <= count <= len(states)
+    scenario.run_to_end(file, "--rerun", "job")
+    assert scenario.attempts()[-1].state == "succeeded"
+    assert scenario.actions(file) == {"job": "keep"}

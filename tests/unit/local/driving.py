@@ -41,13 +41,18 @@ class Driven:
         file_size: int | None = None,
         files: int | None = None,
         dies_at: tuple[str, int] | None = None,
+        first: str = "",
     ) -> None:
-        """`dies_at`: (event, n): it is killed when it has recorded its n-th event of that kind."""
+        """
+        Args:
+            dies_at: (event, n): it is killed when it has recorded its n-th event of that kind.
+            first: Python that it runs first.
+        """
         self.app_dir = str(app_dir)
         self.logs = app_dir / "logs"
         self.cwd = str(app_dir.parent)
         os.makedirs(self.app_dir, exist_ok=True)
-        self._spawn(file_size, files, "" if dies_at is None else kill_at.at_record(*dies_at))
+        self._spawn(file_size, files, first if dies_at is None else kill_at.at_record(*dies_at))
 
     def _spawn(self, file_size: int | None, files: int | None, first: str) -> None:
         lock = os.open(rundir.lock(self.app_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
