@@ -122,3 +122,82 @@ def test_a_replica_that_is_never_ready_fails_the_app(able: Case) -> None:
     found = able.run(AppDef("app", [client, server]))
     assert found.state is AppState.FAILED
     assert found.msg == "server/0 was not ready after 0.5 s: there is no file /nonexistent"
+
+
+def _steps(case: Case) -> list[str]:
+    """What the replicas have written to the file `steps`."""
+    return (case.shared / "steps").read_text().split()
+
+
+def _says(case: Case, word: str) -> str:
+    return f"echo {word} >>{case.shared}/steps"
+
+
+def test_steps_follow_each_other_though_nothing_runs_in_between(able: Case) -> None:
+    first = able.role("first", f"sleep 0.1; {_says(able, 'first')}", replicas=2)
+    second = able.role("second", _says(able, "second"), depends_on={"first": "succeeded"})
+    third = able.role("third", _says(able, "third"), depends_on={"second": "succeeded"})
+    assert able.run(AppDef("app", [third, second, first])).state is AppState.SUCCEEDED
+    assert _steps(able) == ["first", "first", "second", "third"]
+
+
+def test_a_restart_of_the_app_starts_its_roles_in_order_again(able: Case) -> None:
+    up, tries = able.shared / "up", able.shared / "tries"
+    server = _server(able, f"rm -f {up}; {_says(able, 'server')}; sleep 0.3; touch {up}; sleep 1000")
+    client = able.role(
+        "client",
+        f"test -e {up} && {_says(able, 'client')}; test -e {tries} || {{ touch {tries}; exit 3; }}",
+        depends_on={"server": "ready"},
+        max_retries=1,
+        retry_policy="APPLICATION",
+    )
+    found = able.run(AppDef("app", [client, server]), grace_s=0.0)
+    assert (found.state, found.num_restarts) == (AppState.SUCCEEDED, 1)
+    assert _steps(able) == ["server", "client", "server", "client"]
+
+
+@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+def test_a_replica_that_is_not_ready_in_time_is_restarted_by_its_policy(able: Case, policy: str) -> None:
+    up, tries = able.shared / "up", able.shared / "tries"
+    script = f"test -e {tries} && touch {up}; touch {tries}; exec sleep 1000"
+    probe = Probe(file=str(up), timeout=1.0, every=0.1)
+    server = _server(able, script, ready=probe, max_retries=1, retry_policy=policy)
+    client = able.role("client", _says(able, "client"), depends_on={"server": "ready"})
+    assert able.run(AppDef("app", [client, server]), grace_s=0.0).state is AppState.SUCCEEDED
+    assert _steps(able) == ["client"]
+
+
+def test_a_service_that_ends_first_with_0_has_not_failed(able: Case) -> None:
+    gate = able.shared / "gate"
+    server = _server(able, f"touch {{up}}; until test -e {gate}; do sleep 0.05; done")
+    client = able.role("client", f"touch {gate}; sleep 1", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, server]))
+    assert found.state is AppState.SUCCEEDED
+    assert [text.rsplit(" ", 1)[0] for text in states(found)] == ["client/0 SUCCEEDED", "server/0 SUCCEEDED"]
+
+
+def test_a_service_that_fails_ends_the_app(able: Case) -> None:
+    server = _server(able, "touch {up}; sleep 0.5; exit 6")
+    client = able.role("client", "exec sleep 1000", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, server]))
+    assert (found.state, found.exit_code, found.msg) == (AppState.FAILED, 6, "server/0 exited with 6")
+
+
+def test_what_ended_before_it_was_ready_fails_the_app_when_others_wait(able: Case) -> None:
+    client = able.role("client", "true", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, _server(able, "true")]))
+    assert found.state is AppState.FAILED
+    assert found.msg == "server/0 ended before it was ready, and client waits for it"
+
+
+def test_the_time_limit_counts_from_the_first_start(able: Case) -> None:
+    client = able.role("client", "true", depends_on={"server": "ready"})
+    found = able.run(AppDef("app", [client, _server(able, "sleep 1000")]), timeout_s=1, grace_s=0.0)
+    assert (found.state, found.msg) == (AppState.FAILED, "timed out after 1 s")
+
+
+def test_the_log_of_a_role_that_waits_is_followed_to_its_end(able: Case) -> None:
+    client = able.role("client", "echo hello", depends_on={"server": "ready"})
+    app_id = able.start(AppDef("app", [client, _server(able, "sleep 1; touch {up}; sleep 1000")]))
+    assert able.lines(app_id, "client", should_tail=True) == ["hello\n"]
+    assert able.end(app_id).state is AppState.SUCCEEDED
