@@ -17,6 +17,8 @@ from launcher.schedulers.docker.client.contexts import is_on_this_host
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineUnreachable
 from launcher.schedulers.docker.watching.probes import ANSWER_S, why_not_ready
+from launcher.specs import AppDef, AppState, Probe
+from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
 from tests.engines.images import LABEL
 from tests.unit.docker.engine_things import Bench
@@ -24,16 +26,16 @@ from tests.unit.docker.fake_engine import fake_engine, reply
 
 PORT = 7000
 FOREVER = "exec sleep 1000"
-Probe = dict[str, Any]
+Wanted = dict[str, Any]
 
 
-def why(own: Bench, made: str, probe: Probe, limit_s: float = 20.0) -> str:
+def why(own: Bench, made: str, probe: Wanted, limit_s: float = 20.0) -> str:
     seen = own.engine.inspect(made)
     assert seen is not None
     return why_not_ready(own.engine, seen, probe, limit_s=limit_s)
 
 
-def becomes_ready(own: Bench, made: str, probe: Probe) -> None:
+def becomes_ready(own: Bench, made: str, probe: Wanted) -> None:
     own.until_true(lambda: why(own, made, probe) == "")
 
 
@@ -211,7 +213,7 @@ def test_a_command_that_does_not_end_is_waited_for_and_not_run_again(own: Bench)
 
 # -- replicas that do not run ------------------------------------------------------------------------------
 
-ALL: list[Probe] = [
+ALL: list[Wanted] = [
     {"port": PORT},
     {"http": "/", "port": PORT},
     {"file": "/bin/sh"},
@@ -220,7 +222,7 @@ ALL: list[Probe] = [
 
 
 @pytest.mark.parametrize("probe", ALL, ids=lambda probe: next(iter(probe)))
-def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Probe) -> None:
+def test_a_replica_that_does_not_run_is_not_ready(own: Bench, probe: Wanted) -> None:
     seen = own.engine.inspect(own.create("true"))
     assert seen is not None
     said = [why_not_ready(own.engine, seen, probe, limit_s=1.0)]
@@ -269,3 +271,37 @@ def test_a_refusal_of_the_engine_is_a_phrase_and_no_engine_an_error(own: Bench, 
     for probe in ALL:
         with pytest.raises(EngineUnreachable):
             why_not_ready(nowhere, seen, probe, limit_s=1.0)
+
+
+# -- whole apps --------------------------------------------------------------------------------------------
+
+ANSWERS = "sleep 0.3; exec nc -ll -p 7000 -e sh -c 'read line; echo HTTP/1.0 200 OK; echo; echo pong'"
+LOOKS = ["sh", "-c", "netstat -ltn | grep -q :7000"]
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [Probe(port=PORT), Probe(http="/", port=PORT), Probe(command=tuple(LOOKS))],
+    ids=["port", "http", "command"],
+)
+def test_a_client_meets_its_server_at_the_first_try(case: DockerCase, probe: Probe) -> None:
+    server = case.role("server", ANSWERS, service=True, ready=probe)
+    client = case.role("client", "echo hello | nc $LAUNCHER_HOST_SERVER 7000", depends_on={"server": "ready"})
+    app_id = case.start(AppDef("app", [client, server]))
+    assert case.end(app_id).state is AppState.SUCCEEDED
+    assert case.lines(app_id, "client")[-1] == "pong\n"
+
+
+@pytest.mark.parametrize(
+    ("probe", "why"),
+    [
+        (Probe(port=9, timeout=0.5, every=0.1), "nothing listens on port 9"),
+        (Probe(command=("sh", "-c", "exit 3"), timeout=0.5, every=0.1), "`sh` exited with 3"),
+        (Probe(command=("sleep", "1000"), timeout=0.5, every=0.1), "`sleep` has not ended yet"),
+    ],
+    ids=["port", "command", "endless"],
+)
+def test_a_server_that_is_never_ready_fails_the_app(case: DockerCase, probe: Probe, why: str) -> None:
+    server = case.role("server", "exec sleep 1000", service=True, ready=probe)
+    found = case.run(AppDef("app", [case.role("client", "true", depends_on={"server": "ready"}), server]))
+    assert (found.state, found.msg) == (AppState.FAILED, f"server/0 was not ready after 0.5 s: {why}")
