@@ -147,6 +147,14 @@ def test_a_port_is_refused_at_an_engine_on_another_machine(
     assert problems(Probe(command=("true",))) == problems(Probe(file="up")) == []
 
 
+def test_a_dry_run_refuses_a_port_at_an_engine_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", ELSEWHERE[0])
+    with pytest.raises(
+        RejectedAppError, match=r"roles\.server\.ready\.port: the engine tcp://10\.0\.0\.7:2376"
+    ):
+        DockerScheduler("test").submit_dryrun(probed(Probe(port=80)), {})
+
+
 def test_a_port_is_refused_without_a_network() -> None:
     assert problems(Probe(port=80), network="none") == ["roles.server.ready.port"]
     assert problems(Probe(port=80), network="host") == problems(Probe(file="up"), network="none") == []
