@@ -124,6 +124,31 @@ def test_a_failing_replica_takes_the_others_with_it(scenario):
     assert scenario.attempts()[-1].exit_code == 9 or scenario.status("job")["state"] == "FAILED"
 
 
+STOPS = {"timeout": "timed out after 2 s", "peer": "main/1 failed", "cancel": "cancelled by "}
+
+
+@pytest.mark.parametrize("why", STOPS)
+def test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code(scenario, why):
+    gate = scenario.gate()
+    fails = "sleep 1; exit 9" if why == "peer" else "exit 0"
+    waits = f"trap 'exit 0' TERM; {gate.script}; while :; do sleep 0.1; done"
+    file = scenario.job(
+        f"if [ $<replica_id> = 1 ]; then {fails}; fi; {waits}",
+        replicas=2,
+        top="timeout: 2s" if why == "timeout" else "",
+    )
+    scenario.apply(file)
+    gate.entered()
+    gate.open()
+    if why == "cancel":
+        scenario.cancel("job")
+    scenario.wait("job", code=5)
+    first = scenario.status("job")["replicas"][0]
+    assert (first["state"], first["exit_code"]) == ("CANCELLED", 0)
+    assert first["message"].startswith(STOPS[why])
+    assert STOPS[why] in scenario.launcher("status", "job").out.partition("REPLICA")[2]
+
+
 def test_an_attached_run_is_cancelled_when_its_client_is_killed(scenario):
     gate = scenario.gate()
     client = scenario.start("run", scenario.job(gate.script))

@@ -27,7 +27,8 @@ def response(found: DockerApp, errors: Mapping[tuple[str, int], str]) -> Describ
     record = found.to_record()
     record.message = _message(found)
     record.num_restarts = found.view.num_restarts
-    record.replicas = [_replica_record(each, found, errors) for each in found.view.replicas]
+    reason = _stop_reason(found)
+    record.replicas = [_replica_record(each, found, errors, reason) for each in found.view.replicas]
     answer = description_of(record, app)
     answer.metadata = labels.metadata  # also where the document cannot be read
     return answer
@@ -64,7 +65,7 @@ def _message(found: DockerApp) -> str:
 
 
 def _replica_record(
-    replica: DockerReplica, found: DockerApp, errors: Mapping[tuple[str, int], str]
+    replica: DockerReplica, found: DockerApp, errors: Mapping[tuple[str, int], str], reason: str
 ) -> ReplicaRecord:
     return ReplicaRecord(
         replica.role,
@@ -74,19 +75,34 @@ def _replica_record(
         num_restarts=replica.num_restarts,
         started_at=replica.started_at,
         ended_at=replica.ended_at,
-        message=_replica_message(replica, found.ports_of(replica.role)),
+        message=_replica_message(replica, found.ports_of(replica.role), reason),
         host=replica.hostname,
         structured_error_msg=errors.get((replica.role, replica.k), ""),
     )
 
 
-def _replica_message(replica: DockerReplica, ports: Mapping[str, int]) -> str:
+def _stop_reason(found: DockerApp) -> str:
+    """Why the replicas of an app were stopped; "" where that is not known yet."""
+    view, stop = found.view, found.journal.stop if found.journal is not None else None
+    failed = sorted((each.ended_at or 0.0, each.label) for each in view.replicas if each.state == "failed")
+    if (
+        failed
+        and (stop is None or stop.why in ("peer", "start"))
+        and not view.message.startswith("timed out")
+    ):
+        return f"{failed[0][1]} failed"
+    return view.message or (stop.message if stop is not None else "")
+
+
+def _replica_message(replica: DockerReplica, ports: Mapping[str, int], reason: str) -> str:
     if replica.state == "lost":
         return "its container was removed"
     if replica.at_end:
         return STOPPED_AT_END
     if replica.late:
         return replica.late
+    if replica.state == "cancelled":
+        return reason
     return replica.waits or ("killed: out of memory" if replica.oom else _published_ports(replica, ports))
 
 

@@ -11,6 +11,7 @@ from tests.scenarios.test_cancel import (  # noqa: F401
     test_a_failing_replica_takes_the_others_with_it,
     test_a_job_past_its_timeout_failed_and_nothing_of_it_is_left,
     test_a_replica_that_obeys_term_may_clean_up,
+    test_a_replica_that_was_stopped_says_why_in_status_whatever_its_exit_code,
     test_a_second_interrupt_kills_the_run,
     test_an_interrupted_run_is_followed_to_its_end,
     test_cancelling_twice_and_cancelling_what_has_ended_changes_nothing,
