@@ -123,8 +123,11 @@ class Labels:
 
         [] for an app whose roles all start at once and must all succeed.
         """
+        text = self.text("order")
+        if not text:
+            return []
         try:
-            listed = json.loads(self.text("order") or "[]")
+            listed = json.loads(text)
             found = [(str(role), int(count), dict(rules)) for role, count, rules in listed]
             names = {role for role, _, _ in found}
             waits = [each for _, _, rules in found for each in dict(rules.get("depends_on", {})).items()]

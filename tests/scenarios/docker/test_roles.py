@@ -21,6 +21,10 @@ DEATHS = [
 ]  # fmt: skip
 
 
+RESTART_DEATHS = [
+    ("restart", 1), ("to stop", 1), ("stopped", 1), ("to start", 2), ("started", 2), ("ready", 2),
+    ("to start", 3), ("started", 3),
+]  # fmt: skip
 SERVER = "touch {up}; exec sleep 1000"
 CLIENT = "cat {up}; echo run >>{runs}"
 
@@ -114,6 +118,20 @@ def test_another_home_leaves_a_role_that_waits_alone(scenario, watched):
     assert_done_once(scenario, file)
 
 
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched):
+    file = ordered(scenario, server="exec sleep 1000")
+    scenario.apply(file)
+    [app] = scenario.apps()
+    if not watched:
+        scenario.kill_watcher(app)
+    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
+    scenario.launcher("cancel", "job", env=env)
+    assert scenario.wait("job", code=None).code != 0
+    assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
+    assert [one.name.rpartition(".")[2] for one in scenario.containers(app)] == ["cancelled"] * 2
+
+
 def test_a_role_that_waits_can_be_cancelled(scenario):
     file = ordered(scenario, server="exec sleep 1000")
     scenario.apply(file)
@@ -143,6 +161,44 @@ def test_the_watcher_is_killed_and_the_next_one_goes_on(scenario, death):
     assert scenario.actions(file) == {"job": "keep"}
     assert_done_once(scenario, file)
     assert [attempt.number for attempt in scenario.attempts()] == [1]
+
+
+@pytest.mark.parametrize("death", sampled(RESTART_DEATHS, ("restart", 1), ("started", 2)), ids=str)
+def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, death):
+    act, n = death
+    steps, tried = scenario.folder / "steps", scenario.folder / "tried"
+    server = f"rm -f {{up}}; echo server >>{steps}; sleep 0.2; {SERVER}"
+    client = f"cat {{up}} && echo client >>{steps}; test -e {tried} || {{{{ touch {tried}; exit 3; }}}}"
+    up = str(scenario.folder / "up")
+    retried = {"max_retries": 1, "retry_policy": "application"}
+    file = job_of(
+        scenario,
+        client={"run": client, "depends_on": ["server"], **retried},
+        server={"run": server, "service": True, "ready": {"file": up}},
+    )
+    process = scenario.spawn(
+        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
+    )
+    process.communicate()
+    assert processes.gone(scenario.supervisors().values(), timeout_s=30)
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+    assert steps.read_text().split() == ["server", "client"] * 2
+
+
+def test_a_job_whose_client_is_done_is_not_cancelled_any_more(scenario):
+    file = ordered(scenario)
+    process = scenario.spawn(
+        [sys.executable, "-m", "tests.kill_at", "watch", "exit", "1", "--", "apply", str(file), "--yes"]
+    )
+    process.communicate()
+    assert processes.gone(scenario.supervisors().values(), timeout_s=30)
+    scenario.cancel("job", code=None)
+    assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
+    [app] = scenario.apps()
+    assert marks(scenario, app) == ["", ".ended"]
+    assert_done_once(scenario, file)
 
 
 def test_what_waits_is_not_what_a_killed_client_left_unstarted(scenario):

@@ -191,7 +191,8 @@ class Watcher:
         return journal.adopted and record.is_locked_elsewhere(self._app_id, owner)
 
     def _next(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
-        if self._events.orphaned and journal.stop is None and seen is not None and not seen.ended:
+        goes_on = seen is not None and not (seen.ended or seen.done)
+        if self._events.orphaned and journal.stop is None and goes_on:
             message = "its Runner was closed" if self._events.closed else "its parent process ended"
             return Stop(unended(found, journal), "parent", message)
         return self._decide(seen, found, journal)
@@ -285,6 +286,8 @@ class Watcher:
 
     def _start_one(self, container: Container) -> str:
         """Why it could not be started; "" when it was, or is gone, as the next read will show."""
+        if not container.was_started and self._was_started_since(container):
+            return ""
         if why := self._taken_port(container):
             return f"{_label(container)} could not be started: {why}"
         try:
@@ -297,6 +300,13 @@ class Watcher:
             again = "restarted" if container.was_started else "started"
             return f"{_label(container)} could not be {again}: {error.cause}"
         return ""
+
+    def _was_started_since(self, container: Container) -> bool:
+        """Whether a role that waited was started by another process meanwhile: it must not run twice."""
+        if not Labels(container.labels).order:
+            return False
+        now = self._engine.inspect(container.id)
+        return now is not None and now.was_started
 
     def _taken_port(self, container: Container) -> str:
         """See `probes.taken_port`: of replica 0, before its first start."""
