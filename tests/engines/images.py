@@ -15,7 +15,7 @@ from tests.engines.docker import Daemon, Refused, Thing
 
 SHELL_IMAGE = "launcher-test/shell:1"
 PYTHON_IMAGE = "launcher-test/python:1"
-REDIS_IMAGE = "launcher-test/redis:1"
+REDIS_IMAGE = "launcher-test/redis:2"
 
 RECIPES: Mapping[str, str] = {
     SHELL_IMAGE: "image-busybox",

@@ -46,27 +46,26 @@ def copied(scenario, folder):
     return scenario.folder / "x"
 
 
-def assert_served(scenario, file, port, *, reasons=frozenset({STOPPED})):
+def assert_served(scenario, file, port, *, reasons=frozenset({STOPPED}), on=()):
     """One apply is enough; the services end with their clients, and a plan changes nothing."""
     job = file.name.partition(".")[0]
     scenario.launcher("validate", "--strict", file)
-    assert scenario.actions(file) == {job: "create"}
-    scenario.run_to_end(file)
-    [attempt] = scenario.attempts(job)
-    status = scenario.status(job)
+    assert scenario.actions(file, *on) == {job: "create"}
+    scenario.run_to_end(file, *on)
+    [attempt] = scenario.attempts(job, target=on[-1] if on else "default")
+    status = scenario.status(attempt.app_id)
     assert (status["state"], status["num_restarts"]) == ("SUCCEEDED", 0)
-    services = [each for each in status["replicas"] if each["role"] in services_of(scenario, job)]
+    services = [each for each in status["replicas"] if each["role"] in services_of(attempt)]
     clients = [each for each in status["replicas"] if each not in services]
     assert {each["message"] for each in services} <= reasons
     assert seconds(status) - max(map(seconds, clients)) < SOON_S
     assert scenario.processes_of(attempt.app_id) == []
     socket.create_server(("", port)).close()  # nothing listens there any more
-    assert scenario.actions(file) == {job: "keep"}
-    scenario.plan(file, "--detailed-exitcode", code=0)
+    assert scenario.actions(file, *on) == {job: "keep"}
+    scenario.plan(file, *on, "--detailed-exitcode", code=0)
 
 
-def services_of(scenario, job):
-    [attempt] = scenario.attempts(job)
+def services_of(attempt):
     return [role["name"] for role in attempt.document["roles"] if role.get("service")]
 
 

@@ -1,0 +1,48 @@
+"""Real servers and their clients in containers: as in tests/scenarios/test_services.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.images import PYTHON_IMAGE, REDIS_IMAGE, make_images, stand_in
+from tests.ports import free_port
+from tests.scenarios.test_examples import EXAMPLES
+from tests.scenarios.test_services import SERVICES, assert_served, copied
+
+ON = ("--target", "docker")
+
+
+@pytest.fixture
+def port(monkeypatch):
+    port = free_port()
+    monkeypatch.setenv("SERVICE_PORT", str(port))
+    return port
+
+
+def assert_nothing_runs(scenario):
+    assert {one.state for one in scenario.containers()} == {"exited"}
+
+
+def test_a_line_server_and_a_client_that_is_first_in_the_file(scenario, port):
+    stand_in("python:3.12-slim")
+    folder = copied(scenario, EXAMPLES / "service")
+    assert_served(scenario, folder / "service.launcher.yaml", port, on=ON)
+    assert scenario.logs("service/client", "--no-prefix") == "HELLO\n"
+    assert_nothing_runs(scenario)
+
+
+def test_a_parameter_server_and_its_workers(scenario, port):
+    make_images(PYTHON_IMAGE)
+    folder = copied(scenario, SERVICES)
+    assert_served(scenario, folder / "parameters.launcher.yaml", port, on=ON)
+    assert scenario.logs("parameters/check", "--no-prefix") == "learned 3.00 and 1.00\n"
+    assert_nothing_runs(scenario)
+
+
+def test_redis_and_its_benchmark(scenario, port):
+    make_images(REDIS_IMAGE)
+    folder = copied(scenario, SERVICES)
+    assert_served(scenario, folder / "redis.launcher.yaml", port, on=ON)
+    for command in ("SET", "GET"):
+        assert f"{command}: " in scenario.logs("redis/benchmark")
+    assert_nothing_runs(scenario)
