@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +79,7 @@ class Submission:
         self._to_start = list(zip(self._setup.ids, job.containers, strict=True))
         self._rules = job.role_rules
         if has_order(job.role_rules):
-            self._order = Order(Counter(each.role for each in job.containers), job.role_rules)
+            self._order = Order(job.counts, job.role_rules)
 
     def resume(self, job: DockerJob, app: DockerApp) -> None:
         """Take over the containers that a dead owner created; `start` starts those that it did not.

@@ -9,7 +9,8 @@ import pytest
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.labels import Labels
-from launcher.schedulers.docker.request.labelling import app_labels
+from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.labelling import app_labels, job_labels
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.watching.decide import Action, End, Halt, Restart, Start, Stop, Wait, decide
 from launcher.specs import AppDef, Probe, Role
@@ -241,6 +242,21 @@ def test_the_label_tells_the_rules_and_apps_without_them_have_none() -> None:
     assert [list(each) for each in Labels(labels).order] == json.loads(labels["launcher.order"])
     plain = app_labels(AppDef("a", [Role("r", "i:1", entrypoint="c", retry_delay=2)]), {}, "a-1", "s", 0.0)
     assert "launcher.order" not in plain
+
+
+def test_the_label_counts_the_containers_of_an_edited_request() -> None:
+    server = Role("server", "i:1", entrypoint="s", num_replicas=2, service=True, ready=Probe(port=80))
+    client = Role("client", "i:1", entrypoint="c", depends_on={"server": "ready", "data": "succeeded"})
+    data = Role("data", "i:1", entrypoint="d")
+    app = AppDef("a", [server, client, data])
+    request = build_request(app, {}, "a-1", session="s")
+    labels = Labels(app_labels(app, {}, "a-1", "s", 0.0))
+    assert {role: rest for role, *rest in Labels(job_labels(request)).order} == {
+        role: rest for role, *rest in labels.order
+    }
+    del request.containers[-1], request.containers[0]
+    counts = {role: count for role, count, _ in Labels(job_labels(request)).order}
+    assert counts == {"server": 1, "client": 1, "data": 0}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,13 @@ class DockerJob:
     image_pull: str = "missing"
     notes: list[str] = field(default_factory=list)
     role_rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Role → number of its containers, also of roles that have none any more and others wait for."""
+        awaited = (role for rules in self.role_rules.values() for role in rules.get("depends_on", {}))
+        roles = dict.fromkeys((*self.role_rules, *awaited), 0)
+        return roles | Counter(each.role for each in self.containers)
 
     def __str__(self) -> str:
         return _render(self)

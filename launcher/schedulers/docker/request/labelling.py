@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 from zlib import compress
 
@@ -28,6 +28,8 @@ from launcher.schedulers.order import has_order
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document_of
+
+_IN_ORDER = ("service", "ready", "depends_on")
 
 
 def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, str]:
@@ -77,6 +79,7 @@ def job_labels(job: DockerJob) -> dict[str, str]:
         "replicas": str(len(job.containers)),
         "grace-s": repr(float(job.grace_s)),
         "timeout-s": str(job.timeout_s or ""),
+        **_order(job.role_rules, job.counts),
     }
     return {PREFIX + name: value for name, value in facts.items()}
 
@@ -101,25 +104,28 @@ def _common(
         "session": session,
         "name": name,
         "scheduler": SCHEDULER,
-        "replicas": str(sum(role.get("num_replicas", 1) for role in roles)),
+        "replicas": str(sum(_counts(roles).values())),
         "document": b64encode(compress(_json(document).encode("utf-8", "surrogatepass"))).decode(),
         "metadata": _json({str(key): value for key, value in metadata.items()}),
         "retries": _json({role["name"]: _retries(role) for role in roles}),
         "grace-s": repr(float(cfg.get("grace_s", DEFAULT_GRACE_S))),
-        **_order(roles),
+        **_order({each["name"]: each for each in roles}, _counts(roles)),
         **({"timeout-s": str(timeout_s)} if timeout_s else {}),
     }
 
 
-def _order(roles: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _counts(roles: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    return {role["name"]: role.get("num_replicas", 1) for role in roles}
+
+
+def _order(rules: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> dict[str, str]:
     """The rules over services, probes and conditions; nothing where there are none."""
-    rules = {
-        role["name"]: {name: role[name] for name in ("service", "ready", "depends_on") if role.get(name)}
-        for role in roles
-    }
     if not has_order(rules):
         return {}
-    listed = [[role["name"], role.get("num_replicas", 1), rules[role["name"]]] for role in roles]
+    listed = [
+        [role, count, {name: rules[role][name] for name in _IN_ORDER if rules.get(role, {}).get(name)}]
+        for role, count in counts.items()
+    ]
     return {"order": json.dumps(listed, separators=(",", ":"))}  # not sorted: conditions have an order
 
 
