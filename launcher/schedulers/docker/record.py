@@ -143,6 +143,17 @@ def journal(app_dir: str) -> Journal | None:
     return fold(lines) if lines else None
 
 
+def journal_from(app_dir: str, offset: int) -> bytes:
+    """The complete lines of the journal from an offset on."""
+    try:
+        with open(_journal(app_dir), "rb") as file:
+            file.seek(offset)
+            lines = file.read()
+    except OSError:
+        return b""
+    return lines[: lines.rfind(b"\n") + 1]
+
+
 def exists(app_dir: str) -> bool:
     return os.path.isdir(app_dir)
 

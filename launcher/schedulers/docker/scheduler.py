@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.docker.submission import DockerReservation, Submission
     from launcher.schedulers.logs import LogRecord
     from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse, Stream
+    from launcher.schedulers.restarts import Restart
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.check import Problem
@@ -377,9 +378,16 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.logs import read
         from launcher.schedulers.docker.logs.reader import LogQuery
 
-        return read.app_records(
-            self.view, app_id, (role_name, k), LogQuery(streams, since, until), follow=follow
-        )
+        query = LogQuery(streams, since, until)
+        found = read.app_records(self.view, app_id, (role_name, k), query, follow=follow)
+        if not follow or self.on_restart is None:
+            return found
+        from launcher.schedulers.docker.restarts import RestartNotes, noted
+
+        def wanted(restart: Restart, again: Collection[tuple[str, int]]) -> bool:
+            return (restart.role, restart.k) == (role_name, k)  # of several, the one that failed reports it
+
+        return noted(found, RestartNotes(app_id, self.on_restart, wanted, since or 0.0))
 
     def log_chunks(
         self,
@@ -396,7 +404,21 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker.logs.reader import LogQuery
 
         query = LogQuery(stream, since, until)
-        return read.app_chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
+        found = read.app_chunks(self.view, app_id, replicas, query, tail=tail, follow=follow)
+        if not follow or self.on_restart is None:
+            return found
+        from launcher.schedulers.docker.restarts import RestartNotes, noted
+
+        def wanted(restart: Restart, again: Collection[tuple[str, int]]) -> bool:
+            return not set(replicas).isdisjoint(again)
+
+        began = since or 0.0 if tail is None else time.time()
+        return noted(found, RestartNotes(app_id, self.on_restart, wanted, began))
+
+    def restarts(self, app_id: str) -> Iterator[Restart]:
+        from launcher.schedulers.docker.restarts import restarts
+
+        return (restart for restart, _ in restarts(app_id))
 
     def run_starts(
         self, app_id: str, replicas: Sequence[tuple[str, int]]

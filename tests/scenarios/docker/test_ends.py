@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from launcher.specs import AppState
@@ -96,6 +98,24 @@ def test_logs_of_one_restart_are_the_output_of_that_run_alone(scenario, more):
         assert scenario.logs("job", "--restart", str(n)) == whole
         assert scenario.logs("job", "--restart", str(n), "--follow", "--tail", "9") == whole
     assert "no output of restart 3" in scenario.launcher("logs", "job", "--restart", "3", code=1).err
+
+
+@pytest.mark.parametrize("policy", ["replica", "role", "application"])
+def test_restarts_by_the_watcher_are_events_and_lines_of_followed_output(scenario, policy):
+    role = f"max_retries: 2\nretry_policy: {policy}\nretry_delay: 1s"
+    file = scenario.job(f"{AGAIN}[ $n = 3 ]", role=role)
+    told = [f"main/0 exited with 1; restart {n} of 2 in {n} s" for n in (1, 2)]
+    shown = scenario.run_to_end(file, "--format", "jsonl").out
+    events = [json.loads(line) for line in shown.splitlines()]
+    found = [event for event in events if event["event"] == "restarting"]
+    assert [(each["message"], each["policy"], each["restart"]) for each in found] == [
+        (told[0], policy.upper(), 1),
+        (told[1], policy.upper(), 2),
+    ]
+    followed = scenario.run_to_end(file, "--rerun", "job", "--logs").err
+    assert [line for line in followed.splitlines() if "restart" in line] == [f"job {line}" for line in told]
+    attached = scenario.launcher("run", file).err
+    assert [line for line in attached.splitlines() if "restart" in line] == told
 
 
 def test_restarts_by_the_engine_have_no_times_and_a_clear_error(scenario):
