@@ -34,11 +34,15 @@ class RestartReader:
         return not self._possible
 
     def read(self) -> Iterator[Restart]:
+        if self.is_over():
+            return
         for event in self.events():
             if event["e"] == "created":
                 names = [name for name, _ in event["roles"]]
                 self._retries = dict(zip(names, (most for most, _ in event.get("retries", ())), strict=False))
                 self._possible = not self._retries or any(self._retries.values())
+                if self.is_over():
+                    return  # the rest of the record is of no interest
             elif event["e"] == "exit":
                 self._exits[event["role"], event["k"]] = event
             elif event["e"] == "restart":
@@ -114,10 +118,13 @@ class RestartNotes:
 
     def look(self) -> float:
         """Read what is new; the time of the last restart that is not reported yet, 0.0 for none."""
+        self._read()
+        return max((queue[-1].at for queue in self._pending.values()), default=0.0)
+
+    def _read(self) -> None:
         for restart in self._reader.read():
             if self._concerns(restart) and (self._since is None or restart.at >= self._since):
                 self._pending.setdefault(_scope(restart), deque()).append(restart)
-        return max((queue[-1].at for queue in self._pending.values()), default=0.0)
 
     def waiting(self) -> set[Where]:
         """The followed replicas that restarts not reported yet are about."""
@@ -129,7 +136,7 @@ class RestartNotes:
 
     def before(self, role: str, k: int, time_ns: int) -> None:
         """Report the restarts that come before the output of a replica that was restarted at `time_ns`."""
-        self.look()
+        self._read()
         self._flush([("replica", role, str(k)), ("role", role), ("all", "app")], time_ns / 1e9)
 
     def flush(self, until: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from launcher.schedulers.local.appview import fold
+from launcher.schedulers.local.logrecords import records
+from launcher.schedulers.local.restarts import RestartNotes
+from launcher.schedulers.restarts import Restart
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import Driven
 
 pytestmark = pytest.mark.slow
 
 FEW, MANY = 250, 1000
+BOUND = 1.25 * MANY / FEW
 COUNTED = """
 import os, sys
 lines = 0
@@ -43,7 +47,8 @@ def _roles(app: Driven, count: int, client: list[str]) -> Iterator[dict[str, Any
     yield app.role("client", *[client] * (count - 1), rules={"depends_on": {"server": "ready"}})
 
 
-def _lines_of_a_fold(record: bytes) -> int:
+def _lines_of(work: Callable[[], object]) -> int:
+    """The lines of Python that `work` executes."""
     lines = 0
 
     def trace(_: FrameType, event: str, __: object) -> Any:
@@ -54,7 +59,7 @@ def _lines_of_a_fold(record: bytes) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        fold(record, locked=True)
+        work()
     finally:
         sys.settrace(before)
     return lines
@@ -70,10 +75,37 @@ def test_work_grows_with_the_number_of_replicas_and_no_faster(supervise: Supervi
         assert (view.state, states) == ("succeeded", ["cancelled"] + ["succeeded"] * (count - 1))
         assert app.left() == []
         executed[count] = int(path.read_text())
-        folded[count] = _lines_of_a_fold(app.record.encode())
-    bound = 1.25 * MANY / FEW
-    assert executed[MANY] < bound * executed[FEW], executed
-    assert folded[MANY] < bound * folded[FEW], folded
+        record = app.record.encode()
+        folded[count] = _lines_of(lambda record=record: fold(record, locked=True))  # type: ignore[misc]
+    assert executed[MANY] < BOUND * executed[FEW], executed
+    assert folded[MANY] < BOUND * folded[FEW], folded
+
+
+def test_restarts_are_put_between_the_output_in_time_that_grows_with_their_number(
+    supervise: Supervise,
+) -> None:
+    """Each replica fails three times; a reader begins at the first line of each."""
+    executed = {}
+    for count in (FEW, MANY):
+        app = supervise()
+        app.run(app.role("r", *[["false"]] * count, retries=3, policy="REPLICA"))
+        names = [("r", k) for k in range(count)]
+        found: list[Restart] = []
+        notes = RestartNotes(app.app_dir, found.append, names)
+
+        def read(
+            notes: RestartNotes = notes, app: Driven = app, names: list[tuple[str, int]] = names
+        ) -> None:
+            seen = notes.look()
+            notes.waiting()
+            for role, k in names:
+                for record in records(str(app.logs / role / str(k))):
+                    notes.before(role, k, record.time_ns)
+            notes.flush(seen)
+
+        executed[count] = _lines_of(read)
+        assert len({(each.k, each.number) for each in found}) == len(found) > count
+    assert executed[MANY] < BOUND * executed[FEW], executed
 
 
 def test_order_takes_no_more_memory_than_its_rules(supervise: Supervise) -> None:
