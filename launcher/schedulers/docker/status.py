@@ -202,6 +202,8 @@ def _goes_on(facts: _Facts, unstarted: int) -> bool:
     failed = facts.of("failed")
     if not failed:
         return unstarted > 0 or bool(facts.of("pending"))
+    if facts.restarts_possible and facts.progress is not None and facts.of("pending"):
+        return True  # the watcher is about to stop those that wait, which records why
     return (
         facts.restarts_possible
         and not any(each.stopped_externally for each in failed)

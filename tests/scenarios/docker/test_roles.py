@@ -21,6 +21,7 @@ DEATHS = [
 ]  # fmt: skip
 
 
+LATE_DEATHS = [("late", 1), ("to stop", 1), ("stopped", 1), ("exit", 1)]
 RESTART_DEATHS = [
     ("restart", 1), ("to stop", 1), ("stopped", 1), ("to start", 2), ("started", 2), ("ready", 2),
     ("to start", 3), ("started", 3),
@@ -185,6 +186,28 @@ def test_the_watcher_is_killed_in_a_restart_and_the_order_is_kept(scenario, deat
     scenario.run_to_end(file)
     assert [attempt.state for attempt in scenario.attempts()] == ["succeeded"]
     assert steps.read_text().split() == ["server", "client"] * 2
+
+
+@pytest.mark.parametrize("death", sampled(LATE_DEATHS, ("late", 1)), ids=str)
+def test_the_watcher_is_killed_when_a_service_is_not_ready_in_time(scenario, death):
+    act, n = death
+    never = {"file": str(scenario.folder / "never"), "timeout": "1s"}
+    file = job_of(
+        scenario,
+        client={"run": CLIENT, "depends_on": ["server"]},
+        server={"run": 'trap "exit 0" TERM; while :; do sleep 0.1; done', "service": True, "ready": never},
+    )
+    process = scenario.spawn(
+        [sys.executable, "-m", "tests.kill_at", "watch", act, str(n), "--", "apply", str(file), "--yes"]
+    )
+    process.communicate()
+    assert processes.gone(scenario.supervisors().values(), timeout_s=30)
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert attempt.state == "failed"
+    assert attempt.message == f"server/0 was not ready after 1 s: there is no file {never['file']}"
+    assert not (scenario.folder / "runs").exists()
 
 
 def test_a_job_whose_client_is_done_is_not_cancelled_any_more(scenario):

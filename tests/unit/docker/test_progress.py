@@ -127,6 +127,15 @@ def test_names_and_labels_alone_tell_the_end(said: str, state: str, message: str
     assert (seen.state, seen.message) == (state, message)
 
 
+def test_an_app_has_not_ended_before_those_that_wait_are_stopped() -> None:
+    assert Seen("created|exited 4").view.state == "running"
+    assert Seen("created|exited 4", elsewhere=True).view.state == "failed"
+    assert (
+        Seen("created.stopped|exited 4", {"e": "stop", "why": "peer", "of": ["client"]}).view.state
+        == "failed"
+    )
+
+
 def test_a_service_that_was_stopped_at_the_end_is_cancelled() -> None:
     [_, server] = Seen("exited 0|exited 0.ended", elsewhere=True).view.replicas
     assert (server.state, server.at_end) == ("cancelled", True)
