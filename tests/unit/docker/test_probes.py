@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tarfile
 import time
@@ -21,6 +20,7 @@ from launcher.specs import AppDef, AppState, Probe
 from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
 from tests.engines.images import LABEL
+from tests.ports import free_port
 from tests.unit.docker.engine_things import Bench
 from tests.unit.docker.fake_engine import fake_engine, reply
 
@@ -95,8 +95,7 @@ def test_an_answer_without_end_is_a_good_one_after_its_first_line(
 def test_a_replica_with_the_network_of_the_host_is_probed_there(
     own: Bench, serve: Callable[..., str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = int(found.getsockname()[1])
+    port = free_port()
     becomes_ready(own, serve("", mode="host", port=port), {"port": port})
 
 
@@ -295,13 +294,14 @@ def test_a_client_meets_its_server_at_the_first_try(case: DockerCase, probe: Pro
 @pytest.mark.parametrize(
     ("probe", "why"),
     [
-        (Probe(port=9, timeout=0.5, every=0.1), "nothing listens on port 9"),
-        (Probe(command=("sh", "-c", "exit 3"), timeout=0.5, every=0.1), "`sh` exited with 3"),
-        (Probe(command=("sleep", "1000"), timeout=0.5, every=0.1), "`sleep` has not ended yet"),
+        (Probe(port=9, timeout=3, every=0.1), "nothing listens on port 9"),
+        (Probe(command=("sh", "-c", "exit 3"), timeout=3, every=0.1), "`sh` exited with 3"),
+        (Probe(command=("sh", "-c", "sleep 0.7; exit 3"), timeout=3, every=0.1), "`sh` exited with 3"),
+        (Probe(command=("sleep", "1000"), timeout=3, every=0.1), "`sleep` has not ended yet"),
     ],
-    ids=["port", "command", "endless"],
+    ids=["port", "command", "slow", "endless"],
 )
 def test_a_server_that_is_never_ready_fails_the_app(case: DockerCase, probe: Probe, why: str) -> None:
     server = case.role("server", "exec sleep 1000", service=True, ready=probe)
     found = case.run(AppDef("app", [case.role("client", "true", depends_on={"server": "ready"}), server]))
-    assert (found.state, found.msg) == (AppState.FAILED, f"server/0 was not ready after 0.5 s: {why}")
+    assert (found.state, found.msg) == (AppState.FAILED, f"server/0 was not ready after 3 s: {why}")

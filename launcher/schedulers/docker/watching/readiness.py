@@ -19,6 +19,7 @@ from launcher.schedulers.docker.watching.probes import why_not_ready
 
 _FIRST_PAUSE_S = 0.02
 _LEAST_LIMIT_S = 0.1
+_CUT_SHORT_S = 1.0  # a probe with less time than this says little; the one before says more
 
 
 class _Run:
@@ -82,6 +83,7 @@ class Prober:
 
     def _probe(self, run: _Run) -> None:
         pause_s = _FIRST_PAUSE_S
+        before = ""
         while not run.over.wait(pause_s):
             pause_s = min(2 * pause_s, run.every_s)
             left_s = run.until - time.monotonic()
@@ -93,6 +95,9 @@ class Prober:
                 continue  # it has not been probed
             except Exception as error:  # a thread that dies would leave the replica waiting for ever
                 why = f"{type(error).__name__}: {error}"
+            if why and before and left_s < _CUT_SHORT_S:
+                why = before
+            before = why
             left_s = run.until - time.monotonic()
             if not why or left_s <= 0:
                 late = f"not ready after {run.timeout_s:g} s: {why}" if why else ""
