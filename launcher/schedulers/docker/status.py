@@ -82,6 +82,7 @@ class _Facts:
     retries: Mapping[str, tuple[int, str, int]]
     restarts_possible: bool
     progress: Progress | None
+    begun: bool  # a replica was started, also one whose container is gone
 
     def of(self, state: str) -> list[DockerReplica]:
         found = [each for each in self.replicas if each.state == state]
@@ -108,22 +109,27 @@ def view(
     parts = tuple(each for each in found if not is_reservation(each))
     if not found and recorded.going_at is None and not recorded.exits and recorded.outcome is None:
         return None
+    number = max((Labels(each.labels).expected for each in parts), default=len(expected or recorded.exits))
+    roles = progress(parts, recorded)
+    # Those that wait for others may be all that is left: the order to start comes after the last is created.
+    is_rest = roles is not None and len(parts) == len(found) and recorded.going_at is not None
     facts = _Facts(
         replicas=replicas(parts, recorded, expected),
         containers=parts,
         journal=recorded,
-        expected=max(
-            (Labels(each.labels).expected for each in parts), default=len(expected or recorded.exits)
-        ),
+        expected=number,
         retries=Labels((parts or found)[0].labels).retries if found else {},
         restarts_possible=journal is not None and not journal.adopted,
-        progress=progress(parts, recorded),
+        progress=roles,
+        begun=any(each.was_started for each in parts)
+        or bool(recorded.exits)
+        or (is_rest and len(parts) < number),
     )
     return _view(facts, reserved=len(parts) < len(found) or 0 < len(parts) < facts.expected)
 
 
 def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
-    started = any(each.was_started for each in facts.containers) or bool(facts.journal.exits)
+    started = facts.begun
     facts = _in_order(facts) if facts.progress is not None and started else facts
     common = DockerAppView(
         state="reserved" if reserved else "created",

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests import processes
+from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 from tests.lanes import sampled
 from tests.scenarios.docker.test_takeover import DIES_STARTING
@@ -131,6 +132,24 @@ def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched)
     assert scenario.wait("job", code=None).code != 0
     assert [attempt.state for attempt in scenario.attempts()] == ["cancelled"]
     assert [one.name.rpartition(".")[2] for one in scenario.containers(app)] == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watched):
+    """Also where only containers are left that never ran, which look like those of an app being made."""
+    file = ordered(scenario, server="exec sleep 1000")
+    scenario.apply(file)
+    [app] = scenario.apps()
+    if not watched:
+        scenario.kill_watcher(app)
+    [server] = [one for one in scenario.containers(app) if "-server-" in one.name]
+    Daemon().remove([server])
+    scenario.wait("job", code=5)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("lost", "server/0 was removed by hand")
+    assert marks(scenario, app) == [".stopped"]
+    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
+    assert "server/0 was removed by hand" in scenario.launcher("status", "job", env=env, code=None).out
 
 
 def test_a_role_that_waits_can_be_cancelled(scenario):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -186,6 +187,34 @@ def test_what_waited_is_started_when_its_condition_holds() -> None:
     assert ids(Seen("exited 0|created", rules=CHAIN).next()) == ("train",)
     started = {**SERVED, "client": {"depends_on": {"server": "started"}}}
     assert ids(Seen("created|running", rules=started).next()) == ("client",)
+
+
+@pytest.mark.parametrize("state", ["removing", ""])
+def test_only_those_are_left_that_wait_for_a_replica_that_was_removed(state: str) -> None:
+    """Whether a read shows the container while the engine removes it, or no more."""
+    found = found_of("created|running", SERVED, [0, "APPLICATION"])
+    found = [found[0], dataclasses.replace(found[1], state=state)] if state else found[:1]
+    lines = journal(GO)
+    seen = view(found, lines, expected_replicas=[("client", 0), ("server", 0)])
+    assert seen is not None
+    assert (seen.state, seen.message, seen.started) == ("lost", "server/0 was removed by hand", True)
+    action = decide(seen, found, lines, retries={}, deadline=None, now=100.0)
+    assert isinstance(action, Stop)
+    assert (action.ids[0], action.why, action.message) == ("client", "lost", "server/0 was removed by hand")
+    lines = journal(GO, {"e": "stop", "why": "lost", "of": ["client"]})
+    assert decide(seen, found[:1], lines, retries={}, deadline=None, now=100.0) == End()
+
+
+def test_an_app_that_is_being_made_is_not_lost() -> None:
+    found = found_of("created|created", SERVED, [0, "APPLICATION"])
+    seen = view(found[:1], journal(), expected_replicas=[("client", 0), ("server", 0)])
+    assert seen is not None
+    assert (seen.state, seen.started) == ("reserved", False)
+
+
+def test_a_cancel_reaches_those_that_wait_while_nothing_runs() -> None:
+    seen = Seen("exited 0|created", {"e": "cancel", "by": "me"}, rules=CHAIN)
+    assert seen.next() == Stop(("train",), "cancel", "cancelled by me")
 
 
 def test_an_earlier_run_that_was_ready_does_not_count() -> None:

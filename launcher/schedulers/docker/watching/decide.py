@@ -114,11 +114,11 @@ def decide(
         return Leave()
     if app.done and journal.stop is None and (rest := unended(containers, journal)):
         return Stop(rest, "end", STOPPED_AT_END)
-    reason = _reason_to_stop(app, containers, journal)
-    if reason is not None:
-        return _stop(containers, journal, *reason)
     order = progress(containers, journal)
     held = frozenset(each.id for each in containers if order is not None and order.is_held(each))
+    reason = _reason_to_stop(app, containers, journal)
+    if reason is not None:
+        return _stop(containers, journal, order, *reason)
     waiting = tuple(each for each in containers if waits_for_restart(each, journal))
     due_at = {each.id: journal.last_restart[each.id].due_at for each in waiting}
     due = tuple(each for each in waiting if due_at[each.id] <= now and each.id not in held)
@@ -138,7 +138,7 @@ def decide(
         ):
             return _restart(first, retries[first.role], containers, journal, order)
         why = "hand" if first.stopped_externally else "peer"
-        return Stop(unended(containers, journal), why) if held else _stop(containers, journal, why)
+        return _stop(containers, journal, order, why)
     if order is not None and (stuck := _stuck(app, order)):
         return Stop(unended(containers, journal), "peer", stuck)
     if late and (app.live or waiting or held):
@@ -191,8 +191,14 @@ def cancel_message(by: str, *, interrupt: bool = False) -> str:
     return f"{word} by {by}" if by else word
 
 
-def _stop(containers: Sequence[Container], journal: Journal, why: str, message: str = "") -> Stop | End:
-    if any(each.live or waits_for_restart(each, journal) for each in containers):
+def _stop(
+    containers: Sequence[Container], journal: Journal, order: Progress | None, why: str, message: str = ""
+) -> Stop | End:
+    """Stop what runs or would be started; roles that never ran must not look as if they had succeeded."""
+    unstarted = (each for each in containers if not (each.was_started or is_stopped(each, journal)))
+    if (order is not None and any(unstarted)) or any(
+        each.live or waits_for_restart(each, journal) for each in containers
+    ):
         return Stop(unended(containers, journal), why, message)
     return End()
 
