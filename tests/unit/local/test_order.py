@@ -146,10 +146,10 @@ def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict
     (Path(app.cwd) / "old").touch()
     os.utime(Path(app.cwd) / "old", (1, 1))
     view = app.run(
-        app.role("main", ["sleep", "1000"], rules={"ready": {**probe, "timeout": 1, "every": 0.1}}),
+        app.role("main", ["sleep", "1000"], rules={"ready": {**probe, "timeout": 2, "every": 0.1}}),
         app.role("other", ["sleep", "1000"]),
     )
-    assert (view.state, view.message) == ("failed", f"main/0 was not ready after 1 s: {why}")
+    assert (view.state, view.message) == ("failed", f"main/0 was not ready after 2 s: {why}")
     assert [each.state for each in view.replicas] == ["failed", "cancelled"]
     assert app.left() == []
 
@@ -158,7 +158,7 @@ def test_a_replica_that_is_not_ready_in_time_has_failed(app: Driven, probe: dict
 def test_a_late_replica_is_started_again_by_its_policy(app: Driven) -> None:
     argv = sh("[ $LAUNCHER_RESTART = 0 ] || touch up; sleep 1000")
     server = app.role("server", argv, retries=1, policy="REPLICA")
-    server["rules"] = {"service": True, "ready": {"file": "up", "timeout": 2}}
+    server["rules"] = {"service": True, "ready": {"file": "up", "timeout": 5}}
     view = app.run(server, app.role("main", sh("true"), rules=_needs("server", "ready")), grace_s=1.0)
     assert (view.state, view.num_restarts) == ("succeeded", 1)
 
