@@ -37,7 +37,8 @@ class DockerApp:
     Attributes:
         journal: None where there is no record of it here.
         owner: the process that submits it, or starts the rest; "" when there is none, or none is needed.
-        paused_by: the owner whose watcher may restart it after a pause, by a record that is not here.
+        paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
+            here.
     """
 
     labels: Labels
@@ -267,13 +268,15 @@ def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
     """
     if app.view.state != "failed" or any(each.name.endswith(ALL_MARKS) for each in app.containers):
         return None
-    owner, longest_s = app.labels.owner, status.longest_pause_s(app.view, app.labels.retries)
-    if owner is None or not longest_s:
+    owner = app.labels.owner
+    if owner is None or not status.has_retries(app.view, app.labels.retries):
         return None
     if owner.host == os.uname().nodename and (not owner.is_here or os.access(owner.home, os.R_OK)):
         return owner if record.is_locked_elsewhere(app.app_id, owner) else None
-    ended_at = app.view.ended_at
-    lasts = not take_over and (ended_at is None or time.time() < ended_at + longest_s + _MARGIN_S)
+    longest_s, ended_at = status.longest_pause_s(app.view, app.labels.retries), app.view.ended_at
+    lasts = (
+        longest_s and not take_over and (ended_at is None or time.time() < ended_at + longest_s + _MARGIN_S)
+    )
     return owner if lasts else None
 
 

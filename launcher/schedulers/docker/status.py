@@ -328,6 +328,12 @@ def is_probed(replica: DockerReplica, progress: Progress | None) -> bool:
     return progress is not None and progress.probe_of(replica.role) is not None
 
 
+def has_retries(app: DockerAppView, retries: Mapping[str, tuple[int, str, int]]) -> bool:
+    """Whether a watcher may restart an app that has failed, if it was not restarted too often."""
+    failed = (each.role for each in app.replicas if each.state == "failed")
+    return app.state == "failed" and any(retries.get(role, (0, "", 0))[0] > 0 for role in failed)
+
+
 def longest_pause_s(app: DockerAppView, retries: Mapping[str, tuple[int, str, int]]) -> int:
     """The longest pause before a restart of an app that has failed; 0 for none."""
     rules = [retries.get(each.role, (0, "", 0)) for each in app.replicas if each.state == "failed"]

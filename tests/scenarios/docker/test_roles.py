@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 
 import pytest
@@ -150,6 +151,34 @@ def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watc
     assert marks(scenario, app) == [".stopped"]
     env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
     assert "server/0 was removed by hand" in scenario.launcher("status", "job", env=env, code=None).out
+
+
+@pytest.mark.parametrize("policy", ["replica", "role", "application"])
+def test_another_home_sees_no_end_before_a_restart_without_a_pause(scenario, policy):
+    """A home keeps the end of an attempt that it has seen, so it must not take a failure for one."""
+    gate = scenario.gate()
+    up, tried = scenario.folder / "up", scenario.folder / "tried"
+    fails = f"if ! test -e {tried}; then touch {tried}; {gate.script}; exit 3; fi; {SERVER}"
+    retried = {"max_retries": 1, "retry_policy": policy}
+    server = {"run": fails, "service": True, "ready": {"file": str(up)}, **retried}
+    file = job_of(scenario, client={"run": CLIENT, "depends_on": ["server"]}, server=server)
+    scenario.apply(file)
+    gate.entered()
+    [(app, watcher)] = scenario.supervisors().items()
+    [made] = [one for one in scenario.containers(app) if "-server-" in one.name]
+    env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
+    os.kill(watcher, signal.SIGSTOP)
+    try:
+        gate.open()
+        Daemon().ask("POST", f"/containers/{made.id}/wait")
+        plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
+        assert [job["action"] for job in plan["jobs"]] == ["keep"]
+    finally:
+        os.kill(watcher, signal.SIGCONT)
+    scenario.launcher("wait", "job", env=env)
+    assert_done_once(scenario, file)
+    plan = json.loads(scenario.launcher("plan", file, "--format", "json", env=env).out)
+    assert [job["action"] for job in plan["jobs"]] == ["keep"]
 
 
 def test_a_role_that_waits_can_be_cancelled(scenario):

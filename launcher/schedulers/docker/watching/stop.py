@@ -19,7 +19,7 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
 from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation, waits_for_restart
-from launcher.schedulers.docker.status import DockerAppView, longest_pause_s
+from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message
 from launcher.schedulers.order import STOPPED_AT_END
@@ -63,11 +63,11 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
 
 
 def _cancel_paused(engine: Engine, seen: DockerAppView, labels: Labels) -> bool:
-    """Cancel an app that a watcher of another state folder is to restart after a pause.
+    """Cancel an app that a watcher of another state folder is to restart.
 
     The marks are the request: that watcher sees them, and records the end. False for any other app.
     """
-    app = apps.find(engine, labels.app_id) if longest_pause_s(seen, labels.retries) else None
+    app = apps.find(engine, labels.app_id) if has_retries(seen, labels.retries) else None
     if app is None or app.paused_by is None:
         return False
     waiting = {each.id for each in app.view.replicas if each.waits}
