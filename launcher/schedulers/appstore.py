@@ -27,9 +27,12 @@ def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
         version: of the store that an older release wrote, 0 where there is none.
     """
     from importlib import import_module
+    from os.path import isdir, join
 
+    from launcher.paths import home
     from launcher.schedulers.registry import APP_SOURCES
 
-    for home in APP_SOURCES:
-        module, _, function = home.partition(":")
-        yield from getattr(import_module(module), function)(version)
+    for folder, source in APP_SOURCES.items():
+        if isdir(join(home(), folder)):
+            module, _, function = source.partition(":")
+            yield from getattr(import_module(module), function)(version)

@@ -34,8 +34,12 @@ DEFAULT_SCHEDULER_MODULES = {
 }
 """Scheduler name → module with a `create_scheduler`, where there is one for the name alone."""
 
-APP_SOURCES = ("launcher.schedulers.local.rebuild:apps", "launcher.schedulers.docker.rows:apps")
-"""Functions of the built-in schedulers that yield every app with a record: see `appstore.every_app`."""
+APP_SOURCES = {
+    "local": "launcher.schedulers.local.rebuild:apps",
+    "docker": "launcher.schedulers.docker.rows:apps",
+}
+"""Folder below LAUNCHER_HOME → function of the built-in scheduler that yields every app with a record there:
+see `appstore.every_app`."""
 
 
 class SchedulerFactories(Mapping[str, "SchedulerFactory"]):

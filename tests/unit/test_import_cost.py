@@ -95,6 +95,11 @@ def test_the_most_frequent_commands_leave_the_slow_parts_of_the_standard_library
     assert loaded_by(argv) & SLOW == set()
 
 
+def test_a_list_without_any_app_loads_no_scheduler(scenario):
+    assert loaded_by(["list"]) & (HEAVY | SLOW) == set()
+    assert not [name for name in modules(["-m", "launcher", "list"]) if ".docker.record" in name]
+
+
 def test_version_loads_next_to_nothing():
     assert loaded_by(["--version"]) & (HEAVY | SLOW | {"argparse", "json", "sqlite3", "re", "enum"}) == set()
 
