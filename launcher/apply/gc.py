@@ -19,10 +19,18 @@ from launcher.text import plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Which apps to remove: those that ended that long ago, except the newest `keep` of every job."""
+    """Which apps to remove: those that ended that long ago, except the newest `keep` of every job.
+
+    Attributes:
+        project: only of its jobs; None for all apps.
+    """
 
     older_than_s: float = 7 * 86400.0
     keep: int = 0
+    project: str | None = None
+
+    def concerns(self, project: str | None) -> bool:
+        return self.project in (None, project)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +95,8 @@ def collect(
             scheduler = engines.get(name)
             if not dry_run:
                 record_ends(store, engines, [name])
-            found, leftovers = scheduler.finished(), list[tuple[str, str]]()
+            found = [app for app in scheduler.finished() if rule.concerns(app.project)]
+            leftovers = list[tuple[str, str]]()
             own = [app for app in found if _is_ours(app, store)]
             judged = reasons(own, rule, now=now)
             _remove([app for app, why in judged if not why][::-1], scheduler, store, done, dry_run=dry_run)
@@ -95,21 +104,24 @@ def collect(
                 done.shared += scheduler.sweep()
                 leftovers = scheduler.leftovers()
             if tombstones:
-                done.shared += _forget(scheduler, store, now - rule.older_than_s, dry_run=dry_run)
+                done.shared += _forget(scheduler, store, rule, now=now, dry_run=dry_run)
             done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
-    live = sum(entry.scheduler in schedulers for entry in store.live_attempts())
+    live = sum(each.scheduler in schedulers and rule.concerns(each.project) for each in store.live_attempts())
     if live:
         done.kept.insert(0, (plural(live, "live job"), "work in progress"))
     return done
 
 
-def _forget(scheduler: StagedScheduler[Any], store: Store, before: float, *, dry_run: bool) -> list[str]:
-    """Remove the engine's records of outcomes before a moment; returns texts that name the jobs."""
+def _forget(
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, *, now: float, dry_run: bool
+) -> list[str]:
+    """Remove the engine's records of old outcomes; returns texts that name the jobs."""
     gone = []
     for attempt in scheduler.outcomes():
-        if (attempt.ended_at or attempt.created_at) > before:
+        is_old = (attempt.ended_at or attempt.created_at) <= now - rule.older_than_s
+        if not is_old or not rule.concerns(attempt.key.project):
             continue
         entry = store.app(attempt.app_id)
         known = entry is not None and entry.state in ENDED_STATES

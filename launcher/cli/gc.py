@@ -27,7 +27,7 @@ reason.
 
 The outcome of every job stays recorded, here and on the Docker engine (an
 empty volume per job), so gc never makes a job run again. Only --tombstones
-removes these volumes, for all users. By default, gc removes apps that ended
+removes these volumes, for all users of the engine. By default, gc removes apps that ended
 more than a week ago."""
 EXAMPLES = """\
   launcher gc --dry-run             show what would be removed
@@ -49,6 +49,7 @@ def add_arguments(parser: Any) -> None:
         "--keep", metavar="N", type=count, help="keep the newest N apps of every job, whatever their age"
     )
     parser.add_argument("-s", "--scheduler", metavar="SCHEDULER", help="only apps of this scheduler")
+    parser.add_argument("--project", metavar="PROJECT", help="only apps and outcomes of this project's jobs")
     parser.add_argument(
         "--tombstones",
         action="store_true",
@@ -62,7 +63,7 @@ def run(args: Any, console: Console) -> int:
     older_than_s = args.older_than
     if older_than_s is None:
         older_than_s = WEEK_S if args.keep is None else 0.0
-    rule = Rule(older_than_s=older_than_s, keep=args.keep or 0)
+    rule = Rule(older_than_s=older_than_s, keep=args.keep or 0, project=args.project)
     names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
     with open_store(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:

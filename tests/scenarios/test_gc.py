@@ -41,6 +41,14 @@ def test_the_newest_of_a_job_can_be_kept(scenario, three):
     assert scenario.apps() == sorted([three[-1], other.app_id])
 
 
+def test_one_project_can_be_chosen(scenario, three):
+    scenario.run_to_end(scenario.job("true", name="other", top="project: b"))
+    told = json.loads(scenario.launcher("gc", "--older-than", "0", "--project", "b", "--json").out)
+    assert [app["handle"].partition("://")[2].partition("/")[0] for app in told["removed"]] == ["b"]
+    assert told["kept"] == []
+    assert scenario.apps() == sorted(three)
+
+
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(scenario, three):
     told = json.loads(scenario.launcher("gc", "--older-than", "0", "--dry-run", "--json").out)
     assert [app["handle"].rpartition("/")[2] for app in told["removed"]] == three

@@ -89,10 +89,11 @@ def test_gc_names_the_jobs_that_run_again_once_their_records_are_removed(scenari
     file = scenario.job("true")
     scenario.run_to_end(file)
     collect(scenario)
-    shown = scenario.launcher("gc", "--tombstones", "--older-than", "0", "-s", "local_docker", "--dry-run")
+    records = ("gc", "--tombstones", "--older-than", "0", "--project", scenario.token, "-s", "local_docker")
+    shown = scenario.launcher(*records, "--dry-run")
     assert f"attempt 1 of {scenario.token}/job, succeeded" in shown.out
     assert len(volumes(scenario)) == 1
-    shown = scenario.launcher("gc", "--tombstones", "--older-than", "0", "-s", "local_docker")
+    shown = scenario.launcher(*records)
     assert "the job runs again when it is applied from another state folder" in shown.out
     assert volumes(scenario) == []
     assert action(elsewhere, file) == "create"
