@@ -195,6 +195,7 @@ assert "novelty" not in _roles(launch("").app)["roles"]["main"]
 
 ALLOWED = {
     "jobfile/model/job_file.py": "the table",
+    "jobfile/compile/advice.py": "fields that do nothing without another one",
     "jobfile/compile/build.py": "fields that a job file spells otherwise than an AppDef",
     "cli/render/job_text.py": "the same, the other way round",
     "specs/app.py": "the table",

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from launcher.specs import AppState
 from tests.engines.images import PUBLIC, stand_in
-from tests.scenarios.test_examples import EXAMPLES, in_containers, job_of
+from tests.scenarios.test_examples import EXAMPLES, in_containers, job_of, why_not
 
 FILES = [file for file in sorted(EXAMPLES.rglob("*.launcher.*")) if in_containers(file)]
 
@@ -30,6 +30,8 @@ def runs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "target"), runs())
 def test_example(scenario, name, target):
     """A copy of it: beside it lies a launcher.toml that names this test's own project."""
+    if reason := why_not(job_of(EXAMPLES / name)):
+        pytest.skip(reason)
     shutil.copytree((EXAMPLES / name).parent, scenario.folder / "x")
     file = scenario.folder / "x" / name.rpartition("/")[2]
     for image in set(re.findall(r"image\W+([\w./-]+:[\w.-]+)", file.read_text())):

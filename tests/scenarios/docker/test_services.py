@@ -6,8 +6,8 @@ import pytest
 
 from tests.engines.images import PYTHON_IMAGE, REDIS_IMAGE, make_images, stand_in
 from tests.ports import free_port
-from tests.scenarios.test_examples import EXAMPLES
-from tests.scenarios.test_services import SERVICES, assert_served, copied
+from tests.scenarios.test_examples import EXAMPLES, why_not
+from tests.scenarios.test_services import SERVICES, STOPPED, assert_served, copied
 
 ON = ("--target", "docker")
 
@@ -45,4 +45,15 @@ def test_redis_and_its_benchmark(scenario, port):
     assert_served(scenario, folder / "redis.launcher.yaml", port, on=ON)
     for command in ("SET", "GET"):
         assert f"{command}: " in scenario.logs("redis/benchmark")
+    assert_nothing_runs(scenario)
+
+
+@pytest.mark.skipif(bool(why_not("dask")), reason=why_not("dask"))
+def test_dask_computes_and_ends(scenario, port, monkeypatch):
+    """Its client ends the scheduler and the workers, which have ended or are stopped when it has ended."""
+    stand_in("ghcr.io/dask/dask:2024.5.0-py3.12")
+    monkeypatch.setenv("DASK_PORT", str(port))
+    folder = copied(scenario, EXAMPLES / "dask")
+    assert_served(scenario, folder / "dask.launcher.yaml", port, reasons={STOPPED, ""}, on=ON)
+    assert scenario.logs("dask/client", "--no-prefix") == "2 workers: the sum of the squares is 328350\n"
     assert_nothing_runs(scenario)
