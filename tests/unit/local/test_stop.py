@@ -197,17 +197,19 @@ def test_what_was_stopped_reads_cancelled_also_when_it_ended_with_0(app: Driven)
     assert [(each.state, each.exit_code) for each in view.replicas] == [("cancelled", 0), ("failed", 3)]
 
 
-CLEANS_UP = sh("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+CLEANS_UP = sh("trap 'exit 0' TERM; echo ready; echo >up; while :; do sleep 0.01; done")
 """Ends with 0 when it is stopped."""
+IS_KILLED = sh("echo ready; echo >up; exec sleep 1000")
+UP = "until [ -s up ]; do sleep 0.01; done"
 
 
-@pytest.mark.parametrize("stopped", [CLEANS_UP, SLEEP], ids=["exit 0", "signal"])
+@pytest.mark.parametrize("stopped", [CLEANS_UP, IS_KILLED], ids=["exit 0", "signal"])
 @pytest.mark.parametrize(
     ("other", "options", "why"),
     [
         (SLEEP, {"timeout_s": 0.5}, "timed out after 0.5 s"),
-        (sh("sleep 0.3; exit 3"), {}, "main/1 failed"),
-        (sh("sleep 0.3; kill -9 $$"), {}, "main/1 failed"),
+        (sh(f"{UP}; exit 3"), {}, "main/1 failed"),
+        (sh(f"{UP}; kill -9 $$"), {}, "main/1 failed"),
         (SLEEP, {}, "cancelled by alice"),
     ],
     ids=["timeout", "peer", "killed peer", "cancel"],
@@ -216,9 +218,8 @@ def test_a_replica_that_was_stopped_says_why_whatever_its_exit_code(
     app: Driven, stopped: list[str], other: list[str], options: dict[str, float], why: str
 ) -> None:
     app.start(app.role("main", stopped, other), **options)
-    if stopped is CLEANS_UP:
-        app.until_log("ready")
     if "cancelled" in why:
+        app.until_log("ready")
         app.cancel("alice")
     first = app.ended().replicas[0]
     assert (first.state, first.message) == ("cancelled", why)
