@@ -245,10 +245,20 @@ def _refuse_unwritable(path: str) -> None:
     process holds on it, and other processes then delete the WAL of a connection that is still open.
     Source: sqlite.org/howtocorrupt.html, 2.2.
     """
-    target = path if os.path.exists(path) else os.path.dirname(path)
-    code = errno.EISDIR if os.path.isdir(path) else 0 if os.access(target, os.W_OK) else errno.EACCES
+    inode = _inode(path)
+    code = errno.EISDIR if os.path.isdir(path) else 0
+    if not os.access(path if inode else os.path.dirname(path), os.W_OK) and _inode(path) == inode:
+        code = code or errno.EACCES  # not where another client has just moved a damaged file aside
     if code:
         raise paths.unusable(OSError(code, os.strerror(code)), path)
+
+
+def _inode(path: str) -> int:
+    """0 for a file that is not there."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
 
 
 def _upgraded(

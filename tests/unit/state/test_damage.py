@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher import database
 from launcher.state import storefile as module
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -120,6 +121,22 @@ def test_of_many_that_meet_a_damaged_file_one_replaces_it(launcher_home: Path, n
     with Store.open(readonly=True) as store:
         assert len(store.attempts(key())) == 16
     assert len(notices) == 1
+
+
+def test_a_file_that_is_moved_aside_meanwhile_is_not_unwritable(launcher_home: Path):
+    path = launcher_home / "ledger.db"
+    Store.open().close()
+
+    def move() -> None:
+        for number in range(3000):
+            path.rename(launcher_home / f"{number}.damaged")
+            path.touch()
+
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(move)
+        while not moving.done():
+            database._refuse_unwritable(str(path))
+        moving.result()
 
 
 def test_a_young_ledger_is_not_backed_up(launcher_home: Path):
