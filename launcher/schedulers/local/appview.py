@@ -167,12 +167,11 @@ def _reason(stopping: dict[str, Any]) -> str:
     message: str = stopping.get("message", "")
     if stopping["why"] == "end":
         return STOPPED_AT_END
-    if stopping["why"] in (
-        "peer",
-        "restart",
-    ):  # a peer with code 0 ended too early, which is no failure of its own
-        return message.partition(",")[0] if stopping.get("code") == 0 else f"{stopping['by']} failed"
-    return message
+    if stopping["why"] not in ("peer", "restart"):
+        return message
+    if stopping.get("code") == 0:  # that replica ended too early, which is no failure of its own
+        return message.partition(",")[0]
+    return f"{stopping['by']} failed"
 
 
 class _Fold:
