@@ -83,6 +83,15 @@ def test_a_job_with_a_service_ends_with_its_client(scenario):
     assert "stopped at the end of the app" in line
 
 
+def applied(scenario, file, *, watched):
+    """Apply a file; the app id. With `watched` false its watcher is dead then."""
+    scenario.apply(file)
+    [app] = scenario.apps()
+    if not watched:
+        scenario.kill_watcher(app)
+    return app
+
+
 def test_apply_returns_while_a_role_waits_and_a_plan_keeps_it(scenario):
     gate = scenario.gate()
     file = ordered(scenario, server=f"{gate.script}; touch {{up}}; exec sleep 1000")
@@ -124,10 +133,7 @@ def test_another_home_leaves_a_role_that_waits_alone(scenario, watched):
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched):
     file = ordered(scenario, server="exec sleep 1000")
-    scenario.apply(file)
-    [app] = scenario.apps()
-    if not watched:
-        scenario.kill_watcher(app)
+    app = applied(scenario, file, watched=watched)
     env = {**os.environ, "LAUNCHER_HOME": str(scenario.folder / "elsewhere")}
     scenario.launcher("cancel", "job", env=env)
     assert scenario.wait("job", code=None).code != 0
@@ -139,10 +145,7 @@ def test_a_role_that_waits_can_be_cancelled_from_another_home(scenario, watched)
 def test_a_server_that_is_removed_before_it_is_ready_ends_the_app(scenario, watched):
     """Also where only containers are left that never ran, which look like those of an app being made."""
     file = ordered(scenario, server="exec sleep 1000")
-    scenario.apply(file)
-    [app] = scenario.apps()
-    if not watched:
-        scenario.kill_watcher(app)
+    app = applied(scenario, file, watched=watched)
     [server] = [one for one in scenario.containers(app) if "-server-" in one.name]
     Daemon().remove([server])
     scenario.wait("job", code=5)
