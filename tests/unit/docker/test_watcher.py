@@ -182,6 +182,32 @@ def test_a_client_that_dies_while_it_starts_has_the_rest_started(app: Make) -> N
     made.until(lambda: [each.state for each in made.containers()] == ["running"] * 3)
 
 
+def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make) -> None:
+    made = app({"r": [SLEEP]})
+    watcher = made.spawn()
+    os.kill(watcher.pid, signal.SIGSTOP)
+    first, *_ = made.create()
+    watcher.go()
+    made.engine.start(first)
+    watcher.started()
+    journal = record.journal(made.app_dir)
+    os.kill(watcher.pid, signal.SIGCONT)
+    assert journal is not None
+    assert journal.going_at is not None
+
+
+def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(
+    app: Make,
+) -> None:
+    made = app({"r": [SLEEP, SLEEP]})
+    watcher = made.spawn()
+    made.create()
+    record.append(made.app_dir, "go")
+    made.release()
+    watcher.close()
+    made.until(lambda: [each.state for each in made.containers()] == ["running"] * 2)
+
+
 def test_abort_removes_what_was_started(app: Make) -> None:
     made = app({"r": [SLEEP, SLEEP]})
     watcher = made.spawn()

@@ -84,7 +84,11 @@ class WatcherClient:
         return made
 
     def go(self) -> None:
-        """Report that the app is about to be started: from here on its start is completed, not undone."""
+        """Record that the app is about to be started: from here on its start is completed, not undone.
+
+        Recorded by the client, since the watcher may be busy with its imports while the containers run.
+        """
+        record.append(self.app_dir, "go")
         self._send({"op": "go"})
 
     def started(self) -> bool:

@@ -110,7 +110,6 @@ class Watcher:
         for op in self._ops:
             if op == "go":
                 going = True
-                record.append(self._app_dir, "go")
             elif op == "started":
                 return True
             elif op == "abort":
@@ -118,7 +117,7 @@ class Watcher:
                 return False
             elif op == "close":
                 self._events.closed = True
-        if going or not self._lock.is_valid:
+        if going or self._read_journal().going_at is not None or not self._lock.is_valid:
             return self._lock.is_valid  # the watch loop starts the rest
         return not self._remove_app(force=False)
 
