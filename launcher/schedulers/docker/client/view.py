@@ -106,7 +106,8 @@ class EngineView:
         from launcher.schedulers.docker.client.streams import OPTIONS
 
         filters = {"type": ["container"], "label": list(labels)}
-        since = self._second() if since is None else since
+        now = self._second()  # a clock that is ahead of the engine's must not hide what happens next
+        since = now if since is None else min(since, now)
         params = {"since": f"{since:.9f}", "filters": json.dumps(filters)}
         return EventStream(self.host, self._wire.get("/events", "watch", params=params, **OPTIONS))
 

@@ -81,11 +81,13 @@ class Watcher:
             return
         if self._attached:
             Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
+        # A container may have been stopped while this process loaded its modules.
+        unheard = None if self._resumed else self._read_journal().going_at
         pause, since, connected = _SHORTEST_PAUSE_S, time.monotonic(), False
         while time.monotonic() - since < GIVE_UP_S:
             try:
-                with self._engine.events(f"{APP_ID}={self._app_id}") as events:
-                    since, connected = time.monotonic(), True
+                with self._engine.events(f"{APP_ID}={self._app_id}", since=unheard) as events:
+                    unheard, since, connected = None, time.monotonic(), True
                     Thread(target=self._events.read_events, args=(events,), daemon=True).start()
                     self._follow()
                 return
