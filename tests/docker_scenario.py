@@ -99,11 +99,12 @@ class DockerScenario(Scenario):
         return sorted({one.labels["launcher.app-id"] for one in self.things() if not tidy.is_tombstone(one)})
 
     def kill_watcher(self, app_id: str) -> None:
-        watcher = self.supervisors()[app_id]
-        processes.kill([watcher])
-        assert processes.gone([watcher], timeout_s=20)
+        self._kill(self.supervisors()[app_id])
 
     def kill_watchers(self) -> None:
-        """Kill the watchers that still wait for an engine which a test took away."""
-        for app_id in self.supervisors():
-            self.kill_watcher(app_id)
+        """Kill the watchers that still wait for an engine which a test took away. Some may end meanwhile."""
+        self._kill(*self.supervisors().values())
+
+    def _kill(self, *watchers: int) -> None:
+        processes.kill(watchers)
+        assert processes.gone(watchers, timeout_s=60)

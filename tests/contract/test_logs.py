@@ -89,11 +89,16 @@ def test_tail_takes_the_last_lines(case: Case) -> None:
     assert len(chunks_of(case, app_id, tail=5000).splitlines()) == 1000
 
 
-def _three_spells(case: Case) -> tuple[str, list[float]]:
-    """An app that prints a, b and c when told to, and the times between."""
+def _three_spells(case: Case, script: str = "echo $n") -> tuple[str, list[float]]:
+    """An app that prints "up", and then a, b and c by `script`, each when the line before has arrived.
+
+    Returns its id, and a time before each of the three.
+    """
     for name in "abc":
         os.mkfifo(case.shared / name)
-    app_id = case.start(case.app(f"cd {case.shared}; echo up; for n in a b c; do read go <$n; echo $n; done"))
+    app_id = case.start(
+        case.app(f"cd {case.shared}; echo up; for n in a b c; do read go <$n; {script}; done")
+    )
     following = case.scheduler.log_iter(app_id, "r", should_tail=True)
     assert next(following) == "up\n"
     times = []
@@ -128,12 +133,12 @@ def test_since_and_until_choose_lines_by_time(case: Case) -> None:
 
 def test_a_time_as_it_is_shown_has_its_line_from_it_on_and_up_to_it(case: Case) -> None:
     """People see microseconds, and records have nanoseconds."""
-    app_id = case.run(case.app("for i in 1 2 3; do echo $i; sleep 0.02; done")).app_id
+    app_id, _ = _three_spells(case)
     records = list(case.scheduler.log_records(app_id, "r"))
-    shown = records[1].time_ns // 1000 / 1e6
-    assert chunks_of(case, app_id, since=shown, until=shown) == b"2\n"
+    shown = records[2].time_ns // 1000 / 1e6
+    assert chunks_of(case, app_id, since=shown, until=shown) == b"b\n"
     between = case.scheduler.log_records(app_id, "r", since=shown, until=shown)
-    assert [record.data for record in between] == [b"2\n"]
+    assert [record.data for record in between] == [b"b\n"]
 
 
 def test_log_iter_takes_times_with_and_without_a_zone(case: Case) -> None:
@@ -146,18 +151,18 @@ def test_log_iter_takes_times_with_and_without_a_zone(case: Case) -> None:
 
 def test_records_carry_times_and_streams(case: Case) -> None:
     start = time.time_ns()
-    app_id = case.start(case.app("echo out; sleep 0.05; echo err >&2; sleep 0.05; echo out2"))
-    case.end(app_id)
+    app_id, _ = _three_spells(case, "if test $n = b; then echo $n >&2; else echo $n; fi")
     records = list(case.scheduler.log_records(app_id, "r"))
     assert [(r.stream, r.data) for r in records] == [
-        ("stdout", b"out\n"),
-        ("stderr", b"err\n"),
-        ("stdout", b"out2\n"),
+        ("stdout", b"up\n"),
+        ("stdout", b"a\n"),
+        ("stderr", b"b\n"),
+        ("stdout", b"c\n"),
     ]
     times = [start, *(record.time_ns for record in records), time.time_ns()]
     assert times == sorted(times)
     only = case.scheduler.log_records(app_id, "r", streams=Stream.STDERR)
-    assert [record.data for record in only] == [b"err\n"]
+    assert [record.data for record in only] == [b"b\n"]
 
 
 def test_followed_records_come_while_the_app_runs(case: Case) -> None:

@@ -214,7 +214,7 @@ def test_what_a_killed_client_left_is_taken_over(
 ) -> None:
     attempt = attempt_of(case, case.app("echo one"))
     killed_at(case, step, attempt)
-    assert processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=10)
+    assert processes.gone(processes.supervisors(str(launcher_home)).values(), timeout_s=60)
     for found in observed(staged):
         assert (found.state, found.owner) == ("reserved", "")
     app = case.app("echo one" if same else "echo two")
@@ -254,7 +254,7 @@ def test_a_lost_app_leaves_no_process(case: Case, staged: Staged, launcher_home:
     attempt = submit(case, staged, case.app("(trap '' TERM HUP; sleep 1000) & sleep 1000", replicas=2))
     supervisor = processes.supervisors(str(launcher_home))[attempt.app_id]
     processes.kill([supervisor])
-    processes.gone([supervisor], timeout_s=10)
+    assert processes.gone([supervisor], timeout_s=60)
     assert seen(staged) == [(attempt.app_id, "lost")]
     found = staged.describe(attempt.app_id)
     assert found is not None

@@ -124,7 +124,7 @@ def test_an_app_stays_until_the_client_that_ran_it_has_read_how_it_ended(scenari
     kept = scenario.launcher("gc", "--older-than", "0")
     assert "the client that started it still runs" in kept.err + kept.out
     client.send_signal(signal.SIGCONT)
-    _, err = client.communicate(timeout=20)
+    _, err = client.communicate(timeout=60)
     assert client.returncode == 0, err
     scenario.launcher("gc", "--older-than", "0")
     assert scenario.apps() == []

@@ -64,7 +64,7 @@ def test_a_part_by_time(scenario):
         gate.entered()
         gate.open()
     scenario.wait("job")
-    follower.communicate(timeout=20)
+    follower.communicate(timeout=60)
     stamped = [
         line.split(maxsplit=1) for line in scenario.logs("job", "--timestamps", "--no-prefix").splitlines()
     ]

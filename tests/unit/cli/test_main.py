@@ -232,4 +232,4 @@ def test_schemas_are_printed_as_they_are_published(scenario):
 def test_a_pipe_among_the_job_files_does_not_block_the_names_of_targets(scenario):
     os.mkfifo(scenario.folder / "a.launcher.yaml")
     scenario.write("b.launcher.toml", "version = 1\n[targets.big]\n")
-    assert scenario.launcher("completion", "--names", "targets", timeout_s=10).out == "big\n"
+    assert scenario.launcher("completion", "--names", "targets", timeout_s=60).out == "big\n"

@@ -94,10 +94,10 @@ def test_a_file_that_cannot_be_executed_is_said_so(tmp_path: Path):
 
 
 def test_out_of_time_kills_the_command_with_its_children():
-    with pytest.raises(CommandError, match=r"took longer than 0\.2 s and was killed") as failed:
-        run(["sh", "-c", "sleep 1000 & echo $!; wait"], timeout_s=0.2)
+    with pytest.raises(CommandError, match=r"took longer than 2 s and was killed") as failed:
+        run(["sh", "-c", "sleep 1000 & echo $!; wait"], timeout_s=2)
     (child,) = re.findall(r"^  (\d+)$", str(failed.value), re.MULTILINE)
-    assert processes.gone([int(child)], timeout_s=5)
+    assert processes.gone([int(child)], timeout_s=60)
 
 
 def test_ctrl_c_kills_the_command_with_its_children(tmp_path: Path):
@@ -109,10 +109,10 @@ run(["sh", "-c", "sleep 1000 & echo $$ $! > {tmp_path}/pids; wait"])
     client = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
     client.send_signal(signal.SIGINT)
-    _, said = client.communicate(timeout=10)
+    _, said = client.communicate(timeout=60)
     assert "KeyboardInterrupt" in said
     assert len(pids) == 2
-    assert processes.gone(pids, timeout_s=5)
+    assert processes.gone(pids, timeout_s=60)
 
 
 def test_a_handler_for_ctrl_c_stays_the_program_s_own():

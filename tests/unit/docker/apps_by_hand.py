@@ -19,6 +19,7 @@ from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 
 SLEEP = "exec sleep 1000"
+PATIENCE_S = 60.0
 STUBBORN = 'trap "" TERM; while :; do sleep 0.1; done'
 Retries = Mapping[str, tuple[int, str] | tuple[int, str, int]]
 
@@ -120,7 +121,7 @@ class HandMade:
         """How it ended, its watcher gone."""
         from launcher.schedulers.docker.watching.client import wait_for_exit
 
-        assert wait_for_exit(self.app_dir, 20.0), "the watcher lives on"
+        assert wait_for_exit(self.app_dir, PATIENCE_S), "the watcher lives on"
         seen = self.view()
         assert seen is not None
         return seen
@@ -130,7 +131,7 @@ class HandMade:
         made = Daemon().ask("POST", f"/containers/{container}/exec", {"Cmd": list(command)})
         Daemon().ask("POST", f"/exec/{made['Id']}/start", {"Detach": True})
 
-    def until(self, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    def until(self, holds: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         """Look again and again until something holds: what other processes did shows in no other way."""
         deadline = time.monotonic() + timeout_s
         while not holds():

@@ -103,18 +103,28 @@ def test_jobs_of_one_apply_build_an_image_once(place: Place, proxy: Proxy) -> No
     assert builds(proxy) == 1
     assert len(images(place)) == 1
     assert place.kinds.count("built") == 1
-    assert any(line.startswith("waiting for another build") for line in place.lines)
+
+
+def waiting(place: Place) -> int:
+    return sum(line.startswith("waiting for another build") for line in place.lines)
 
 
 def test_a_build_that_fails_fails_for_all_jobs_of_an_apply_at_once(place: Place, proxy: Proxy) -> None:
-    place.write("Dockerfile", f"{SLOW}RUN exit 3\n")
+    place.write("Dockerfile", "ARG IMAGE\nFROM $IMAGE\nRUN exit 3\n")
     engine = connect(environ={"DOCKER_HOST": proxy.host})
     workspace = place.workspace
 
     def failed(_: int) -> str:
         with pytest.raises(LauncherError) as error:
-            build_workspace(engine, app(), {}, workspace)
+            build_workspace(engine, app(), {}, workspace, place.hear)
         return str(error.value)
+
+    def once_all_wait(_method: str, path: str) -> float:
+        if "/build?" in path:
+            place.own.until_true(lambda: waiting(place) == 3)
+        return 0.0
+
+    proxy.delay_s = once_all_wait
 
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(failed, range(4)))) == 1

@@ -121,7 +121,7 @@ def test_an_engine_that_closed_an_idle_connection_is_asked_on_a_new_one(tmp_path
         for _ in range(3):
             assert engine.containers() == []
             for connection in fake.threads[1:]:
-                connection.join(timeout=10)
+                connection.join(timeout=60)
 
 
 def test_something_else_behind_the_socket_is_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -78,7 +78,7 @@ def test_closing_ends_a_waiting_stream_of_events_at_once(own: Bench):
     thread = _in_another_thread(lambda: got.extend(stream))
     stream.close()
     stream.close()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     assert not thread.is_alive()
     assert got == []
 
@@ -93,7 +93,7 @@ def test_closing_ends_a_waiting_stream_behind_tls_at_once(tmp_path: Path, token:
         got: list[object] = []
         thread = _in_another_thread(lambda: got.extend(stream))
         stream.close()
-        thread.join(timeout=5)
+        thread.join(timeout=60)
         assert not thread.is_alive()
         assert got == []
         engine.close()
@@ -104,7 +104,7 @@ def test_closing_ends_a_log_that_is_followed(own: Bench):
     assert next(stream) == ("stdout", b"up\n")
     thread = _in_another_thread(lambda: list(stream))
     stream.close()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     assert not thread.is_alive()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from launcher.errors import SchedulerError, StartError
 from launcher.specs import AppState, BindMount, DeviceMount, Resource
 from tests.contract.conftest import DockerCase
 from tests.engines.docker import Daemon
+from tests.ports import free_port
+from tests.unit.docker.engine_things import PATIENCE_S
 
 DEVICES = ("/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/loop-control")
 """Devices that no container has unless it is given them."""
@@ -52,16 +55,17 @@ def test_an_ephemeral_port_is_of_the_engines_choice_on_this_machine_alone(case: 
 
 def _served(port: int) -> bytes:
     """The page of a server that may still be coming up behind the engine's proxy."""
-    for _ in range(2000):
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         try:
             connection.request("GET", "/")
             return connection.getresponse().read()
-        except (ConnectionError, http.client.HTTPException):
-            continue
+        except (OSError, http.client.HTTPException):
+            assert time.monotonic() < deadline, "nothing serves the port"
+            time.sleep(0.02)
         finally:
             connection.close()
-    raise AssertionError("nobody serves the port")
 
 
 def test_no_port_is_published_where_none_is_wanted(case: DockerCase) -> None:
@@ -83,12 +87,9 @@ def test_a_fixed_port_that_is_taken_takes_the_app_back_and_names_it(
 
 
 def test_a_fixed_port_has_the_same_number_outside(case: DockerCase) -> None:
-    probe = case.start(case.app("exec sleep 1000", port_map={"http": 8080}))
-    [bound] = published(probe)["8080/tcp"]
-    case.scheduler.cancel(probe)  # its port is free again, and was free before
-    port = bound["HostPort"]
-    app_id = case.start(case.app("exec sleep 1000", port_map={"http": int(port)}), ports="fixed")
-    assert published(app_id) == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}]}
+    port = free_port()
+    app_id = case.start(case.app("exec sleep 1000", port_map={"http": port}), ports="fixed")
+    assert published(app_id) == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}]}
 
 
 def test_a_read_only_mount_cannot_be_written(case: DockerCase, tmp_path: Path) -> None:

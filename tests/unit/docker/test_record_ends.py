@@ -114,7 +114,7 @@ def test_an_app_without_a_watcher_gets_one(case: DockerCase, launcher_home: Path
     attempt = submit(case, case.scheduler, case.app("exec sleep 1000"))  # type: ignore[arg-type]
     watcher = processes.supervisors(str(launcher_home))[attempt.app_id]
     processes.kill([watcher])
-    assert processes.gone([watcher], timeout_s=10)
+    assert processes.gone([watcher], timeout_s=60)
     assert not record.is_locked(record.folder(attempt.app_id))
     assert recorded_ends(case) == []
     assert record.is_locked(record.folder(attempt.app_id))

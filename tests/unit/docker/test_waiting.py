@@ -54,7 +54,7 @@ def test_waiting_starts_a_missing_watcher(case: DockerCase, launcher_home: Path)
     app_id = case.start(case.app(SLEEP), timeout_s=6, grace_s=0.0)
     watcher = processes.supervisors(str(launcher_home))[app_id]
     processes.kill([watcher])
-    assert processes.gone([watcher], timeout_s=10)
+    assert processes.gone([watcher], timeout_s=60)
     found = case.end(app_id)
     assert (found.state, found.msg) == (AppState.FAILED, "timed out after 6 s")
 

@@ -25,10 +25,12 @@ from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_
 from launcher.schedulers.docker.watching.watcher import Watcher
 from tests import processes
 from tests.engines.proxy import Proxy
-from tests.unit.docker.apps_by_hand import SLEEP, STUBBORN, HandMade
+from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, STUBBORN, HandMade
 from tests.unit.docker.engine_things import Bench
 
 Make = Callable[..., HandMade]
+UNTIL_END = "until test -e /end; do sleep 0.05; done"
+"""Shell text that waits for `_let_end`."""
 
 
 def test_an_app_succeeds_when_all_its_replicas_do(app: Make) -> None:
@@ -166,7 +168,7 @@ def test_a_client_that_dies_before_it_says_go_leaves_nothing(app: Make, count: i
     if count:
         made.create()
     made.release()
-    assert watcher.close(20.0)
+    assert watcher.close(PATIENCE_S)
     assert made.containers() == []
     assert record.app_ids() == []
 
@@ -194,6 +196,25 @@ def test_an_app_is_known_to_run_while_its_watcher_still_loads(app: Make) -> None
     os.kill(watcher.pid, signal.SIGCONT)
     assert journal is not None
     assert journal.going_at is not None
+
+
+def test_a_replica_stopped_by_hand_while_the_watcher_still_loads_cancels_the_app(app: Make) -> None:
+    made = app({"r": [SLEEP, SLEEP]}, retries={"r": (2, "APPLICATION")})
+    watcher = made.spawn()
+    os.kill(watcher.pid, signal.SIGSTOP)
+    containers = made.create()
+    watcher.go()
+    for container in containers:
+        made.engine.start(container)
+    made.engine.stop(made.name("r", 1), 0)
+    later = time.time() + 2  # a stream of events may begin with those of the second before
+    made.until(lambda: time.time() > later)
+    watcher.started()
+    made.release()
+    watcher.close()
+    os.kill(watcher.pid, signal.SIGCONT)
+    found = made.end()
+    assert (found.state, found.drift, found.num_restarts) == ("cancelled", "r/1 was stopped by hand", 0)
 
 
 def test_a_start_that_was_recorded_is_completed_though_its_client_died_before_it_told_the_watcher(
@@ -230,27 +251,28 @@ def test_an_attached_app_ends_with_its_client(app: Make) -> None:
 def test_an_attached_app_ends_when_its_client_lets_go_of_it(app: Make) -> None:
     made = app({"r": [SLEEP]})
     watcher = made.start(attached=True)
-    assert watcher.close(20.0)
+    assert watcher.close(PATIENCE_S)
     found = made.end()
     assert (found.state, found.message) == ("cancelled", "its Runner was closed")
 
 
 def test_containers_outlive_their_watcher_and_get_another(app: Make) -> None:
-    made = app({"r": ["while ! test -e /end; do sleep 0.05; done; exit 4"], "peer": [SLEEP]})
+    made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]})
     made.start()
     _kill_watcher(made)
     assert {each.state for each in made.containers()} == {"running"}
     assert ensure_watched(made.engine, made.app_id)
     assert not ensure_watched(made.engine, made.app_id)
     made.watcher_pid()
-    made.engine.put_archive(made.name(), "/", _empty_file("end"))
+    _let_end(made)
     assert made.end().message == "r/0 exited with 4"
 
 
 def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> None:
-    made = app({"r": ["sleep 1.5; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
+    made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
     made.start()
     _kill_watcher(made)
+    _let_end(made)
     made.until(lambda: any(each.ended for each in made.containers()))
     seen = made.view()
     assert seen is not None
@@ -263,9 +285,10 @@ def test_a_failure_without_a_watcher_is_handled_by_the_next_one(app: Make) -> No
 def test_a_restart_that_the_engine_refuses_ends_the_app_with_its_words(app: Make, own: Bench) -> None:
     theirs = f"{own.token}-theirs"
     own.engine.ensure_network(theirs, own.labels())
-    made = app({"r": ["sleep 1; exit 3"]}, retries={"r": (2, "ROLE")}, network=theirs)
+    made = app({"r": [f"{UNTIL_END}; exit 3"]}, retries={"r": (2, "ROLE")}, network=theirs)
     made.start()
     _kill_watcher(made)
+    _let_end(made)
     made.until(lambda: all(each.ended for each in made.containers()))
     own.engine.remove_network(theirs)
     assert ensure_watched(made.engine, made.app_id)
@@ -343,12 +366,12 @@ def test_what_cannot_be_written_down_is_not_done_for_ever(app: Make, monkeypatch
 
 
 def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make) -> None:
-    made = app({"b": ["exit 3", "until test -e /end; do sleep 0.05; done; exit 4"]})
+    made = app({"b": ["exit 3", f"{UNTIL_END}; exit 4"]})
     made.lock = record.claim(made.app_dir)
     for each in made.create():
         made.engine.start(each)
     outdated = made.containers()
-    made.engine.put_archive(made.name("b", 1), "/", _empty_file("end"))
+    _let_end(made, "b", 1)
     made.until(lambda: all(each.ended for each in made.containers()))
     stop.stop(made.engine, made.app_dir, outdated, "peer", "", 0.0)
     assert made.states() == ["b/0 failed", "b/1 failed"]
@@ -356,21 +379,23 @@ def test_what_ends_by_itself_before_it_is_stopped_has_ended_as_it_did(app: Make)
 
 
 def test_without_a_record_a_new_watcher_ends_the_app_and_restarts_nothing(app: Make) -> None:
-    made = app({"r": ["sleep 1.5; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
+    made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]}, retries={"r": (1, "APPLICATION")})
     made.start()
     _kill_watcher(made)
     record.remove(made.app_dir)
     assert ensure_watched(made.engine, made.app_id)
+    _let_end(made)
     found = made.end()
     assert (found.state, found.num_restarts, found.exit_code) == ("failed", 0, 4)
 
 
 def test_a_watcher_whose_record_was_removed_touches_nothing(app: Make) -> None:
-    made = app({"r": ["sleep 1; exit 4"], "peer": [SLEEP]})
+    made = app({"r": [f"{UNTIL_END}; exit 4"], "peer": [SLEEP]})
     made.start()
     pid = made.watcher_pid()
     record.remove(made.app_dir)
-    assert processes.gone([pid], timeout_s=20.0)
+    _let_end(made)
+    assert processes.gone([pid], timeout_s=PATIENCE_S)
     made.until(lambda: [each.state for each in made.containers()] == ["running", "exited"])
 
 
@@ -460,17 +485,21 @@ def test_a_client_and_its_watcher_killed_leave_an_app_that_goes_on(app: Make, la
         "os.kill(watcher.pid, 9)\nos.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
-    assert wait_for_exit(made.app_dir, 10.0)
+    assert wait_for_exit(made.app_dir, PATIENCE_S)
     seen = made.view()
     assert seen is not None
     assert (seen.state, seen.unstarted, seen.needs_watcher) == ("running", 1, True)
 
 
+def _let_end(made: HandMade, role: str = "r", k: int = 0) -> None:
+    made.engine.put_archive(made.name(role, k), "/", _empty_file("end"))
+
+
 def _kill_watcher(made: HandMade) -> None:
     pid = made.watcher_pid()
     os.kill(pid, signal.SIGKILL)
-    assert processes.gone([pid], timeout_s=10.0)
-    assert wait_for_exit(made.app_dir, 10.0)
+    assert processes.gone([pid], timeout_s=PATIENCE_S)
+    assert wait_for_exit(made.app_dir, PATIENCE_S)
 
 
 def _idle_watcher(made: HandMade) -> int:

@@ -73,7 +73,7 @@ def test_a_component_that_does_not_end_is_killed_with_all_it_started(
     body += "open('pids', 'w').write(f'{os.getpid()} {p.pid}')\nwhile True: pass"
     [line] = said(compiled(folder, body))
     assert "took longer than 2 s and was killed" in line
-    assert processes.gone(pids_in(folder), timeout_s=10)
+    assert processes.gone(pids_in(folder), timeout_s=60)
 
 
 def test_what_a_component_started_ends_with_the_compile(folder: Path):
@@ -81,7 +81,7 @@ def test_what_a_component_started_ends_with_the_compile(folder: Path):
     result = compiled(folder, body + "return AppDef('a', [Role('a', '', entrypoint='e')])")
     assert len(result.launches) == 1
     assert len(pids_in(folder)) == 2
-    assert processes.gone(pids_in(folder), timeout_s=10)
+    assert processes.gone(pids_in(folder), timeout_s=60)
 
 
 def test_nothing_of_a_component_file_runs_in_this_process(folder: Path):

@@ -91,7 +91,7 @@ def typed(line: str, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> Non
     elif line == "sudo reboot":
         for pid in scenario.supervisors().values():
             processes.kill([pid])
-            assert processes.gone([pid], timeout_s=10)
+            assert processes.gone([pid], timeout_s=60)
     else:
         python = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}; '
         subprocess.run(["bash", "-c", python + line], cwd=scenario.folder, check=False, capture_output=True)

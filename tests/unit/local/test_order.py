@@ -59,10 +59,13 @@ def test_the_start_is_accepted_before_the_roles_that_wait(app: Driven) -> None:
 
 
 def test_a_service_that_ends_with_0_has_not_failed(app: Driven) -> None:
-    wait = "until [ -e ../stop ]; do sleep 0.01; done"
+    wait = "echo $$ >../pid; until [ -e ../stop ]; do sleep 0.01; done"
+    outlives = (
+        "until [ -s ../pid ]; do :; done; touch ../stop; while kill -0 $(cat ../pid); do sleep 0.01; done"
+    )
     view = app.run(
         app.role("server", sh(wait), cwd=app.app_dir, rules={"service": True}),
-        app.role("main", sh("touch ../stop; sleep 0.2"), cwd=app.app_dir),
+        app.role("main", sh(outlives), cwd=app.app_dir),
     )
     assert (view.state, [each.state for each in view.replicas]) == ("succeeded", ["succeeded", "succeeded"])
 

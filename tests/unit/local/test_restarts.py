@@ -165,9 +165,14 @@ def test_a_replica_in_its_pause_is_pending(app: Driven) -> None:
 def test_a_pause_ends_when_everything_starts_again(app: Driven) -> None:
     """The replica that pauses is started with the others, and not a second time."""
     paused = app.role("paused", sh(SAY + "[ $LAUNCHER_RESTART != 0 ]"), retries=1, policy="REPLICA")
-    paused["rules"] = {"retry_delay": 2}
-    breaker = sh(SAY + "[ $LAUNCHER_RESTART = 1 ] && sleep 3 || { sleep 0.5; exit 1; }")
-    view = app.run(paused, app.role("main", breaker, retries=1))
+    paused["rules"] = {"retry_delay": 5}
+    breaker = sh(
+        SAY + "[ $LAUNCHER_RESTART = 1 ] && sleep 6 || { until [ -e go ]; do sleep 0.01; done; exit 1; }"
+    )
+    app.start(paused, app.role("main", breaker, retries=1))
+    app.until(lambda view: view.num_restarts)
+    Path(app.cwd, "go").touch()
+    view = app.ended()
     assert view.state == "succeeded"
     assert app.log("paused") == "run 0\nrun 2\n"
 

@@ -125,7 +125,7 @@ def test_a_waiting_client_learns_the_holder_and_gets_the_lock_when_it_is_free(ho
         holder.leave()
 
     with apply_lock("vision", "default", on_wait=on_wait):
-        assert holder.process.wait(timeout=10) == 0
+        assert holder.process.wait(timeout=60) == 0
     (owner,) = told
     assert owner.startswith(f"{actor()}, pid {holder.pid}, since 20")
 
@@ -174,7 +174,7 @@ def test_ctrl_c_ends_the_wait(holder: Client, start: Callable[[str], Client]):
     waiter = start(WAITER)
     assert f"pid {holder.pid}" in waiter.line()
     waiter.process.send_signal(signal.SIGINT)
-    out, said = waiter.process.communicate(timeout=10)
+    out, said = waiter.process.communicate(timeout=60)
     assert (out, waiter.process.returncode) == ("", -signal.SIGINT)
     assert "KeyboardInterrupt" in said
     assert holder.process.poll() is None
