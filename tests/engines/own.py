@@ -14,7 +14,7 @@ from tests.engines import docker
 from tests.engines.images import RECIPES, SHELL_IMAGE
 
 _HERE = Path(__file__).resolve().parent
-_DEAD_S = 30.0
+_DEAD_S = 60.0
 
 
 def reason() -> str:

@@ -17,7 +17,7 @@ import pytest
 from tests.engines import required
 from tests.ports import free_port
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager

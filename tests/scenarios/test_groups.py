@@ -24,7 +24,7 @@ def family(scenario):
         script = f"echo begun $<matrix.n>; read x <gate$<matrix.n>.leave; {ending}"
         applied = scenario.apply(scenario.job(script, name="sweep", top=top))
         assert "to watch them: launcher status --watch" in applied.err
-        scenario.apply(scenario.job("exec sleep 60", name="other"))
+        scenario.apply(scenario.job("exec sleep 1000", name="other"))
         return gates
 
     yield start
@@ -90,7 +90,7 @@ def test_logs_of_several_jobs_are_followed_to_their_ends(scenario, family):
     reader = scenario.start("logs", "sweep-*/main", "--follow")
     for gate in gates.values():
         gate.open()
-    out, _ = reader.communicate(timeout=30)
+    out, _ = reader.communicate(timeout=60)
     assert reader.returncode == 0
     assert sorted(out.split("\n")[:-1]) == sorted(
         f"{f'sweep-{n}/main/0'.ljust(15)} | {word} {n}" for n in (0, 2, 10) for word in ("begun", "ended")
@@ -103,7 +103,7 @@ def test_a_watched_status_follows_to_the_ends_and_says_the_worst(scenario, famil
     assert {watching.stdout.readline().split()[1] for _ in gates} == {"RUNNING"}
     for gate in gates.values():
         gate.open()
-    rest = watching.communicate(timeout=30)[0].splitlines()
+    rest = watching.communicate(timeout=60)[0].splitlines()
     assert watching.returncode == 5
     assert sorted(line.split()[1].rstrip(":") for line in rest) == ["FAILED", "FAILED", "SUCCEEDED"]
     assert scenario.launcher("status", "sweep-0", "--watch").out.endswith(" SUCCEEDED\n")
@@ -147,7 +147,7 @@ def test_an_app_that_cannot_be_stopped_or_waited_for_does_not_keep_the_others(sc
     elsewhere = replace(launch("sweep-1"), scheduler="gone")
     with Store.open() as store:
         store.record(attempt(elsewhere, "running"))
-    scenario.apply(scenario.job("exec sleep 60", name="sweep-2"))
+    scenario.apply(scenario.job("exec sleep 1000", name="sweep-2"))
     done = scenario.cancel("sweep-*", "--yes", code=1)
     assert "gone" in done.err
     assert scenario.status("sweep-2")["state"] == "CANCELLED"
@@ -170,7 +170,7 @@ def test_an_app_that_cannot_be_asked_does_not_end_the_watch_over_the_others(scen
         assert watching.stdout.readline().endswith("RUNNING\n")
         gate.entered()
         gate.open()
-        out, err = watching.communicate(timeout=30)
+        out, err = watching.communicate(timeout=60)
         assert (out.split()[-1], watching.returncode) == ("SUCCEEDED", 1)
         assert err.count("sweep-1-1-ypfhh is shown in its last known state") == err.count("warning:") == 1
     assert "gone" in scenario.launcher("status", "sweep-1", "--watch", code=64).err

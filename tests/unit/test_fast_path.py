@@ -166,7 +166,7 @@ def fast(scenario) -> set[str]:
     """The modules that fast commands and the supervisor load."""
     scenario.run_to_end(scenario.job("echo hello"))
     loaded = {name for argv in _COMMANDS for name in _loaded_by(scenario, argv)}
-    scenario.apply(scenario.job("exec sleep 60"), "--yes")
+    scenario.apply(scenario.job("exec sleep 1000"), "--yes")
     for argv in (["status", "job"], ["wait", "job", "--timeout", "200ms"], ["cancel", "job"]):
         loaded |= _loaded_by(scenario, argv)
     # The last one only where a stop takes its time.

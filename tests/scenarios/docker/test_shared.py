@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -45,7 +46,9 @@ def test_an_attempt_that_was_never_made_is_refused(scenario, replaced):
 
 
 def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
-    scenario.apply(scenario.job("echo hello; exec sleep 1000"))
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"echo hello; {gate.script}"))
+    gate.entered()
     [app_id] = scenario.apps()
     scenario.forget()
     assert "list -s local_docker" in scenario.launcher("list").err
@@ -57,8 +60,13 @@ def test_what_runs_is_found_by_name_though_the_home_was_removed(scenario):
 
 
 def test_what_runs_of_a_matrix_is_found_by_one_word_though_the_home_was_removed(scenario):
-    file = scenario.job("echo $<matrix.n>; exec sleep 1000", name="sweep", top="matrix: {n: [2, 10]}")
-    scenario.apply(file)
+    ups = {n: scenario.folder / f"up{n}" for n in (2, 10)}
+    script = f"echo $<matrix.n>; echo >{scenario.folder}/up$<matrix.n>; exec sleep 1000"
+    for up in ups.values():
+        os.mkfifo(up)
+    scenario.apply(scenario.job(script, name="sweep", top=f"matrix: {{n: {[*ups]}}}"))
+    for up in ups.values():
+        up.read_text()  # returns when the replica has written there
     scenario.forget()
     for word in ("sweep", "swe*"):
         lines = scenario.launcher("status", word).out.splitlines()

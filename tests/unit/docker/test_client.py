@@ -69,7 +69,7 @@ def test_inspect_tells_how_often_the_engine_restarted_it(own: Bench):
 
 def test_inspect_tells_the_published_port(own: Bench):
     ports = {"NetworkMode": "bridge", "PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}}
-    made = own.sh("sleep 60", ExposedPorts={"80/tcp": {}}, HostConfig=ports)
+    made = own.sh("sleep 1000", ExposedPorts={"80/tcp": {}}, HostConfig=ports)
     seen = own.engine.inspect(made)
     assert seen is not None
     host, port = seen.ports[80]
@@ -145,7 +145,7 @@ def test_rename_to_a_name_that_is_taken_is_refused(own: Bench):
 
 
 def test_remove_spares_what_runs_unless_forced_and_is_content_when_it_is_gone(own: Bench):
-    made = own.sh("sleep 60")
+    made = own.sh("sleep 1000")
     with pytest.raises(Conflict):
         own.engine.remove(made)
     run_parallel(lambda _: own.engine.remove(made, force=True), range(4))

@@ -59,7 +59,7 @@ def registry(tmp_path: Path) -> Iterator[str]:
 
 
 def _until_it_answers(url: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             urllib.request.urlopen(url, timeout=1).close()

@@ -100,7 +100,7 @@ def test_closing_ends_a_waiting_stream_behind_tls_at_once(tmp_path: Path, token:
 
 
 def test_closing_ends_a_log_that_is_followed(own: Bench):
-    stream = own.engine.log_frames(own.sh("echo up; sleep 60"), follow=True)
+    stream = own.engine.log_frames(own.sh("echo up; sleep 1000"), follow=True)
     assert next(stream) == ("stdout", b"up\n")
     thread = _in_another_thread(lambda: list(stream))
     stream.close()

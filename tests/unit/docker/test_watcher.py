@@ -513,9 +513,15 @@ def _asleep(pid: int) -> bool:
     try:
         before = _switches(pid)
         time.sleep(0.3)
-        return _switches(pid) == before
+        return _switches(pid) == before and "R" not in _states(pid)
     except (FileNotFoundError, ProcessLookupError):  # one of its threads has just ended
         return False
+
+
+def _states(pid: int) -> list[str]:
+    """Of its threads: "R" for one that runs, or would if a processor were free."""
+    stats = [each.joinpath("stat").read_text() for each in Path(f"/proc/{pid}/task").iterdir()]
+    return [stat.rpartition(")")[2].split()[0] for stat in stats]
 
 
 def _switches(pid: int) -> str:
