@@ -173,14 +173,21 @@ def test_two_hosts_leave_one_image(place: Place) -> None:
     assert [bool(image.tags) for image in finished] == [True]
 
 
+STEP_REMOVED = [
+    "failed to set parent sha256:1a: unknown parent image ID sha256:1a",
+    "failed to get digest sha256:1a: open /var/lib/docker/image/sha256/1a: no such file or directory",
+    "No such image: sha256:1a",
+]
+"""What the engine says, by the moment."""
+
+
+@pytest.mark.parametrize("said", STEP_REMOVED)
 @pytest.mark.parametrize(("removed", "built"), [(2, True), (3, False)])
 def test_a_build_whose_cached_step_is_removed_is_made_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch, removed: int, built: bool
+    place: Place, monkeypatch: pytest.MonkeyPatch, removed: int, built: bool, said: str
 ) -> None:
     """Another client that removes its image takes the steps along, also those that a build just found."""
-    failures = [
-        BuildFailed("x", "failed to set parent sha256:1: unknown parent image ID sha256:1", ())
-    ] * removed
+    failures = [BuildFailed("x", said, ())] * removed
     build = Engine.build
 
     def interrupted(engine: Engine, *given: Any, **named: Any) -> str:

@@ -40,7 +40,9 @@ FOLDER = "/workspace"
 """Folder of the files when neither `workdir` nor the image names a folder other than `/`."""
 
 _TRIES = 3
-_STEP_REMOVED = "unknown parent image ID"
+_STEP_REMOVED = re.compile(
+    "unknown parent image ID|failed to get digest sha256:.*no such file or directory|No such image: sha256:"
+)
 """In the engine's error when another client removes the cached step that a build goes on from."""
 _LAYER = re.compile(r" ---> ([0-9a-f]{12})$")
 
@@ -185,7 +187,7 @@ def _have(engine: Engine, work: _Work, on: list[Image], report: Report | None) -
             try:
                 made = _build(engine, work, labels, on, report)
             except BuildFailed as error:
-                if attempt < _TRIES and _STEP_REMOVED in str(error):
+                if attempt < _TRIES and _STEP_REMOVED.search(str(error)):
                     continue
                 raise
             try:
