@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 240.0
 _REMOVALS = 25
 
 

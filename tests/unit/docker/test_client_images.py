@@ -85,7 +85,7 @@ class Heard:
 
 def test_an_image_is_pushed_and_pulled_with_progress(own: Bench, registry: str):
     name, pushed, pulled = f"{registry}/{own.token}:1", Heard(), Heard()
-    made = own.engine.build(_context(), tag=name, dockerfile="Dockerfile.x", labels=own.labels())
+    made = own.engine.build(_context(own), tag=name, dockerfile="Dockerfile.x", labels=own.labels())
     own.engine.push(name, pushed)
     own.engine.remove_image(name)
     assert own.engine.image(name) is None
@@ -131,11 +131,11 @@ def test_a_name_that_no_image_has_is_an_error(own: Bench, name: str):
 DOCKERFILE = f"ARG IMAGE={SHELL_IMAGE}\nFROM $IMAGE\nCOPY . /srv\n"
 
 
-def _context(dockerfile: str = DOCKERFILE) -> Iterator[bytes]:
-    """A tar archive in several pieces."""
+def _context(own: Bench, dockerfile: str = DOCKERFILE) -> Iterator[bytes]:
+    """A tar archive in several pieces. No other test has an equal one, with steps that it would remove."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, text in (("Dockerfile.x", dockerfile), ("main.txt", "hello\n")):
+        for name, text in (("Dockerfile.x", dockerfile), ("main.txt", "hello\n"), ("token", own.token)):
             member = tarfile.TarInfo(name)
             member.size = len(text)
             tar.addfile(member, io.BytesIO(text.encode()))
@@ -145,7 +145,7 @@ def _context(dockerfile: str = DOCKERFILE) -> Iterator[bytes]:
 
 def test_an_image_is_built_from_a_stream_with_its_output_reported(own: Bench):
     heard, tag = Heard(), f"launcher-workspace:{own.token}"
-    context = _context(DOCKERFILE + "RUN echo one && echo two\n")
+    context = _context(own, DOCKERFILE + "RUN echo one && echo two\n")
     made = own.engine.build(
         context,
         tag=tag,
@@ -165,7 +165,7 @@ def test_an_image_is_built_from_a_stream_with_its_output_reported(own: Bench):
 
 def test_a_build_that_fails_shows_its_last_lines_and_leaves_no_container(own: Bench):
     context = _context(
-        DOCKERFILE + f"LABEL launcher.session={own.token}\nRUN echo for {own.token} && exit 7\n"
+        own, DOCKERFILE + f"LABEL launcher.session={own.token}\nRUN echo for {own.token} && exit 7\n"
     )
     with pytest.raises(BuildFailed, match=r"exit 7.*returned a non-zero code: 7") as caught:
         own.engine.build(context, tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x")
@@ -178,7 +178,7 @@ def test_a_build_that_fails_shows_its_last_lines_and_leaves_no_container(own: Be
 def test_a_dockerfile_that_is_none_is_an_error(own: Bench, dockerfile: str):
     with pytest.raises(EngineError, match=f"cannot build launcher-workspace:{own.token}"):
         own.engine.build(
-            _context(dockerfile), tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x"
+            _context(own, dockerfile), tag=f"launcher-workspace:{own.token}", dockerfile="Dockerfile.x"
         )
 
 
