@@ -46,12 +46,14 @@ class RecordedRestart:
 
     Attributes:
         due_at: they are not started before this time.
+        ended_at: (role, replica) → end of the run before, of those that had ended by themselves.
     """
 
     role: str
     policy: str
     was: Mapping[str, float | None]
     due_at: float = 0.0
+    ended_at: Mapping[tuple[str, int], float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,16 +195,16 @@ def _spared(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 def _restart(journal: Journal, event: Mapping[str, Any]) -> None:
+    ended = {(role, k): journal.exits.pop((role, k), None) for role, k in event["again"]}
     restart = RecordedRestart(
         role=event["role"],
         policy=event["policy"],
         was=event["was"],
         due_at=event["t"] + event.get("delay_s", 0),
+        ended_at={where: each.ended_at for where, each in ended.items() if each is not None},
     )
     journal.restarts.append(restart)
     journal.last_restart.update(dict.fromkeys(restart.was, restart))
-    for where in event["again"]:
-        journal.exits.pop((where[0], where[1]), None)
 
 
 def _probe(journal: Journal, event: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -13,10 +14,11 @@ from launcher.schedulers import Stream, logs
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
 from launcher.schedulers.docker.logs.follow import FollowedApp
-from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records
+from launcher.schedulers.docker.logs.read import chunks, find, last_lines, records, starts_of
 from launcher.schedulers.docker.logs.reader import LogQuery, LogReader, LogsGone, split_timestamp
 from tests.engines.proxy import Proxy
 from tests.unit.docker.engine_things import Bench
+from tests.unit.docker.test_status import container, journal
 
 LONG = 100_000  # bytes: the engine keeps such a line in seven pieces
 
@@ -251,6 +253,33 @@ def test_an_unknown_replica_is_refused_with_what_there_is(role: str, k: int, hin
     with pytest.raises(LauncherError) as error:
         find({("main", 0): "a", ("main", 1): "b"}, "app", role, k)
     assert hint in str(error.value.hint)
+
+
+def test_a_restart_is_marked_before_what_was_printed_ere_the_engine_took_its_time(own: Bench) -> None:
+    """On a busy machine it takes the time of a start long after the process began."""
+    made = own.sh("echo run")
+    own.ended(made)
+    own.engine.start(made)
+    own.until(made, lambda seen: seen.ended and data(own, made) == b"run\n" * 2)
+    [_, second] = [one.time_ns for one in records(own.engine, made, LogQuery()) if one.data]
+    found = records(own.engine, made, LogQuery(), begun=lambda _: (second - 1000) / 1e9)
+    assert [one.stream for one in found] == ["stdout", "restart", "stdout"]
+
+
+@pytest.mark.parametrize(
+    ("restarted_at", "delay_s", "second_began_at"),
+    [(20.5, 0, 20.5), (20.5, 2, 22.5), (19.0, 0, 24.9), (26.0, 0, 24.9)],
+    ids=["at once", "after a pause", "by a clock behind", "by a clock ahead"],
+)
+def test_a_run_begins_when_it_was_restarted_however_late_the_engine_says_so(
+    restarted_at: float, delay_s: int, second_began_at: float
+) -> None:
+    """The times of the engine: the first run from 10 to 20, the second from 25 on."""
+    made = dataclasses.replace(container(0, "exited 0"), started_at=25.0, ended_at=30.0)
+    ended = {"e": "exit", "role": "main", "k": 0, "code": 1, "started_at": 10.0, "ended_at": 20.0}
+    restart = {"e": "restart", "role": "main", "policy": "ROLE", "was": {"id0": 10.0}, "again": [["main", 0]]}
+    told = journal({"e": "go"}, ended, {**restart, "t": restarted_at, "delay_s": delay_s})
+    assert starts_of(made, told) == [(0, 9.9), (1, second_began_at)]
 
 
 def test_times_are_exact_to_the_nanosecond() -> None:

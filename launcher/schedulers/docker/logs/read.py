@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from launcher.errors import SchedulerError
 from launcher.schedulers import logs
 from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.docker import apps, recorded
+from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.frames import LogStream
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.logs.follow import FollowedApp, merge
-from launcher.schedulers.docker.logs.reader import EARLY_NS, LogQuery, LogReader, gone
+from launcher.schedulers.docker.logs.reader import LogQuery, LogReader, gone, shortly_before
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.logs import LogRecord
 from launcher.text import name_hint
@@ -26,8 +27,15 @@ def app_records(
     engine: EngineView, app_id: str, replica: tuple[str, int], query: LogQuery, *, follow: bool
 ) -> Iterator[LogRecord]:
     """See `Scheduler.log_records`."""
-    (container,) = _containers(engine, app_id, [replica])
-    return records(engine, container, query, _followed_app(engine, app_id) if follow else None)
+    found = _app(engine, app_id)
+    (container,) = _containers(found, [replica])
+    if follow:  # over restarts that are still to come
+        return records(engine, container, query, _followed_app(engine, app_id))
+    restart = found.journal.last_restart.get(container) if found.journal is not None else None
+    if restart is None:
+        return records(engine, container, query)
+    ended_at, due_at = restart.ended_at.get(replica), restart.due_at
+    return records(engine, container, query, begun=lambda at: _begun(at, ended_at, due_at))
 
 
 def app_chunks(
@@ -40,7 +48,7 @@ def app_chunks(
     follow: bool,
 ) -> Iterator[tuple[str, int, bytes]]:
     """See `Scheduler.log_chunks`."""
-    found = _containers(engine, app_id, replicas)
+    found = _containers(_app(engine, app_id), replicas)
     sources = [(role, k, container) for (role, k), container in zip(replicas, found, strict=True)]
     followed = _followed_app(engine, app_id) if follow else None
     return chunks(engine, sources, query, tail=tail, followed=followed)
@@ -53,39 +61,57 @@ def run_starts(
 
     Raises LogsUnsupported where the engine restarted a container by itself, or the record is elsewhere.
     """
-    found = apps.find(engine, app_id)
-    if found is None:
-        recorded.refuse_elsewhere(engine, app_id)
-        raise SchedulerError(f"there is no app {app_id} at {engine.host}")
+    found = _app(engine, app_id, inspected=True)
     journal = found.journal
     if journal is None or journal.adopted:
         raise LogsUnsupported(f"the restarts of {app_id} are not on record here", hint=_BY_TIME)
     there = {where(each): each for each in found.containers}
-    return {name: _starts(name, there[name], journal) if name in there else [] for name in replicas}
+    return {name: starts_of(there[name], journal) if name in there else [] for name in replicas}
 
 
 _BY_TIME = "select by time, with --since and --until"
 _OURS = "with `retry_delay: 1s` in its role, launcher restarts it and records when; or " + _BY_TIME
 
 
-def _starts(name: tuple[str, int], container: Container, journal: Journal) -> list[tuple[int, float]]:
+def starts_of(container: Container, journal: Journal) -> list[tuple[int, float]]:
+    """When each run of a container began to write. See `Scheduler.run_starts`."""
+    role, k = where(container)
     if container.restarts:
-        message = f"the engine restarted {name[0]}/{name[1]} by itself, and keeps no times of that"
+        message = f"the engine restarted {role}/{k} by itself, and keeps no times of that"
         raise LogsUnsupported(message, hint=_OURS)
-    times = [each.was[container.id] for each in journal.restarts if container.id in each.was]
-    starts = dict.fromkeys(at for at in (*times, container.started_at) if at is not None)
-    return [(number, at - EARLY_NS / 1e9) for number, at in enumerate(starts)]
+    restarts = [each for each in journal.restarts if container.id in each.was]
+    times = [*(each.was[container.id] for each in restarts), container.started_at]
+    begun = {started_at: _begun(started_at) for started_at in times[:1] if started_at is not None}
+    for restart, started_at in zip(restarts, times[1:], strict=True):
+        if started_at is not None and started_at not in begun:
+            begun[started_at] = _begun(started_at, restart.ended_at.get((role, k)), restart.due_at)
+    return [(number, at) for number, at in enumerate(begun.values())]
 
 
-def _containers(engine: EngineView, app_id: str, replicas: Sequence[tuple[str, int]]) -> Sequence[str]:
-    found = apps.find(engine, app_id, inspected=False)
+def _begun(started_at: float, ended_at: float | None = None, due_at: float = 0.0) -> float:
+    """A time before the first output of a run, and after the last one of the run before it.
+
+    The engine takes the time of a start after the process began, on a busy machine long after. The watcher
+    knows better when it restarts what has ended, if its clock is the engine's.
+    """
+    if ended_at is not None and ended_at <= due_at <= started_at:
+        return due_at
+    return shortly_before(started_at)
+
+
+def _app(engine: EngineView, app_id: str, *, inspected: bool = False) -> DockerApp:
+    found = apps.find(engine, app_id, inspected=inspected)
     if found is None:
         recorded.refuse_elsewhere(engine, app_id)
         raise SchedulerError(f"there is no app {app_id} at {engine.host}")
+    return found
+
+
+def _containers(found: DockerApp, replicas: Sequence[tuple[str, int]]) -> Sequence[str]:
     there = dict.fromkeys(found.expected_replicas, "") | {
         (each.role, each.k): each.id for each in found.view.replicas
     }
-    return [find(there, app_id, role, k) for role, k in replicas]
+    return [find(there, found.app_id, role, k) for role, k in replicas]
 
 
 def _followed_app(engine: EngineView, app_id: str) -> FollowedApp:
@@ -115,15 +141,20 @@ def find(replicas: Mapping[tuple[str, int], str], app_id: str, role: str, k: int
 
 
 def records(
-    engine: EngineView, container: str, query: LogQuery, followed: FollowedApp | None = None
+    engine: EngineView,
+    container: str,
+    query: LogQuery,
+    followed: FollowedApp | None = None,
+    begun: Callable[[float], float] = shortly_before,
 ) -> Iterator[LogRecord]:
     """The output of a replica with times, and a mark of its last restart (of every restart when followed).
 
     Args:
         followed: the app to follow until its end, closed afterwards; None reads up to now.
+        begun: see `LogReader`.
     """
     try:
-        with LogReader(engine, container, query) as reader:
+        with LogReader(engine, container, query, begun=begun) as reader:
             yield from reader.read() if followed is None else reader.follow(followed)
     finally:
         if followed is not None:

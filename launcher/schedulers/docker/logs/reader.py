@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.errors import EngineError, NotFound
@@ -29,9 +29,14 @@ from launcher.schedulers.logs import (
 from launcher.schedulers.responses import Stream
 
 # A process may print before the engine records its start; a restart takes longer than this.
-EARLY_NS = 100_000_000
+_EARLY_S = 0.1
 _SECONDS = len("2026-01-02T03:04:05")
 _STAMP = len("2026-01-02T03:04:05.123456789Z ")
+
+
+def shortly_before(started_at: float) -> float:
+    """See `LogReader`: all that is known of a start that the engine made by itself."""
+    return started_at - _EARLY_S
 
 
 class LogsGone(SchedulerError):
@@ -93,13 +98,24 @@ class LogReader:
 
     Args:
         marks: whether restarts are marked, which takes one more request for each read.
+        begun: a time before the first output of the run that the engine says was started then, and after the
+            last one of the run before it; both in epoch seconds.
     """
 
-    def __init__(self, engine: EngineView, container: str, query: LogQuery, *, marks: bool = True) -> None:
+    def __init__(
+        self,
+        engine: EngineView,
+        container: str,
+        query: LogQuery,
+        *,
+        marks: bool = True,
+        begun: Callable[[float], float] = shortly_before,
+    ) -> None:
         self._engine = engine
         self._container = container
         self._query = query
         self._marked = marks
+        self._begun = begun
         self._latest_ns = 0
         self._of_latest = 0  # records of that time, which the engine sends again
         self._started_at: float | None = None
@@ -185,7 +201,7 @@ class LogReader:
         if self._started_at is None or found.started_at > self._started_at:
             self._started_at = found.started_at
             if not self._ahead:
-                self._starts.append(int(found.started_at * 1e9) - EARLY_NS)
+                self._starts.append(int(self._begun(found.started_at) * 1e9))
             self._ahead = False
         return found.ended
 
