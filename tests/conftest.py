@@ -19,7 +19,7 @@ from tests.scenario import Scenario
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = {"LAUNCHER_REQUIRE"}
 BEFORE = pytest.StashKey[list[Thing]]()
-SETTLE_S = 20.0  # an app whose last replica has ended needs a moment to write that down
+SETTLE_S = 40.0  # an app whose last replica has ended needs a moment to write that down
 
 
 lanes.register_profiles()

@@ -31,6 +31,6 @@ def _start_one(engine: Any, containers: Iterable[tuple[str, Any]], _rules: Any) 
 def _start(engine: Any, containers: Iterable[tuple[str, Any]], _rules: Any) -> None:
     watchers = list(processes.supervisors(os.environ["LAUNCHER_HOME"]).values())
     processes.kill(watchers)
-    processes.gone(watchers, timeout_s=20)
+    processes.gone(watchers, timeout_s=60)
     engine.start(next(iter(containers))[0])
     os.kill(os.getpid(), 9)

@@ -106,7 +106,7 @@ class Scenario:
 
     # commands
 
-    def launcher(self, *argv: str | Path, code: int | None = 0, timeout_s: float = 120, **popen: Any) -> Done:
+    def launcher(self, *argv: str | Path, code: int | None = 0, timeout_s: float = 240, **popen: Any) -> Done:
         """Run `launcher ARGV` to its end, in the scenario's folder.
 
         Fails when it exits with anything but `code` (None: whatever), or prints a traceback.

@@ -65,7 +65,7 @@ def test_an_unknown_app_has_no_record(case: Case) -> None:
 
 def test_a_wait_for_the_record_ends_with_the_app(case: Case) -> None:
     app_id = case.start(case.app("sleep 0.3; exit 5"))
-    seen = case.scheduler.wait_record(app_id, timeout_s=30)
+    seen = case.scheduler.wait_record(app_id, timeout_s=60)
     assert seen is not None
     assert (seen.app_id, seen.state, seen.exit_code) == (app_id, "failed", 5)
     assert seen.has_ended
@@ -82,7 +82,7 @@ def test_a_wait_for_the_record_gives_up_in_time(case: Case) -> None:
 
 def test_a_wait_for_the_record_of_an_attempt_tells_how_it_ended(case: Case, staged: Staged) -> None:
     attempt = submit(case, staged, case.app("exit 6"))
-    seen = staged.wait_record(attempt.app_id, timeout_s=30)
+    seen = staged.wait_record(attempt.app_id, timeout_s=60)
     assert seen is not None
     assert (seen.handle, seen.state, seen.exit_code) == (attempt.handle, "failed", 6)
     assert refreshed(case, attempt.app_id) in ({attempt.app_id: "failed"}, {})

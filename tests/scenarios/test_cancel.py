@@ -159,7 +159,7 @@ def test_an_attached_run_is_cancelled_when_its_client_is_killed(scenario):
     gate.entered()
     [(app, supervisor)] = scenario.supervisors().items()
     client.kill()
-    assert processes.gone([supervisor], timeout_s=20)
+    assert processes.gone([supervisor], timeout_s=60)
     assert scenario.processes_of(app) == []
     assert scenario.state(app) is AppState.CANCELLED
 

@@ -104,7 +104,7 @@ def test_the_end_of_a_lost_app_is_recorded_and_it_is_removed(scenario):
     gate.entered()
     [supervisor] = scenario.supervisors().values()
     os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=20)
+    assert processes.gone([supervisor], timeout_s=60)
     scenario.launcher("gc", "--older-than", "0")
     assert scenario.apps() == []
     assert scenario.attempts()[0].state == "lost"
@@ -120,7 +120,7 @@ def test_an_app_stays_until_the_client_that_ran_it_has_read_how_it_ended(scenari
     (app,) = scenario.supervisors().items()
     client.send_signal(signal.SIGSTOP)
     gate.open()
-    assert processes.gone([app[1]], timeout_s=20)
+    assert processes.gone([app[1]], timeout_s=60)
     kept = scenario.launcher("gc", "--older-than", "0")
     assert "the client that started it still runs" in kept.err + kept.out
     client.send_signal(signal.SIGCONT)

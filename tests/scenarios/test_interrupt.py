@@ -13,7 +13,7 @@ def interrupted(scenario, step, *argv):
     """`launcher apply ARGV`, interrupted when it tells of `step`; what it says on stderr."""
     command = [sys.executable, "-m", "tests.kill_at", "interrupt", step, "1", "--", "apply", *map(str, argv)]
     process = scenario.spawn([*command, "--yes"])
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     return err

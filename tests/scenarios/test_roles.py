@@ -106,7 +106,7 @@ def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
         [sys.executable, "-m", "tests.kill_at", "record", event, str(n), "--", "apply", str(file), "--yes"]
     )
     process.communicate()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+    assert processes.gone(scenario.supervisors().values(), timeout_s=60)
     if death not in FINISHED:
         (scenario.folder / "runs").unlink(missing_ok=True)
         scenario.run_to_end(file, "--retry-failed")
@@ -118,7 +118,7 @@ def test_the_supervisor_is_killed_while_a_role_waits(scenario):
     scenario.apply(file)
     [(app, supervisor)] = scenario.supervisors().items()
     os.kill(supervisor, signal.SIGKILL)
-    assert processes.gone([supervisor], timeout_s=20)
+    assert processes.gone([supervisor], timeout_s=60)
     assert "lost" in scenario.launcher("status", "job", code=None).out.lower()
     assert scenario.processes_of(app) == []
     assert scenario.actions(file) == {"job": "hold"}
@@ -179,7 +179,7 @@ def test_eight_commands_at_once_leave_one_outcome_and_no_process(scenario, first
             assert process.returncode in (0, 1, 5), (argv, process.returncode, said)
             assert "Traceback" not in said, (argv, said)
         scenario.launcher("wait", "job", code=None)
-        assert processes.gone(scenario.supervisors().values(), timeout_s=20)
+        assert processes.gone(scenario.supervisors().values(), timeout_s=60)
         assert [scenario.processes_of(app) for app in scenario.apps()] == [[]] * len(scenario.apps())
         states = [attempt.state for attempt in scenario.attempts()]
         assert set(states) <= {"succeeded", "cancelled"}, states

@@ -67,7 +67,7 @@ def empty_folder(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.timeout(300)  # many commands, on a busy machine
+@pytest.mark.timeout(600)  # many commands, on a busy machine
 @pytest.mark.parametrize("story", [lane(*each) for each in stories()])
 def test_every_snippet_of_a_page_works_in_its_order(story, empty_folder, request, monkeypatch):
     """The job files that are left at the end are in their canonical form."""

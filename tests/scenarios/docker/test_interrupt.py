@@ -26,7 +26,7 @@ sys.exit(main())
 def test_interrupted_between_two_replicas_the_rest_is_started_and_that_is_said(scenario):
     file = scenario.job("exec sleep 1000", replicas=3)
     client = scenario.spawn([sys.executable, "-c", INTERRUPTED_STARTING, "apply", str(file), "--yes"])
-    _, err = client.communicate(timeout=60)
+    _, err = client.communicate(timeout=240)
     assert client.returncode == 130, err
     [attempt] = scenario.attempts()
     assert f"{attempt.app_id} goes on" in err

@@ -29,7 +29,7 @@ def test_killed_before_the_start_nothing_is_left_by_the_watcher(scenario, runs, 
     file, log = runs
     assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
     assert not log.exists()
-    assert processes.gone(scenario.supervisors().values(), timeout_s=20)  # until then it is in progress
+    assert processes.gone(scenario.supervisors().values(), timeout_s=60)  # until then it is in progress
     assert scenario.actions(file)["job"] in ("create", "resume")
     scenario.run_to_end(file)
     assert len(log.read_text().split()) == 2
@@ -42,7 +42,7 @@ def test_a_job_outlives_its_killed_watcher(scenario):
     gate.entered()
     [(app, watcher)] = scenario.supervisors().items()
     os.kill(watcher, signal.SIGKILL)
-    assert processes.gone([watcher], timeout_s=20)
+    assert processes.gone([watcher], timeout_s=60)
 
     assert scenario.actions(file) == {"job": "keep"}
     assert scenario.state("job") is AppState.RUNNING
@@ -60,7 +60,7 @@ def test_the_peers_of_a_failed_replica_are_stopped_though_the_watcher_was_killed
     gate.entered()
     [(app, watcher)] = scenario.supervisors().items()
     os.kill(watcher, signal.SIGKILL)
-    assert processes.gone([watcher], timeout_s=20)
+    assert processes.gone([watcher], timeout_s=60)
     gate.open()
     assert scenario.wait("job", code=5).code == 5
     assert [one.state for one in scenario.containers(app)] == ["exited", "exited"]

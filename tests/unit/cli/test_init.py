@@ -227,5 +227,5 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(scenario):
     for name in (".launcherignore", *FILES_OF_EXTRAS):
         (scenario.folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(scenario.folder / name)
-    said = scenario.launcher("init", *EXTRAS, timeout_s=20).err
+    said = scenario.launcher("init", *EXTRAS, timeout_s=60).err
     assert "left .vscode/settings.json unchanged; add to it" in said
