@@ -15,7 +15,16 @@ from launcher.specs.launch import JobKey, Launch, attempt_id
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold"]
 GuardState = Literal[
-    "none", "unfinished", "submitting", "running", "succeeded", "failed", "cancelled", "lost"
+    "none",
+    "unfinished",
+    "submitting",
+    "waiting",
+    "running",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "skipped",
+    "lost",
 ]
 
 MARKS: Final[dict[ActionKind, str]] = {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
+    from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
 
     T = TypeVar("T")
@@ -28,10 +29,16 @@ else:
 
 
 class Reservation:
-    """An app id owned by this client, from `reserve` to `start` or `abort`. Schedulers subclass it."""
+    """An app id owned by this client, from `reserve` to `start` or `abort`. Schedulers subclass it.
+
+    Attributes:
+        waits_for: the attempts among `attempt.needs` that have not succeeded yet. Set between `reserve` and
+            `create`; with any, `start` returns when the app's holder has recorded that it waits for them.
+    """
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
+        self.waits_for: tuple[StoodOn, ...] = ()
 
     @property
     def app_id(self) -> str:
@@ -45,7 +52,10 @@ class StagedScheduler(Scheduler[T]):
     Attributes:
         take_over: an attempt that a client on another machine is submitting counts as left behind.
         on_progress: called with the progress of images while they are pulled, built and pushed.
+        holds: the schedulers with apps that an app of this one can wait for; see `Reservation.waits_for`.
     """
+
+    holds: frozenset[str] = frozenset()
 
     take_over: bool = False
     on_progress: OnImage | None = None
@@ -117,6 +127,13 @@ class StagedScheduler(Scheduler[T]):
     @abstractmethod
     def abort(self, reservation: Reservation) -> None:
         """Remove everything that this reservation made. May be called twice."""
+
+    def withdraw(self, app_id: str) -> bool:
+        """End a waiting attempt as `skipped: withdrawn`; False when it does not wait (any more).
+
+        Atomic with its holder's own start: True means that nothing of it has run or ever will.
+        """
+        return False
 
     def kept_notes(self, kept: Mapping[str, AppDef]) -> Mapping[str, Sequence[str]]:
         """Notes for the plan on attempts that it leaves as they are because their documents did not change.

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from launcher.specs import needs as needs_
 from launcher.specs.jobkey import JobKey
+from launcher.specs.needs import StoodOn
 
-AttemptState = Literal["reserved", "created", "running", "succeeded", "failed", "cancelled", "lost"]
+AttemptState = Literal[
+    "reserved", "created", "waiting", "running", "succeeded", "failed", "cancelled", "skipped", "lost"
+]
 
 PENDING_STATES: frozenset[str] = frozenset({"reserved", "created"})
-LIVE_STATES: frozenset[str] = frozenset({"reserved", "created", "running"})
-ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "lost"})
+LIVE_STATES: frozenset[str] = frozenset({"reserved", "created", "waiting", "running"})
+ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
+"""`waiting`: accepted, and its holder waits for attempts of other jobs; nothing of it has run. `skipped`: its
+holder has given it up, since a need has not succeeded, or it was withdrawn; nothing of it has run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,9 @@ class Attempt:
         plan_digest: of the plan that made it; the plan can resume it after a kill.
         trigger_digest: content hash of the files that `rerun_on` names, as they were; "" without any.
         plan_id: unique id of the saved plan that made it, "" when it was no saved plan.
+        edition: the number of the attempt that was the last to change something: its own, or that of the
+            attempt that it repeats. 0 in the constructor stands for its own.
+        needs: the attempts of other jobs that it stands on, sorted by job.
         created_at, started_at, ended_at: seconds since the epoch.
         owner: the client that is submitting a reserved or created attempt ("pid 17 on host"); "" for none.
         message: the reason of the outcome, in a short sentence.
@@ -58,6 +67,8 @@ class Attempt:
     plan_digest: str = ""
     plan_id: str = ""
     trigger_digest: str = ""
+    edition: int = 0
+    needs: tuple[StoodOn, ...] = ()
     created_at: float = 0.0
 
     state: AttemptState = "reserved"
@@ -69,6 +80,10 @@ class Attempt:
     unstarted: int = 0
     drift: str = ""
     elsewhere: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.edition:
+            object.__setattr__(self, "edition", self.number)
 
     @property
     def handle(self) -> str:
@@ -102,10 +117,12 @@ class Attempt:
             "key": list(self.key),
             "document": dict(self.document),
             "metadata": dict(self.metadata),
+            "needs": needs_.to_json(self.needs),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Attempt:
         """Unknown fields, written by a later version, are left out."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        known["needs"] = needs_.from_json(known.get("needs", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})

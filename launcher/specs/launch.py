@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from launcher.specs.app import AppDef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
+from launcher.specs.needs import Need
 
 __all__ = [
     "DEFAULT_PROJECT",
@@ -106,6 +107,8 @@ class Launch:
     timeout_s: int | None = None
     workspace: WorkspaceRef | None = None
     lifecycle: Lifecycle = Lifecycle()
+    needs: tuple[Need, ...] = ()
+    """Outside the digest. The name of a matrix stands for all of its jobs, and is replaced by them."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     enabled: bool = True

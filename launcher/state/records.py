@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.replica_error import ReplicaError
 
-LIVE = ("reserved", "created", "running")
+LIVE = ("reserved", "created", "waiting", "running")
 """The states of an app that has not ended."""
-ENDED = ("succeeded", "failed", "cancelled", "lost")
+ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
 """The states of an app that has ended. "unknown" is neither."""
 
 
