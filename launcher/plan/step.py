@@ -11,6 +11,7 @@ from launcher.plan.reasons import Reason
 from launcher.specs.attempt import Attempt
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, Launch, attempt_id
+from launcher.specs.needs import StoodOn
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
 Blocked = Literal["protected", "on_change_hold"]
@@ -90,6 +91,12 @@ class Step:
             until `located` has bound it to a repository.
         document, digest: the normal form of `launch`; {} and "" without one.
         number: of the attempt to make or to resume; 0 where none is.
+        edition: of that attempt; 0 where there is none.
+        needs: the exact attempts that it will stand on, sorted by job. Where this plan starts a need, that is
+            the attempt of its step.
+        after: the jobs among `needs` whose attempts have not succeeded yet: the attempt waits for them.
+        withdraws: waiting attempts to withdraw first. Nothing of them has run: that is not destructive, and
+            outside the plan digest.
         stops: the live attempts that have to be stopped: by replace before the new one starts, by destroy.
         leftovers: unfinished submissions, to be removed first. `number` may be the number of one: reserving
             the attempt then removes it.
@@ -111,6 +118,10 @@ class Step:
     document: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
     number: int = 0
+    edition: int = 0
+    needs: tuple[StoodOn, ...] = ()
+    after: tuple[str, ...] = ()
+    withdraws: tuple[Guard, ...] = ()
     stops: tuple[Guard, ...] = ()
     leftovers: tuple[Guard, ...] = ()
     guard: Guard = Guard()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -40,3 +41,14 @@ def from_json(data: Sequence[Sequence[Any]]) -> tuple[StoodOn, ...]:
         StoodOn(str(job), int(number), int(edition), str(app_id), str(scheduler))
         for job, number, edition, app_id, scheduler in data
     )
+
+
+def dumps(needs: Iterable[StoodOn]) -> str:
+    """The text that labels and the ledger hold; "" for none."""
+    listed = to_json(needs)
+    return json.dumps(listed, separators=(",", ":")) if listed else ""
+
+
+def loads(text: str) -> tuple[StoodOn, ...]:
+    """The inverse of `dumps`. Raises TypeError or ValueError for anything else."""
+    return from_json(json.loads(text)) if text else ()

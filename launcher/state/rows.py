@@ -68,14 +68,14 @@ UPGRADES = {
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 
-# The order of an attempt's values in a row; `document` and `metadata` come last.
+# The order of an attempt's values in a row; those that are packed come last.
 _KEY = ("project", "target", "job")
 _PLAIN = (
     "number", "app_id", "scheduler", "digest", "origin", "path", "git_commit", "actor",
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
 )  # fmt: skip
-COLUMNS = (*_KEY, *_PLAIN, "metadata", "document")
+COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "metadata", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
@@ -148,9 +148,13 @@ def from_record(record: AppRecord, *, live: bool = True) -> tuple[Any, ...]:
 
 def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
     """The values of COLUMNS."""
+    from launcher.specs import needs
+
     return (
         *attempt.key,
         *(getattr(attempt, name) for name in _FIELDS),
+        "" if attempt.edition == attempt.number else str(attempt.edition),
+        needs.dumps(attempt.needs),
         _text(attempt.metadata),
         _pack(attempt.document),
     )
@@ -164,14 +168,17 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
     import json
     import zlib
 
+    from launcher.specs import needs
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
 
-    *plain, metadata, document = row
+    *plain, edition, stood_on, metadata, document = row
     try:
         return Attempt(
             key=JobKey(*plain[:3]),
             **dict(zip(_FIELDS, plain[3:], strict=True)),
+            edition=int(edition or 0),
+            needs=needs.loads(stood_on),
             metadata=json.loads(metadata),
             document=json.loads(zlib.decompress(document)),
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.owner import Owner
     from launcher.specs.attempt import Attempt
+    from launcher.specs.needs import StoodOn
 
 PREFIX = "launcher."
 APP_ID = PREFIX + "app-id"
@@ -148,6 +149,16 @@ class Labels:
             return {}
 
     @property
+    def needs(self) -> tuple[StoodOn, ...]:
+        """The attempts of other jobs that this one stands on."""
+        from launcher.specs import needs
+
+        try:
+            return needs.loads(self.text("needs"))
+        except (ValueError, TypeError):
+            return ()
+
+    @property
     def attempt(self) -> Attempt | None:
         """The attempt of a job as it was reserved; None for an app without a job."""
         if not self.is_job:
@@ -171,6 +182,8 @@ class Labels:
             plan_digest=self.text("plan-digest"),
             plan_id=self.text("plan-id"),
             trigger_digest=self.text("trigger-digest"),
+            edition=int(_number(self.text("edition"), 0)),
+            needs=self.needs,
             created_at=self.created_at,
         )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from launcher.schedulers.docker import tombstones
+from launcher.schedulers.docker.client.objects import Labelled
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.owner import this_process
@@ -13,8 +17,10 @@ from launcher.schedulers.docker.request.labelling import (
     attempt_labels,
     replica_labels,
 )
+from launcher.schedulers.docker.status import DockerAppView
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document
 from launcher.specs.canonical import digest, document_of
+from launcher.specs.needs import StoodOn
 from launcher.specs.secret import Secret
 
 APP = AppDef(
@@ -62,6 +68,33 @@ def test_an_attempt_comes_back_whole():
     assert (labels.expected, labels.timeout_s, labels.grace_s) == (4, 60, 2.5)
     assert labels.retries == {"chief": (0, "APPLICATION", 0), "worker": (2, "ROLE", 0)}
     assert labels.is_job
+
+
+def test_edition_and_needs_come_back():
+    needs = (StoodOn("prepare", 3, 2, "prepare-3-abcde", "local_docker"),)
+    repeated = replace(ATTEMPT, edition=5, needs=needs)
+    made = attempt_labels(repeated)
+    read, plain = read_labels(made), attempt_labels(ATTEMPT)
+    assert read is not None
+    assert read.attempt == repeated
+    assert {name for name in made if name not in plain} == {"launcher.edition", "launcher.needs"}
+
+
+@pytest.mark.parametrize("text", ["x", "[1]", "[[1]]", "{}", '[["a",1]]'])
+def test_damaged_needs_read_as_none(text):
+    read = read_labels(attempt_labels(ATTEMPT) | {"launcher.needs": text, "launcher.edition": text})
+    assert read is not None
+    assert read.attempt == ATTEMPT
+
+
+def test_a_tombstone_keeps_edition_and_needs():
+    needs = (StoodOn("prepare", 3, 2, "prepare-3-abcde", "local_docker"),)
+    ended = replace(ATTEMPT, edition=5, needs=needs, state="skipped", message="prepare failed", ended_at=9.0)
+    view = DockerAppView(state="skipped", message="prepare failed", ended_at=9.0)
+    labels = tombstones.body(attempt_labels(ended), view)
+    found = tombstones.parse(Labelled(id="v", name="v", labels=labels))
+    assert found is not None
+    assert found.attempt() == ended
 
 
 def test_a_pause_stands_in_the_label_only_where_there_is_one():

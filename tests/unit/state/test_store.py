@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import StateError
+from launcher.specs.needs import StoodOn
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, digest, end_of, key
 
@@ -48,6 +49,15 @@ def test_an_attempt_comes_back_as_it_was_recorded(store: Store):
     )
     assert store.record(full) is True
     assert store.by_app_id(full.app_id) == full
+
+
+def test_edition_and_needs_come_back(store: Store):
+    needs = (StoodOn("prepare", 7, 4, "prepare-7-x", "local_cwd"), StoodOn("ä", 1, 1, "ä-1-x", "s"))
+    full = attempt(number=3, edition=2, needs=needs)
+    store.record(full)
+    store.record(attempt(number=4))
+    assert store.attempts(key()) == [attempt(number=4, edition=4), full]
+    assert store.latest()[key()].needs == ()
 
 
 def test_what_was_recorded_is_there_when_the_ledger_is_opened_next():

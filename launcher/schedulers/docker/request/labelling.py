@@ -25,6 +25,7 @@ from launcher.schedulers.docker.options import DEFAULT_GRACE_S
 from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.request.job import DockerJob
 from launcher.schedulers.order import has_order
+from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document_of
@@ -50,6 +51,7 @@ def attempt_labels(attempt: Attempt, owner: Owner | None = None) -> dict[str, st
         "trigger-digest": attempt.trigger_digest,
         "created-at": repr(attempt.created_at),
         "owner": owner.to_json() if owner else "",
+        **_standing(attempt),
     }
     return {PREFIX + name: value for name, value in facts.items()}
 
@@ -112,6 +114,12 @@ def _common(
         **_order({each["name"]: each for each in roles}, _counts(roles)),
         **({"timeout-s": str(timeout_s)} if timeout_s else {}),
     }
+
+
+def _standing(attempt: Attempt) -> dict[str, str]:
+    """Edition and needs; nothing where the edition is the attempt's own and it needs no other job."""
+    edition = {"edition": str(attempt.edition)} if attempt.edition != attempt.number else {}
+    return {**edition, **({"needs": needs.dumps(attempt.needs)} if attempt.needs else {})}
 
 
 def _counts(roles: Iterable[Mapping[str, Any]]) -> dict[str, int]:

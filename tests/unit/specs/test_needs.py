@@ -1,0 +1,47 @@
+"""Editions and needs: how they are written, and what an attempt of an older version had."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.specs import needs
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import JobKey
+from launcher.specs.needs import StoodOn
+
+ATTEMPT = Attempt(
+    key=JobKey("p", "default", "train"), number=7, app_id="train-7-x", scheduler="s", digest="", document={}
+)
+stood_on = st.builds(StoodOn, st.text(), st.integers(1), st.integers(1), st.text(), st.text())
+
+
+@given(st.lists(stood_on, max_size=4))
+def test_needs_come_back_sorted_from_their_text(each: list[StoodOn]) -> None:
+    assert needs.loads(needs.dumps(each)) == tuple(sorted(each))
+    assert bool(needs.dumps(each)) == bool(each)
+
+
+@pytest.mark.parametrize("text", ["x", "1", "[1]", "[[1]]", '[["a", "b", 1, "c", "d"]]', "null"])
+def test_what_is_no_list_of_needs_is_refused(text: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        needs.loads(text)
+
+
+def test_an_attempt_is_its_own_edition_unless_it_repeats_another() -> None:
+    assert ATTEMPT.edition == 7
+    assert replace(ATTEMPT, edition=3).edition == 3
+
+
+def test_an_attempt_comes_back_from_json_with_edition_and_needs() -> None:
+    made = replace(ATTEMPT, edition=3, needs=(StoodOn("prepare", 4, 2, "prepare-4-x", "local_cwd"),))
+    assert Attempt.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_the_record_of_an_older_version_has_its_own_edition_and_no_needs() -> None:
+    old = {name: value for name, value in ATTEMPT.to_json().items() if name not in ("edition", "needs")}
+    assert Attempt.from_json(old) == ATTEMPT
