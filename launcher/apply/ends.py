@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launcher.apply.engines import Engines
-from launcher.specs.attempt import ENDED_STATES, PENDING_STATES
+from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, UNSTARTED_STATES
 from launcher.state.store import Store
 
 TYPE_CHECKING = False
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
+
+_NEXT = {"waiting": PENDING_STATES, "running": PENDING_STATES | {"waiting"}}
+"""State → the states before it."""
 
 GONE = "it started, and nothing of it or of its outcome is left"
 
@@ -42,7 +45,7 @@ def _record_end(store: Store, engines: Engines, entry: AppRecord) -> list[Attemp
     import time
 
     attempt = engines.get(entry.scheduler).attempt(entry.app_id)
-    if attempt is None and entry.state != "running":
+    if attempt is None and entry.state in UNSTARTED_STATES:
         store.forget(entry.app_id)  # removed before any replica started
     elif attempt is None:
         entry.state, entry.ended_at, entry.message = "lost", time.time(), GONE
@@ -60,7 +63,7 @@ def catch_up(store: Store, attempt: Attempt, entry: AppRecord | None) -> None:
     Its client may have been killed before it wrote the start, and the attempt may just have ended.
     """
     was = entry.state if entry is not None else None
-    started = attempt.state == "running" and was in PENDING_STATES
+    went_on = was in _NEXT.get(attempt.state, ())
     ended = attempt.state in ENDED_STATES and attempt.state != was
-    if was is None or started or ended:
+    if was is None or went_on or ended:
         store.record(attempt)

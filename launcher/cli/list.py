@@ -30,6 +30,7 @@ _IN_STATE = {
     "succeeded": "has succeeded",
     "failed": "has failed",
     "cancelled": "was cancelled",
+    "skipped": "was skipped",
     "lost": "was lost",
     "unknown": "is in an unknown state",
 }
@@ -49,7 +50,8 @@ def add_arguments(parser: Any) -> None:
         metavar="STATE",
         type=_states,
         default=(),
-        help="only apps in these states (comma-separated): running, succeeded, failed, cancelled, lost",
+        help="only apps in these states (comma-separated): waiting, running, succeeded, failed, cancelled,"
+        " skipped, lost",
     )
     parser.add_argument(
         "-n",

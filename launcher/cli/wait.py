@@ -67,7 +67,7 @@ def _wait(app: AppRecord, timeout_s: float | None, console: Console) -> int:
 
     state = wait_for(app, timeout_s)
     why = ""
-    if state in ("failed", "lost"):
+    if state in ("failed", "skipped", "lost"):
         found = inspect(app)
         why = "; ".join(part for part in (found.message, cause(found)) if part)
     console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)

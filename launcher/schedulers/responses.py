@@ -19,16 +19,18 @@ _STATES = {
     "reserved": AppState.SUBMITTED,
     "created": AppState.PENDING,
     "pending": AppState.PENDING,
+    "waiting": AppState.PENDING,
     "running": AppState.RUNNING,
     "succeeded": AppState.SUCCEEDED,
     "failed": AppState.FAILED,
     "cancelled": AppState.CANCELLED,
+    "skipped": AppState.CANCELLED,
     "lost": AppState.FAILED,
 }
 
 
 def app_state(state: str) -> AppState:
-    """The states of records as the eight states of TorchX; a lost app has failed."""
+    """The states of records as those of TorchX: a lost app has failed, a skipped one is cancelled."""
     return _STATES.get(state, AppState.UNKNOWN)
 
 

@@ -15,6 +15,7 @@ AttemptState = Literal[
 ]
 
 PENDING_STATES: frozenset[str] = frozenset({"reserved", "created"})
+UNSTARTED_STATES: frozenset[str] = PENDING_STATES | {"waiting"}
 LIVE_STATES: frozenset[str] = frozenset({"reserved", "created", "waiting", "running"})
 ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
 """`waiting`: accepted, and its holder waits for attempts of other jobs; nothing of it has run. `skipped`: its

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
 
-VERSION = 3
+VERSION = 4
 
-_LIVE = "state IN ('reserved', 'created', 'running')"
+LIVE = "state IN ('reserved', 'created', 'waiting', 'running')"
+"""Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
+
+_APPS_UNENDED = f"CREATE INDEX apps_unended ON apps (app_id) WHERE {LIVE}"
+_ATTEMPTS_LIVE = f"CREATE INDEX attempts_live ON attempts (app_id) WHERE {LIVE}"
 
 _APPS = f"""
 CREATE TABLE apps (
@@ -30,7 +34,7 @@ CREATE TABLE apps (
 CREATE INDEX apps_created ON apps (created_at);
 CREATE INDEX apps_of_scheduler ON apps (scheduler, created_at);
 CREATE INDEX apps_live ON apps (scheduler) WHERE live;
-CREATE INDEX apps_unended ON apps (app_id) WHERE {_LIVE};
+{_APPS_UNENDED};
 CREATE INDEX apps_job ON apps (job, project, target, number) WHERE job IS NOT NULL;
 CREATE INDEX attempts_created ON attempts (created_at);
 CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
@@ -53,7 +57,7 @@ CREATE TABLE attempts (
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
 CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
-CREATE INDEX attempts_live ON attempts (app_id) WHERE {_LIVE};
+{_ATTEMPTS_LIVE};
 {_APPS};
 """
 """`attempts` is a primary record: no other place holds all of it. `apps` is derived: every row can be rebuilt
@@ -65,6 +69,7 @@ UPGRADES = {
         *(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in _NEXT),
         *_APPS.split(";"),
     ),
+    3: ("DROP INDEX apps_unended", "DROP INDEX attempts_live", _APPS_UNENDED, _ATTEMPTS_LIVE),
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 

@@ -18,6 +18,7 @@ from launcher.state.rows import (
     ATTEMPT_RECORD,
     COLUMNS,
     INSERT_APP,
+    LIVE,
     RECORD,
     from_attempt,
     from_record,
@@ -40,30 +41,31 @@ if TYPE_CHECKING:
 _BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
 
 _FULL = ", ".join(f"attempts.{name}" for name in COLUMNS)
-_LIVE = "state IN ('reserved', 'created', 'running')"
 
 # Rows that may still change: live attempts, and lost ones whose outcome is found later.
-_OPEN = "({table}.{live} OR {table}.state = 'lost' AND {new} IN ('succeeded', 'failed', 'cancelled'))"
+_OPEN = (
+    "({table}.{live} OR {table}.state = 'lost' AND {new} IN ('succeeded', 'failed', 'cancelled', 'skipped'))"
+)
 
 _RECORD = f"""
 INSERT INTO attempts ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
 ON CONFLICT (job, project, target, number) DO UPDATE
 SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS)}
-WHERE {_OPEN.format(table="attempts", live=_LIVE, new="excluded.state")}
+WHERE {_OPEN.format(table="attempts", live=LIVE, new="excluded.state")}
 """
 
 _END = f"""
 UPDATE attempts
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
     message = :message, exit_code = :exit_code, owner = ''
-WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=_LIVE, new=":state")}
+WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=LIVE, new=":state")}
 """
 
 _END_APP = f"""
 UPDATE apps
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
     message = :message, exit_code = :exit_code
-WHERE app_id = :app_id AND {_OPEN.format(table="apps", live=_LIVE, new=":state")}
+WHERE app_id = :app_id AND {_OPEN.format(table="apps", live=LIVE, new=":state")}
 """
 
 # An attempt has one outcome: the one that `attempts` holds.
@@ -100,10 +102,10 @@ SELECT {RECORD} FROM (
 """
 
 # Few of many rows match. Without INDEXED BY, SQLite would read the whole table in order.
-_LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {_LIVE}"
+_LIVE_ATTEMPTS = f"SELECT {ATTEMPT_RECORD} FROM attempts INDEXED BY attempts_live WHERE {LIVE}"
 _LIVE_APPS = f"""
 SELECT {APP_RECORD} FROM apps INDEXED BY apps_unended
-WHERE {_LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")}
+WHERE {LIVE} AND NOT {_HAS_ATTEMPT.format(app="apps")}
 """
 
 _SAME_KEY = (
@@ -123,10 +125,12 @@ SELECT {_FULL} FROM (
 ) CROSS JOIN attempts USING (job, project, target, number)
 """
 
-# Only attempts after the last success count: a job that a trigger re-runs starts again at zero.
+# Only attempts after the last success count: a job that a trigger re-runs starts again at zero. A skipped
+# one does not: nothing of it has run.
 _COUNTS = f"""
 SELECT key, count(*) FROM json_each(?) CROSS JOIN attempts
-ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]') AND attempts.number > (
+ON {_SAME_KEY} AND attempts.digest = json_extract(value, '$[3]')
+    AND attempts.state <> 'skipped' AND attempts.number > (
     SELECT coalesce(max(good.number), 0) FROM attempts AS good
     WHERE good.project = attempts.project AND good.target = attempts.target AND good.job = attempts.job
         AND good.digest = attempts.digest AND good.state = 'succeeded'
@@ -237,7 +241,7 @@ class Store(StoreFile):
 
     def forget(self, app_id: str) -> bool:
         """Remove an attempt that never ran; True when there was one. Outcomes stay."""
-        return self._write(f"DELETE FROM attempts WHERE app_id = ? AND {_LIVE}", (app_id,)) > 0
+        return self._write(f"DELETE FROM attempts WHERE app_id = ? AND {LIVE}", (app_id,)) > 0
 
     def watch(self, app_id: str, trigger_digest: str) -> bool:
         """Update the digest of the `rerun_on` files of an attempt that did not watch all of them."""

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 _HEADINGS = ("NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY")
 _APP = 5
 _OPTIONAL = (1, 0, 4, 3)  # columns dropped on a narrow terminal, in this order: app ids hold name and attempt
-_APP_STATES = {"reserved": "SUBMITTED", "created": "PENDING", "lost": "FAILED", "unknown": "UNKNOWN"}
+_APP_STATES = {
+    "reserved": "SUBMITTED",
+    "created": "PENDING",
+    "waiting": "PENDING",
+    "skipped": "CANCELLED",
+    "lost": "FAILED",
+    "unknown": "UNKNOWN",
+}
 _REASON = 24  # columns reserved for reasons
 _LEAST = 12  # shorter reasons are omitted
 

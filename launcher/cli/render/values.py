@@ -19,6 +19,7 @@ STATE_STYLES = {
     "failed": "bold red",
     "lost": "bold red",
     "cancelled": "yellow",
+    "skipped": "yellow",
 }
 
 

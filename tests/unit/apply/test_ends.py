@@ -23,6 +23,11 @@ from tests.unit.state.attempts import attempt
         ("failed", "succeeded", "failed"),
         ("failed", "running", "failed"),
         ("running", "created", "running"),
+        ("created", "waiting", "waiting"),
+        ("waiting", "running", "running"),
+        ("waiting", "skipped", "skipped"),
+        ("waiting", "succeeded", "succeeded"),
+        ("running", "waiting", "running"),
     ],
 )
 def test_a_start_and_an_end_that_were_missed_are_recorded(was: str, seen: str, then: str) -> None:

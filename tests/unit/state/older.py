@@ -19,3 +19,26 @@ CREATE INDEX attempts_live ON attempts (app_id) WHERE state IN ('reserved', 'cre
 """
 
 SECOND = FIRST.replace("UNIQUE (job", "trigger_digest TEXT NOT NULL DEFAULT '', UNIQUE (job")
+
+_NEXT = ("edition", "needs", "ticket", "instead_of", "run_url")
+THIRD = SECOND.replace(
+    "UNIQUE (job", ", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in _NEXT) + ", UNIQUE (job"
+)
+THIRD += """
+CREATE TABLE apps (
+    app_id TEXT PRIMARY KEY,
+    scheduler TEXT NOT NULL, session TEXT NOT NULL, name TEXT NOT NULL,
+    project TEXT, target TEXT, job TEXT, number INTEGER,
+    created_at REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'reserved', started_at REAL, ended_at REAL,
+    message TEXT NOT NULL DEFAULT '', exit_code INTEGER,
+    live INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX apps_created ON apps (created_at);
+CREATE INDEX apps_of_scheduler ON apps (scheduler, created_at);
+CREATE INDEX apps_live ON apps (scheduler) WHERE live;
+CREATE INDEX apps_unended ON apps (app_id) WHERE state IN ('reserved', 'created', 'running');
+CREATE INDEX apps_job ON apps (job, project, target, number) WHERE job IS NOT NULL;
+CREATE INDEX attempts_created ON attempts (created_at);
+CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
+"""

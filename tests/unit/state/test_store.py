@@ -283,3 +283,18 @@ def test_a_success_begins_the_count_of_a_document_anew(store: Store):
     store.record(attempt(number=5, state="succeeded", digest=digest("b")))
     pairs = [(key(), digest("a")), (key(), digest("b"))]
     assert store.counts(pairs) == {(key(), digest("a")): 2}
+
+
+def test_a_skipped_attempt_does_not_count(store: Store):
+    for number, state in enumerate(("failed", "skipped", "waiting"), 1):
+        store.record(attempt(number=number, state=state))
+    assert store.counts([(key(), digest("a"))]) == {(key(), digest("a")): 2}
+
+
+def test_a_waiting_attempt_is_live_and_can_be_skipped(store: Store):
+    waiting = attempt(state="waiting")
+    store.record(waiting)
+    assert [entry.app_id for entry in store.live_attempts()] == [waiting.app_id]
+    assert store.end(end_of(waiting.app_id, "skipped", 9.0, "prepare failed"))
+    assert store.live() == []
+    assert store.record(attempt(state="running")) is False

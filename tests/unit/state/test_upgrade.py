@@ -14,7 +14,7 @@ from launcher.state.records import AppRecord
 from launcher.state.rows import COLUMNS, VERSION, from_attempt
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
-from tests.unit.state.older import FIRST
+from tests.unit.state.older import FIRST, THIRD
 
 ATTEMPTS = [attempt(state="succeeded", ended_at=2.0), attempt(number=2, state="running", started_at=3.0)]
 
@@ -111,3 +111,21 @@ def test_rows_of_apps_come_from_the_source_in_the_same_transaction(first_version
     with Store.open(source=source) as store:
         assert len(store.newest()) == 3
     assert seen == [1, 1], "once to look at it, once to write it, and never again"
+
+
+def test_the_third_version_gets_indexes_that_know_waiting_attempts(first_version: Path):
+    first_version.unlink()
+    names = [name for name in COLUMNS if name in THIRD]
+    with sqlite3.connect(first_version) as made:
+        made.executescript(f"PRAGMA journal_mode=WAL; {THIRD}; PRAGMA user_version=3")
+        row = dict(zip(COLUMNS, from_attempt(ATTEMPTS[1]), strict=True))
+        holes = ", ".join("?" * len(names))
+        made.execute(f"INSERT INTO attempts ({', '.join(names)}) VALUES ({holes})", [row[n] for n in names])
+    made.close()
+    waiting = attempt(number=3, state="waiting")
+    with Store.open() as store:
+        store.record(waiting)
+        store.add(AppRecord("local_cwd", "launcher", "loose", name="n", created_at=5.0, state="waiting"))
+        assert [entry.number for entry in store.live_attempts()] == [3, 2]
+        assert {entry.app_id for entry in store.live()} == {ATTEMPTS[1].app_id, waiting.app_id, "loose"}
+    assert version(first_version) == VERSION
