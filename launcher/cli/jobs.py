@@ -70,7 +70,8 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
     """Compile job files with the variables and options of the command line. Errors are in the result.
 
     Args:
-        placeholders: replace variables without a value; the launches are then only valid for counting.
+        placeholders: replace variables without a value, and warn of needs that the project does not declare;
+            the launches are then only valid for counting.
     """
     from launcher.jobfile import Environment, compile_files
     from launcher.schedulers.rules import SchedulerRules
@@ -89,6 +90,7 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
         target=args.target,
         environment=environment,
         placeholders=placeholders,
+        neighbours=placeholders,
         allow_dirty=args.allow_dirty,
     )
 

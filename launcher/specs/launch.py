@@ -108,7 +108,10 @@ class Launch:
     workspace: WorkspaceRef | None = None
     lifecycle: Lifecycle = Lifecycle()
     needs: tuple[Need, ...] = ()
-    """Outside the digest. The name of a matrix stands for all of its jobs, and is replaced by them."""
+    """Jobs of the same project and target that must have succeeded first, each once, sorted. Outside the
+    digest. The name of a matrix among the files that were compiled is replaced by all of its jobs."""
+    matrix: str = ""
+    """The name of the matrix that it is a job of; "" for a job by itself."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     enabled: bool = True

@@ -116,6 +116,8 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
     "which names are declared: variables, axes, targets": (
         "matrix/exclude-unknown-axis.launcher.yaml",
         "matrix/in-toml.launcher.toml",
+        "needs/no-variable.launcher.yaml",
+        "needs/removed-in-a-target.launcher.yaml",
         "names/target-default.launcher.yaml",
         "commands/unknown-reference-in-run.launcher.yaml",
         "references/forgotten-var-prefix.launcher.yaml",
@@ -135,7 +137,14 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "targets/reference-nobody-knows.launcher.yaml",
         "targets/unknown-variable.launcher.yaml",
     ),
+    "which jobs the project has, which need each other, and what may not stand twice": (
+        "needs/itself.launcher.yaml",
+        "needs/own-matrix.launcher.yaml",
+        "needs/twice.launcher.yaml",
+        "needs/unknown.launcher.yaml",
+    ),
     "where a reference may stand, and when its value is known": (
+        "needs/a-run-macro.launcher.yaml",
         "phases/job-dir-in-timeout.launcher.yaml",
         "phases/old-spelling-in-image.launcher.yaml",
         "phases/run-macro-in-cfg.launcher.yaml",

@@ -47,7 +47,9 @@ def name_of(path: Path) -> str:
 def compiled(path: Path, *, placeholders: bool = True) -> Compiled:
     """A file as `launcher validate` compiles it."""
     environment = Environment(schedulers=SCHEDULERS, rules=SCHEDULERS.problems, cwd=str(FOLDER), environ={})
-    return compile_files([name_of(path)], environment=environment, placeholders=placeholders)
+    return compile_files(
+        [name_of(path)], environment=environment, placeholders=placeholders, neighbours=placeholders
+    )
 
 
 def jobs_of(path: Path, source: Source) -> Sequence[Launch]:

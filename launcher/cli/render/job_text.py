@@ -33,6 +33,7 @@ def job_fields(launch: Launch) -> dict[str, Any]:
         "project": launch.key.project,
         "target": launch.key.target,
         "description": " ".join(launch.description.split()),
+        "needs": _needs(launch),
         "scheduler": launch.scheduler,
         "cfg": dict(launch.cfg),
         "workspace": _workspace(launch.workspace),
@@ -44,6 +45,12 @@ def job_fields(launch: Launch) -> dict[str, Any]:
     }
     shown: dict[str, Any] = hide(_without_empty(fields))
     return shown
+
+
+def _needs(launch: Launch) -> list[str] | dict[str, dict[str, str]]:
+    if all(need.rerun for need in launch.needs):
+        return [need.job for need in launch.needs]
+    return {need.job: {} if need.rerun else {"rerun": "never"} for need in launch.needs}
 
 
 def _workspace(workspace: WorkspaceRef | None) -> Any:

@@ -60,8 +60,10 @@ def names_in(value: Any) -> Iterator[str]:
     """The names of all references in a value. What stands below `x-` keys may be an anchor for elsewhere."""
     if isinstance(value, str):
         yield from (name for name, _, _ in find_macros(value))
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        yield from names_in([*value, *value.values()])  # `needs` has them in keys
+    elif isinstance(value, list):
+        for part in value:
             yield from names_in(part)
 
 

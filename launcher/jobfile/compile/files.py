@@ -10,6 +10,8 @@ from typing import Any
 from launcher.components.calls import Calls, are_allowed
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
+from launcher.jobfile.compile.needs import resolve_needs
+from launcher.jobfile.compile.neighbours import Neighbours, unknown_needs
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.options import Schedulers
@@ -75,6 +77,7 @@ def compile_files(
     environment: Environment | None = None,
     placeholders: bool = False,
     allow_dirty: bool = False,
+    neighbours: bool = False,
 ) -> Compiled:
     """Compile job files, and every job file below the directories among `paths`. All targets are checked.
 
@@ -85,6 +88,7 @@ def compile_files(
         placeholders: stand in for variables without a value, as `validate` does. The launches are then good
             for nothing but counting them; their origin is not looked up, their inputs are not read.
         allow_dirty: `$<git.sha>` may stand for a commit that files differ from, marked with `-dirty`.
+        neighbours: warn of needs that none of these files declares, and no other job file of the project.
 
     Raises CommandError when git refuses to answer; problems of the files are in the result.
     """
@@ -111,17 +115,39 @@ def compile_files(
         results = [_compile_file(found, work) for found in files]
     strangers = _undeclared(inputs.given, values, results, paths)
     twins = _duplicates(results)
+    good = [result for result in results if id(result) not in twins]
+    around = Neighbours(cwd, inputs, [found.path for found in files]) if neighbours else None
+    launches, of_needs = _with_needs(good, around)
     diagnostics = [*missing, *values.problems, *strangers]
     for problems in seen.values():
         diagnostics += in_order(problems)
     for result in results:
-        diagnostics += in_order([*result.problems, *twins.get(id(result), ())])
-    good = [result for result in results if id(result) not in twins]
-    return Compiled(
-        tuple(launch for result in good for launch in result.launches),
-        tuple(diagnostics),
-        {key: trace for result in good for key, trace in result.traces.items()},
-    )
+        more = [each for launch in result.launches for each in of_needs.get(launch.key, ())]
+        diagnostics += in_order([*result.problems, *twins.get(id(result), more)])
+    traces = {key: trace for result in good for key, trace in result.traces.items()}
+    return Compiled(tuple(launches), tuple(diagnostics), traces)
+
+
+def _with_needs(
+    results: Sequence[FileResult], neighbours: Neighbours | None
+) -> tuple[list[Launch], Mapping[JobKey, Sequence[Diagnostic]]]:
+    """The launches of files, their needs resolved; and what is wrong with the needs, by job.
+
+    Without the jobs of a file whose needs close a circle.
+    """
+    written = [launch for result in results for launch in result.launches]
+    if not any(launch.needs for launch in written):
+        return written, {}
+    traces = {key: trace for result in results for key, trace in result.traces.items()}
+    launches, circles = resolve_needs(written)
+    found: dict[JobKey, list[Diagnostic]] = {}
+    for circle in circles:
+        found.setdefault(circle.steps[0][0].key, []).append(circle.diagnostic(traces))
+    if neighbours is not None:
+        for launch, warning in unknown_needs(written, traces, neighbours):
+            found.setdefault(launch.key, []).append(warning)
+    wrong = {(launch.root, launch.file) for circle in circles for launch, _ in circle.steps}
+    return [launch for launch in launches if (launch.root, launch.file) not in wrong], found
 
 
 def load_job(

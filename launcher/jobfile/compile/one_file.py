@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from launcher.jobfile.compile.advice import advise, advise_variables, names_in
 from launcher.jobfile.compile.component import check_defaults
-from launcher.jobfile.compile.matrix import Combination, check_names, combinations
+from launcher.jobfile.compile.matrix import Combination, check_names, combinations, named
 from launcher.jobfile.compile.one_job import Work, compile_job, references_of
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
@@ -82,6 +82,45 @@ class _Outcome:
     def take(self, more: Iterable[Diagnostic]) -> None:
         """Add what was not found at the same place before."""
         self.problems += unreported(more, self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a job file declares.
+
+    Attributes:
+        name: of the file's job, or of its matrix.
+        jobs: the names of the jobs.
+        is_guessed: whether values of the matrix are not known, and with them the names of the jobs.
+    """
+
+    file: str
+    project: str
+    name: str
+    jobs: frozenset[str]
+    is_guessed: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Everything that `needs` may name."""
+        return self.jobs | {self.name}
+
+    def declares(self, name: str) -> bool:
+        return name in self.names or (self.is_guessed and name.startswith(f"{self.name}-"))
+
+
+def declared_in(document: Document, target: str, inputs: Inputs, home: Home) -> Declared | None:
+    """What a file declares under a target, without compiling it; None when its name cannot be read."""
+    name = (document.value or {}).get("name")
+    if not isinstance(name, str):
+        return None
+    problems = Collector(document)
+    variant = Variants(document, problems).of(target)
+    value, _, known, made = _expanded_variant(variant, inputs, home, problems)
+    project = references_of(value, known, {}, home, problems).values["job.project"].text
+    is_guessed = not made or any(path[:1] == ("matrix",) for path in problems.assumed)
+    jobs = frozenset(named(name, combination) for combination in made)
+    return Declared(document.source.file, project, name, jobs, is_guessed)
 
 
 def compile_document(document: Document, work: Work) -> FileResult:
@@ -209,12 +248,7 @@ def _is_known_version(value: Mapping[str, Any], problems: Collector) -> bool:
 
 def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome:
     shared = Collector(variant.document, broken=set(above.broken))
-    value = dict(variant.document.value or {})
-    specs = _definitions(value.pop("vars", {}), shared)
-    inputs = replace(work.inputs, defaulted=variant.defaulted) if variant.defaulted else work.inputs
-    known = _known_values(specs, inputs, variant.target, shared)
-    has_matrix = "matrix" in value
-    made = _expanded(value.pop("matrix", None), value, known, work.home, shared) if has_matrix else [{}]
+    value, specs, known, made = _expanded_variant(variant, work.inputs, work.home, shared)
     if _is_too_much(len(made), "matrix", variant.document, shared):
         made = []
     outcome = _Outcome(variant, specs, shared.found, jobs=max(1, len(made)))
@@ -238,6 +272,19 @@ def _compile_variant(variant: Variant, work: Work, above: Collector) -> _Outcome
         advise(outcome.job, work.directory, outcome.collector, _common_fields(variant))
         outcome.take(outcome.collector.found)
     return outcome
+
+
+def _expanded_variant(
+    variant: Variant, inputs: Inputs, home: Home, problems: Collector
+) -> tuple[dict[str, Any], dict[str, AnyVar], dict[str, Value], Sequence[Combination]]:
+    """The file without `vars` and `matrix`, its variables, what references name, and the combinations."""
+    value = dict(variant.document.value or {})
+    specs = _definitions(value.pop("vars", {}), problems)
+    inputs = replace(inputs, defaulted=variant.defaulted) if variant.defaulted else inputs
+    known = _known_values(specs, inputs, variant.target, problems)
+    if "matrix" not in value:
+        return value, specs, known, [{}]
+    return value, specs, known, _expanded(value.pop("matrix"), value, known, home, problems)
 
 
 def _common_fields(variant: Variant) -> Collection[str]:

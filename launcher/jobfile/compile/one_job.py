@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,6 +14,7 @@ from launcher.jobfile.compile.build import build_app, build_lifecycle, with_proj
 from launcher.jobfile.compile.component import build_component, check_shape
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.matrix import Combination, axis_values, named
+from launcher.jobfile.compile.needs import build_needs
 from launcher.jobfile.compile.options import Schedulers, check_options
 from launcher.jobfile.compile.project import Home
 from launcher.jobfile.compile.references import References
@@ -78,7 +79,10 @@ def compile_job(
     job = _validated(references.resolve(dict(value), JOB, ()), problems)
     if job is None:
         return None, None
-    return job, _launch(job, named(job.name, combination), target, work, problems)
+    name = named(job.name, combination)
+    launch = _launch(job, name, target, work, problems)
+    matrix = job.name if combination else ""
+    return job, replace(launch, needs=build_needs(job.needs, name, references), matrix=matrix)
 
 
 def references_of(

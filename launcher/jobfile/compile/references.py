@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.jobfile.compile.git_facts import GIT_NAMES, GitFacts, Trouble
+from launcher.jobfile.compile.slugs import fitted, slug
 from launcher.jobfile.compile.variables import Value
 from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.messages.names import listing, nearest, place_name
@@ -30,6 +31,18 @@ _NEAR = re.compile(
 _PHASES = ("var.", "matrix.", "job.", "git.", "target.")
 
 
+_JOB_NAME = Place(job_names=True)
+
+
+def _in_job_name(name: str, value: Value) -> str:
+    """How a value reads as part of a job's name: as in the names that a matrix makes.
+
+    Texts that are no value of an axis stand as they are, since they may be names of jobs themselves.
+    """
+    is_slugged = name.startswith("matrix.") or not isinstance(value.value, str)
+    return slug(value.value) if is_slugged else value.text
+
+
 def _is_run(name: str) -> bool:
     """Whether the run fills it in. The host of a role is the one such name with a dot."""
     return name in _RUN or role_of_host(name) is not None
@@ -49,6 +62,7 @@ class References:
         self.problems = problems
         self.document = problems.document
         self.values = dict(values)
+        self._at: At = "value"
         self._grown = 0
         self._is_full = False
 
@@ -65,11 +79,19 @@ class References:
             return value if place.nulls else self._nothing(place, path)
         return self._scalar(value, place, path)
 
+    def job_name(self, key: str, path: Path) -> str:
+        """The name of a job that stands as a key, with its references resolved."""
+        self._at = "key"
+        try:
+            return str(self._text(key, _JOB_NAME, path)) if "$" in key else key
+        finally:
+            self._at = "value"
+
     def _mapping(self, value: dict[str, Any], place: Place, path: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, inner in value.items():
             if place.fields is None:
-                if "$" in key:
+                if "$" in key and not place.job_names:
                     self._key(key, (*path, key))
                 out[key] = self.resolve(inner, place.each or place, (*path, key))
             elif key in place.fields:
@@ -120,6 +142,9 @@ class References:
         if len(known) == 1 and found[0][1:] == (0, len(text)) and not place.as_written:
             self.problems.spelt[path] = self.values[known[0]].text
             return self._typed(self.values[known[0]], place)
+        if place.job_names:
+            parts = {name: _in_job_name(name, self.values[name]) for name in known}
+            return fitted(self._filled(text, parts, place, path)) if parts else text
         return self._filled(text, {name: self.values[name].text for name in known}, place, path)
 
     def _advise(self, text: str, place: Place, path: Path) -> None:
@@ -248,7 +273,7 @@ class References:
     def _note(
         self, path: Path, code: str, message: str, written: str, *, label: str = "", hint: str = ""
     ) -> None:
-        self.problems.add(path, code, message, label=label, hint=hint, part=written)
+        self.problems.add(path, code, message, at=self._at, label=label, hint=hint, part=written)
 
     def _wrong(self, path: Path, code: str, message: str, *, label: str = "", at: At = "value") -> None:
         """Note a problem after which nothing else is said of the value."""

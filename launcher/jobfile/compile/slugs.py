@@ -34,8 +34,12 @@ def slug(value: Any) -> str:
 
 
 def job_name(name: str, values: list[Any]) -> str:
-    """`<name>-<slugs>`; what is too long for a host name is cut, and marked by a hash of what it was."""
-    full = "-".join([name, *map(slug, values)])
+    """`<name>-<slugs>`, fitted."""
+    return fitted("-".join([name, *map(slug, values)]))
+
+
+def fitted(full: str) -> str:
+    """A name that fits a host name: one that is too long is cut, and marked by a hash of what it was."""
     if len(full) <= MAX_NAME:
         return full
     return f"{full[: MAX_NAME - _MARK - 1].rstrip('-')}-{_mark(full)}"

@@ -46,17 +46,27 @@ class Trace:
     variant: Variant
     config: Config
     scheduler: str
+    needs: Mapping[str, tuple[Path, At]]
+    """Job or matrix that the file needs → where it stands."""
 
     @classmethod
     def of(cls, problems: Collector, variant: Variant, config: Config, launch: Launch) -> Trace:
         return cls(
-            variant.document, problems.sources, problems.definitions, variant, config, launch.scheduler
+            variant.document,
+            problems.sources,
+            problems.definitions,
+            variant,
+            config,
+            launch.scheduler,
+            problems.needs,
         )
 
     def origin(self, path: Path) -> Origin:
         """Where the value at a path of the job file comes from: ("roles", "trainer", "image")."""
         if path[-1:] == ("memMB",) and not _holds(self.document.value, path):
             path = (*path[:-1], "memory")
+        if path[:1] == ("needs",):
+            path = ("needs",)  # a matrix stands for its jobs
         if path[:1] == ("roles",) and path[2:3] in (("entrypoint",), ("args",)):
             script = (*path[:2], "run")
             path = script if _holds(self.document.value, script) else path

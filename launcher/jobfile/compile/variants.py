@@ -146,7 +146,7 @@ class Variants:
                 self.problems.add((*at, key), "unknown-field", message, at="key", label=label, hint=hint)
             elif inner is None and key not in known and self._is_free(path):
                 message = f"there is no `{key}` here to remove"
-                label = suggest(key, known)
+                label = suggest(key, known) or ("write {} to add it" if path == ("needs",) else "")
                 self.problems.add((*at, key), "unknown-field", message, at="key", label=label)
 
     def _is_free(self, path: Path) -> bool:

@@ -25,6 +25,7 @@ class Collector:
         sources: path → names of the references whose values stand in it: "var.epochs", "matrix.lr".
         spelt: path → how the value of a reference that stands there alone is written.
         definitions: such a name → where its value comes from, and a sentence about it.
+        needs: job or matrix that `needs` names → where it stands.
     """
 
     document: Document
@@ -34,6 +35,7 @@ class Collector:
     sources: dict[Path, tuple[str, ...]] = field(default_factory=dict)
     definitions: dict[str, tuple[Path, At, str]] = field(default_factory=dict)
     spelt: dict[Path, str] = field(default_factory=dict)
+    needs: dict[str, tuple[Path, At]] = field(default_factory=dict)
 
     def fork(self) -> Collector:
         """A collector that knows what is known so far, and has found nothing yet."""

@@ -22,14 +22,14 @@ _FOREIGN_VALUES: Mapping[str, str] = {
     "string": "str",
     "text": "str",
 }
-_FOREIGN = {**_FOREIGN_VALUES, **foreign_names()}
+_FOREIGN = (*_FOREIGN_VALUES.items(), *foreign_names())
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: spelled alike, or spelled like what another tool calls it."""
     names = list(known)
     spelt = name.lower().replace("-", "_")
-    foreign = {other: ours for other, ours in _FOREIGN.items() if ours in names}
+    foreign = {other: ours for other, ours in _FOREIGN if ours in names}
     is_known = spelt in (candidate.lower().replace("-", "_") for candidate in names)
     if spelt in foreign and not is_known:
         return foreign[spelt]
@@ -61,6 +61,8 @@ def place_name(path: Path) -> str:
         return "`defaults.role`"
     if path[0] == "roles" and len(path) == 2:
         return f"role `{path[1]}`"
+    if path[0] == "needs" and len(path) == 2:
+        return f"need {path[1] + 1}" if isinstance(path[1], int) else f"need `{path[1]}`"
     if isinstance(path[-1], int):
         word = {"mounts": "mount", "args": "argument"}.get(str(path[-2]), f"`{path[-2]}` item")
         return f"{word} {path[-1] + 1}{_owner(path[:-2])}"

@@ -121,6 +121,12 @@ def _tag(path: Path, value: Any, context: Mapping[str, Any], problems: Collector
         listed, mapped = problems.written([name]), problems.written({name: "ready"})
         problems.add(path, "wrong-type", message, hint=f"such as {listed}, or {mapped}")
         return
+    if path == ("needs",):
+        message = f"{place_name(path)} must be a list or a mapping, not {got(value)}"
+        name = value if isinstance(value, str) and value else "prepare"
+        listed, mapped = problems.written([name]), problems.written({name: {"rerun": "never"}})
+        problems.add(path, "wrong-type", message, hint=f"such as {listed}, or {mapped}")
+        return
     is_mount = "mounts" in path
     if not is_mount and path[0] != "vars":
         _not_usable(path, value, context, problems)

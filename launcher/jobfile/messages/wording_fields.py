@@ -104,6 +104,9 @@ def _other_role(path: Path, field: str, problems: Collector) -> str:
     return f"or did you mean role `{near}`?" if near else ""
 
 
+_ORDER = "`needs` of the job names other jobs, `depends_on` of a role names roles of this job"
+
+
 def unknown_field(path: Path, problems: Collector) -> None:
     key, parent = str(path[-1]), path[:-1]
     fields = fields_at(parent)
@@ -116,6 +119,8 @@ def unknown_field(path: Path, problems: Collector) -> None:
         hint = ""  # without it the mapping is wrong whatever else the key could be
     elif found is not None and not (label and len(found) > len(parent)):
         label, hint = _belongs(parent, key, found, problems)
+    if near in ("needs", "depends_on"):
+        label, hint = suggest(key, fields), _ORDER
     message = f"`{key}` is not a field of {place_name(parent)}"
     if key in fields:  # it is one of another type of variable or mount
         kind = _type_of(parent, problems.document.value)

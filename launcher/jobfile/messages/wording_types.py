@@ -68,6 +68,8 @@ def _type_remedy(kind: str, path: Path, value: Any, problems: Collector) -> tupl
     if kind.startswith(("model", "dict")) and isinstance(value, str) and blank_after_colon(value):
         name = blank_name(blank_after_colon(value))
         return f"write a plain space after the colon: this is a {name}", ""
+    if kind.startswith("model") and path[:1] == ("needs",):
+        return f"such as {problems.written({'rerun': 'never'})}", ""
     if kind.startswith(("model", "dict")) and path:
         return wrongly_indented(path, problems)
     return "", ""

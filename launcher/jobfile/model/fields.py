@@ -23,6 +23,7 @@ class Place:
         each: of a list, or of a mapping by name: the place of every part.
         as_written: numbers and truth values are taken as the text in the file.
         nulls: `null` means something here.
+        job_names: texts and keys are names of jobs: what references add to them is slugged.
     """
 
     mode: Mode = "plain"
@@ -30,6 +31,7 @@ class Place:
     each: Place | None = None
     as_written: bool = False
     nulls: bool = False
+    job_names: bool = False
 
     def below(self, key: str | int) -> Place | None:
         if self.fields is not None:
@@ -50,7 +52,7 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
 
 def _place(annotation: Any, traits: Traits) -> Place:
     """The place of a value of a type whose texts have these traits."""
-    text = Place(traits.mode, as_written=traits.as_written, nulls=traits.nulls)
+    text = Place(traits.mode, as_written=traits.as_written, nulls=traits.nulls, job_names=traits.job_names)
     kinds = [*_alternatives(annotation)]
     models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Model)]
     if models:
@@ -59,7 +61,8 @@ def _place(annotation: Any, traits: Traits) -> Place:
         (_place(get_args(kind)[-1], traits) for kind in kinds if get_origin(kind) in (list, dict)), None
     )
     if each is not None and each.fields is not None:
-        text = Place("never" if traits.mode == "never" else "plain")  # the traits are those of what is inside
+        # The other traits are those of what is inside.
+        text = Place("never" if traits.mode == "never" else "plain", job_names=traits.job_names)
     return replace(text, each=each)
 
 

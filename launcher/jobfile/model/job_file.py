@@ -214,6 +214,25 @@ def _list_or_mapping(value: Any) -> str | None:
     return "<list>" if isinstance(value, list) else "<mapping>" if isinstance(value, dict) else None
 
 
+ON_NEW_RUN = {"never": "Only the order counts: a new run of the other job does not run this one again."}
+
+
+class NeedSpec(Model):
+    """How a job depends on another one that must have succeeded before it starts."""
+
+    rerun: Annotated[Literal["never"] | None, Traits(choices=ON_NEW_RUN)] = Field(
+        None,
+        description="Whether a new run of the other job runs this one again. It does, unless set to `never`.",
+        examples=["never"],
+    )
+
+
+Needs = Annotated[
+    Annotated[dict[str, NeedSpec | None], Tag("<mapping>")] | Annotated[list[str], Tag("<list>")],
+    Discriminator(_list_or_mapping),
+]
+
+
 DependsOn = Annotated[
     Annotated[dict[Label, Literal["started", "ready", "succeeded"]], Tag("<mapping>")]
     | Annotated[list[str], Tag("<list>")],
@@ -359,6 +378,14 @@ class JobFile(Model):
     vars: Annotated[Vars, Traits("never", foreign=("parameters", "variables"))] = Field(
         {}, description="Typed inputs, given with --var.", examples=[{"epochs": {"type": "int"}}]
     )
+    needs: Annotated[
+        Needs, Traits(nulls=True, job_names=True, foreign=("after", "depends_on", "dependencies", "requires"))
+    ] = Field(
+        {},
+        description="Jobs of the same project and target that must have succeeded before this one starts: a"
+        " list, or each with its options. The name of a matrix means all of its jobs.",
+        examples=[["prepare"]],
+    )
     scheduler: str = Field(
         DEFAULT_SCHEDULER, min_length=1, description="Where the job runs.", examples=["local_cwd"]
     )
@@ -435,9 +462,11 @@ def _all_traits() -> Iterator[tuple[str, Traits]]:
             yield name, traits_of(info)
 
 
-def foreign_names() -> dict[str, str]:
-    """What other tools call a field → the field."""
-    return {foreign: name for name, traits in _all_traits() for foreign in traits.foreign}
+def foreign_names() -> Iterator[tuple[str, str]]:
+    """What other tools call a field, and the field. One word may stand for fields of several mappings."""
+    for name, traits in _all_traits():
+        for foreign in traits.foreign:
+            yield foreign, name
 
 
 def choices() -> dict[str, str]:

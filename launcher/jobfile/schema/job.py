@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from launcher.jobfile.model.base import MOUNT_TYPES, VAR_TYPES, Model, model_classes, traits_of
+from launcher.jobfile.model.base import LABEL, MOUNT_TYPES, VAR_TYPES, Model, model_classes, traits_of
 from launcher.jobfile.model.job_file import JobFile
 from launcher.jobfile.schema.components import arguments, component_name, either_roles_or_component
-from launcher.jobfile.schema.overlay import BY_HAND, filled_in, overlays
+from launcher.jobfile.schema.overlay import BY_HAND, NOTHING, filled_in, overlays
 from launcher.jobfile.schema.words import MOUNT_TEXT, NOT_EMPTY, REFERENCE, described, dressed
 from launcher.specs.probe import CONDITIONS
 
@@ -103,7 +103,7 @@ def _value(key: str, made: Schema) -> Schema:
     if key in BY_HAND:
         return deepcopy(BY_HAND[key])
     special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
-    special |= {"workspace": _workspace, "depends_on": _depends_on}
+    special |= {"workspace": _workspace, "depends_on": _depends_on, "needs": _needs}
     if key in special:
         return special[key](made)
     if "patternProperties" in made or made.get("type") == "object":
@@ -201,6 +201,19 @@ def _resource(made: Schema) -> Schema:
 def _depends_on(made: Schema) -> Schema:
     names = {"type": "array", "items": {"type": "string"}}
     return {"anyOf": [names, {"type": "object", "additionalProperties": _one_of(CONDITIONS)}]}
+
+
+def _needs(made: Schema) -> Schema:
+    options = made.get("oneOf") or made["anyOf"]
+    named = next(option for option in options if option.get("type") == "object")["additionalProperties"]
+    spec = next(option["$ref"] for option in named["anyOf"] if "$ref" in option)
+    name = f"{LABEL}|{REFERENCE}"
+    by_name = {
+        "type": "object",
+        "patternProperties": {name: {"anyOf": [{"$ref": spec}, dict(NOTHING)]}},
+        "additionalProperties": False,
+    }
+    return {"anyOf": [{"type": "array", "items": {"type": "string", "pattern": name}}, by_name]}
 
 
 def _workspace(made: Schema) -> Schema:

@@ -12,10 +12,10 @@ from launcher.jobfile.schema.words import WORDS, described
 Schema = dict[str, Any]
 
 _FIXED = ("version", "name", "targets")
-_LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "ProbeSpec")
+_LAID_OVER = ("RoleSpec", "Resources", "LifecycleSpec", "NeedSpec", "ProbeSpec")
 """Models that merge by key; all others are replaced as a whole."""
 
-_REMOVES = {"title": "nothing", "type": "null"}
+NOTHING = {"title": "nothing", "type": "null"}
 _NOTES = {"^x-": {"description": "Free for anchors and notes."}}
 _CELL = {"type": ["string", "number", "boolean"]}
 _LIST = {"type": "array", "items": _CELL}
@@ -88,7 +88,7 @@ def overlays(job: Schema, models: Mapping[str, Schema]) -> dict[str, Schema]:
     """The schemas of overlays, by name: nothing has to be there, and `null` removes."""
     made = {f"{name}Overlay": _overlay(models[name]) for name in _LAID_OVER}
     top = _overlay({**job, "properties": {k: v for k, v in job["properties"].items() if k not in _FIXED}})
-    own = {"vars": _defaults_of_variables(), "matrix": _matrix(_REMOVES), "defaults": _defaults(_REMOVES)}
+    own = {"vars": _defaults_of_variables(), "matrix": _matrix(NOTHING), "defaults": _defaults(NOTHING)}
     for key, value in own.items():
         words = {word: job["properties"][key][word] for word in WORDS}
         top["properties"][key] = nullable({**words, **value})
@@ -149,8 +149,8 @@ def nullable(value: Schema) -> Schema:
         known = kinds if isinstance(kinds, list) else [kinds]
         return {**words, **rest, "type": [*known, *([] if "null" in known else ["null"])]}
     if rest.keys() == {"anyOf"}:
-        return {**words, "anyOf": [*rest["anyOf"], *([] if _REMOVES in rest["anyOf"] else [_REMOVES])]}
-    return {**words, "anyOf": [rest, dict(_REMOVES)]}
+        return {**words, "anyOf": [*rest["anyOf"], *([] if NOTHING in rest["anyOf"] else [NOTHING])]}
+    return {**words, "anyOf": [rest, dict(NOTHING)]}
 
 
 def _defaults_of_variables() -> Schema:

@@ -56,6 +56,7 @@ _TITLES: Mapping[str, str] = {
     "FloatVar": "variable: number",
     "IntVar": "variable: whole number",
     "LifecycleSpec": "lifecycle",
+    "NeedSpec": "need",
     "Overlay": "target",
     "ProbeSpec": "probe",
     "Resources": "resource",

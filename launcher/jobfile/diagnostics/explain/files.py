@@ -66,6 +66,26 @@ EXPLANATIONS = (
             {"a.launcher.yaml": _GOOD, "b.launcher.yaml": _GOOD.replace("train", "evaluate")}, "validate ."
         ),
     ),
+    Explanation(
+        "needs-cycle",
+        "A job starts when the jobs that it `needs` have succeeded. Of jobs that need each other none would "
+        "ever start. The name of a matrix means all of its jobs, so a job of a matrix cannot need its own "
+        "matrix. Circles are looked for over all files that are given.",
+        Example(
+            {
+                "train.launcher.yaml": _GOOD + "needs: [evaluate]\n",
+                "evaluate.launcher.yaml": _GOOD.replace("train", "evaluate") + "needs: [train]\n",
+            },
+            "validate .",
+        ),
+        Example(
+            {
+                "train.launcher.yaml": _GOOD,
+                "evaluate.launcher.yaml": _GOOD.replace("train", "evaluate") + "needs: [train]\n",
+            },
+            "validate .",
+        ),
+    ),
     in_yaml(
         "yaml-syntax",
         "The text is no YAML from the marked place on, or uses what job files do without: tags of other "

@@ -15,6 +15,10 @@ def _newer_toml(why: str, wrong: str, right: str) -> Explanation:
     )
 
 
+_PREPARE = "version: 1\nname: prepare\nroles: {main: {entrypoint: env}}\n"
+_TRAIN = "version: 1\nname: train\nneeds: [%s]\nroles: {main: {entrypoint: env}}\n"
+_TRAIN_FILE = "train.launcher.yaml"
+
 EXPLANATIONS = (
     in_yaml(
         "command-line",
@@ -69,6 +73,19 @@ EXPLANATIONS = (
         "another name.",
         "version: 1\nname: train\nroles: {main: {entrypoint: train, env: {LAUNCHER_SCRATCH: /tmp}}}\n",
         "version: 1\nname: train\nroles: {main: {entrypoint: train, env: {SCRATCH: /tmp}}}\n",
+    ),
+    Explanation(
+        "unknown-need",
+        "`needs` names jobs of the same project and target, or matrices of them. No job file below the "
+        "folder of the project (that of launcher.toml, else the work tree) declares one of this name. It may "
+        "be on record, if its file was deleted; otherwise no plan can be made. A role waits for a role of "
+        "its own job with `depends_on`.",
+        Example(
+            {"prepare.launcher.yaml": _PREPARE, _TRAIN_FILE: _TRAIN % "prepair"}, f"validate {_TRAIN_FILE}"
+        ),
+        Example(
+            {"prepare.launcher.yaml": _PREPARE, _TRAIN_FILE: _TRAIN % "prepare"}, f"validate {_TRAIN_FILE}"
+        ),
     ),
     in_yaml(
         "unpinned-image",
