@@ -28,7 +28,12 @@ from launcher.specs import get_type_name  # noqa: E402
 
 PARTS: tuple[tuple[str, str, type[Model]], ...] = (
     ("A job", "The top of the file.", model.JobFile),
-    ("A need", "A value in `needs:`, where it is no list.", model.NeedSpec),
+    (
+        "A need",
+        "A value in `needs:`, where it is no list. In the name of a job, `train-$<matrix.lr>`, values of\n"
+        "a matrix and numbers read as in the names that a matrix makes: `train-0p1`. Text reads as it is.",
+        model.NeedSpec,
+    ),
     ("A role", "`roles:` has one mapping for each, by name.", model.RoleSpec),
     ("Probes", "`ready:` of a role.", model.ProbeSpec),
     ("Resources", "`resource:` of a role, where it is no name of a resource.", model.Resources),

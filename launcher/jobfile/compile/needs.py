@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -123,16 +123,24 @@ class _Names:
         return [self._jobs[key]] if key in self._jobs else self._matrices.get(key, ())
 
     def resolved(self, launch: Launch) -> tuple[Need, ...]:
-        """The needs of a launch by the names of jobs, sorted. What a job's own name says takes precedence."""
-        found: dict[str, Need] = {}
-        own = []
-        for need in launch.needs:
-            jobs = [self.launches[index].key.job for index in self.of(launch, need)] or [need.job]
-            if jobs == [need.job]:
-                own.append(need)
-            for job in jobs:
-                found.setdefault(job, Need(job, need.rerun))
-        return tuple(sorted((found | {need.job: need for need in own}).values()))
+        """The needs of a launch by the names of jobs, sorted."""
+
+        def jobs_of(need: Need) -> list[str]:
+            return [self.launches[index].key.job for index in self.of(launch, need)] or [need.job]
+
+        return expanded(launch.needs, jobs_of)
+
+
+def expanded(needs: Sequence[Need], jobs_of: Callable[[Need], Collection[str]]) -> tuple[Need, ...]:
+    """Needs by the names of jobs, each once, sorted. What a job's own name says goes before its matrix's."""
+    found: dict[str, Need] = {}
+    for need in needs:
+        jobs = jobs_of(need)
+        if [*jobs] == [need.job]:
+            found[need.job] = need
+        for job in jobs:
+            found.setdefault(job, Need(job, need.rerun))
+    return tuple(sorted(found.values()))
 
 
 def _circles(launches: Sequence[Launch], names: _Names) -> Iterator[Circle]:

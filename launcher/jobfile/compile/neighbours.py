@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from launcher.errors import CommandError
 from launcher.files import project_file
 from launcher.git import repository
 from launcher.jobfile.compile.discover import SUFFIXES, find_files
+from launcher.jobfile.compile.needs import expanded
 from launcher.jobfile.compile.one_file import Declared, declared_in
 from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.trace import Trace
@@ -21,6 +23,7 @@ from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import JobKey, Launch
+from launcher.specs.needs import Need
 from launcher.text import did_you_mean
 
 
@@ -29,8 +32,32 @@ def declared_elsewhere(name: str, launch: Launch, cwd: str = "") -> str:
 
     The path is relative to `cwd`, "" for the current directory. "" if no job file of the project declares it.
     """
-    neighbours = Neighbours(os.path.abspath(cwd or os.getcwd()), Inputs({}, os.environ, placeholders=True))
-    return next((each.file for each in neighbours.of(launch) if each.declares(name)), "")
+    return next((each.file for each in _neighbours(cwd).of(launch) if each.declares(name)), "")
+
+
+def resolve_elsewhere(
+    launches: Sequence[Launch], on_record: Container[JobKey], cwd: str = ""
+) -> list[Launch]:
+    """Replace each matrix among `needs` that only a job file elsewhere in the project declares by its jobs.
+
+    Job files are looked for when a need is neither among the launches nor `on_record`, else nothing is read.
+    """
+    known = {launch.key for launch in launches}
+    neighbours = _neighbours(cwd)
+
+    def jobs_of(launch: Launch, need: Need) -> Collection[str]:
+        key = launch.key._replace(job=need.job)
+        if key in known or key in on_record:
+            return [need.job]
+        files = [each for each in neighbours.of(launch) if each.declares(need.job)]
+        is_job = any(each.is_guessed or need.job in each.jobs for each in files)
+        return [need.job] if is_job or not files else {job for each in files for job in each.jobs}
+
+    return [replace(each, needs=expanded(each.needs, partial(jobs_of, each))) for each in launches]
+
+
+def _neighbours(cwd: str) -> Neighbours:
+    return Neighbours(os.path.abspath(cwd or os.getcwd()), Inputs({}, os.environ, placeholders=True))
 
 
 def unknown_needs(

@@ -10,7 +10,7 @@ import pytest
 from launcher.cli.main import main
 from launcher.jobfile import Compiled, compile_files, load_jobs, render
 from launcher.jobfile.compile.needs import resolve_needs
-from launcher.jobfile.compile.neighbours import declared_elsewhere
+from launcher.jobfile.compile.neighbours import declared_elsewhere, resolve_elsewhere
 from launcher.specs import Launch, digest, document
 from launcher.specs.needs import Need
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, launches, lines, places
@@ -372,6 +372,24 @@ def test_a_file_elsewhere_that_declares_a_job_is_named(tmp_path: Path) -> None:
     assert [where(name, here) for name in ("train", "train-2")] == ["../a/train.launcher.yaml"] * 2
     assert [where(name, here) for name in ("train-3", "no")] == ["", ""]
     assert where("train-3", dev) == "../a/train.launcher.yaml"
+
+
+def test_a_matrix_elsewhere_stands_for_its_jobs_where_it_is_not_on_record(tmp_path: Path) -> None:
+    (tmp_path / "launcher.toml").write_text("")
+    job(tmp_path / "a", "prepare")
+    job(tmp_path / "a", "train", "matrix: {n: [1, 2]}")
+    job(tmp_path / "a", "guess", "matrix: {n: [$<var.n>]}\nvars: {n: {type: int}}")
+    needs = "needs: {train-2: {}, train: {rerun: never}, prepare: {}, guess: {}, no: {}}"
+    launches = compile_files([str(job(tmp_path / "b", "evaluate", needs))]).launches
+    (found,) = resolve_elsewhere(launches, on_record=())
+    assert found.needs == (
+        Need("guess"),
+        Need("no"),
+        Need("prepare"),
+        Need("train-1", rerun=False),
+        Need("train-2"),
+    )
+    assert resolve_elsewhere(launches, on_record=[found.key._replace(job="train")]) == [*launches]
 
 
 # What commands show
