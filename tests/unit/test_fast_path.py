@@ -30,7 +30,7 @@ _FAST = {
     "launcher.schedulers.docker.watching": "client",
     "launcher.schedulers.local": (
         "app appview apprecord attemptfile claim control errorfiles eventfile filewatch kernel logs "
-        "logwriter loop observe outcome prepare probes process readback rebuild "
+        "logwriter loop needs observe outcome prepare probes process readback rebuild "
         "replicas rundir scheduler spawn stop supervisor waiting"
     ),
     "launcher.specs": "jobkey runopts",
@@ -172,6 +172,7 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
+    entries += ("schedulers.local.needs",)  # the supervisor of an app that waits for others
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
 
 VERSION = 1
+ENDED = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
 
@@ -104,6 +105,10 @@ class AppView:
         self.replicas: list[ReplicaView] = []
         self.warnings: list[str] = []
 
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
     def end(self, state: AttemptState, message: str, exit_code: int | None, at: float | None = None) -> None:
         """Whether the app has ended. Replicas without an end event were stopped or never started."""
         self.state = state
@@ -114,6 +119,11 @@ class AppView:
             if replica.state in ("pending", "running", "lost"):
                 replica.state = "cancelled"
                 replica.message = self.stop_reason or (STOPPED_AT_END if state == "succeeded" else message)
+
+
+def waits_for_jobs(jobs: list[str]) -> str:
+    """What an app waits for, in a phrase."""
+    return f"waits for {', '.join(jobs)}" if jobs else "is about to start"
 
 
 def fold(record: bytes, *, locked: bool) -> AppView:
@@ -185,6 +195,8 @@ class _Fold:
             "exit": self._exit,
             "supervisor": self._supervisor,
             "created": self._created,
+            "waiting": self._waiting,
+            "met": self._met,
             "starting": self._starting,
             "started": self._started,
             "ready": self._ready,
@@ -194,6 +206,7 @@ class _Fold:
             "ended": self._ended,
         }
         self._order: Order | None = None
+        self._needs: list[str] = []
         for event in events:
             action = actions.get(event.get("e", ""))  # ignore the kinds that later versions add
             if action:
@@ -232,7 +245,17 @@ class _Fold:
         if self._order is not None:
             self._order.reach(event["role"], event["k"], condition)
 
+    def _waiting(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "waiting"
+        self._needs = [*event["for"]]
+        self.view.message = waits_for_jobs(self._needs)
+
+    def _met(self, event: dict[str, Any], at: float) -> None:
+        self._needs.remove(event["job"])
+        self.view.message = waits_for_jobs(self._needs)
+
     def _starting(self, event: dict[str, Any], at: float) -> None:
+        self.view.message = ""
         self.view.state = "running"
         self.view.started_at = at
 

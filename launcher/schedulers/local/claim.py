@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from launcher import paths
 from launcher.errors import ReservedError, StateError
@@ -107,6 +109,18 @@ def discard_ownerless(state_dir: str, app_dir: str) -> bool:
     return True
 
 
+@contextmanager
+def hold_ownerless(app_dir: str) -> Iterator[None]:
+    """Hold the lock of an app without an owner. Raises ReservedError, FileNotFoundError."""
+    fd = _lock(app_dir, os.path.basename(app_dir))
+    if fd < 0:
+        raise FileNotFoundError(app_dir)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
 def discard_ended(state_dir: str, app_dir: str) -> None:
     """Remove an app that has ended. Raises ReservedError while its supervisor is running."""
     fd = _lock(app_dir, os.path.basename(app_dir))
@@ -152,7 +166,7 @@ def _lock(app_dir: str, app_id: str) -> int:
 def _has_started(app_dir: str) -> bool:
     """Whether an app whose lock this process holds was ever started."""
     view = rundir.read_state(app_dir, ours=True)
-    return view is not None and view.state not in ("reserved", "created")
+    return view is not None and view.state not in rundir.UNSTARTED
 
 
 def _take_over(app_dir: str, record: Record) -> bool:
@@ -161,7 +175,7 @@ def _take_over(app_dir: str, record: Record) -> bool:
     Raises ReservedError when the app was started: then it is an attempt of its own, whatever its outcome.
     """
     view = rundir.read_state(app_dir, ours=True)
-    if view is not None and view.state not in ("reserved", "created"):
+    if view is not None and view.state not in rundir.UNSTARTED:
         raise ReservedError(record["app_id"], view.state, "")
     left = attemptfile.read(app_dir)
     for name in os.listdir(app_dir):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     Value = str | int | float | bool | None | list["Value"]
 
 SPARE_BYTES = 64 * 1024
+_HEAD = 64 * 1024  # holds the events before the start, which name each role and each needed job
 
 
 class EventFile:
@@ -24,7 +25,7 @@ class EventFile:
         self._spare = spare
         self._waiting = b""
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        if b'{"e":"starting"' in os.read(self._fd, 4096):
+        if b'{"e":"starting"' in os.read(self._fd, _HEAD):
             os.close(self._fd)
             raise FileExistsError(path)
         os.ftruncate(self._fd, 0)  # an interrupted submission

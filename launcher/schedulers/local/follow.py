@@ -58,7 +58,7 @@ class AppWatch:
         if os.path.isdir(self._app_dir):
             self._files.add(events)  # watched before it is read, so that no line is missed
         view = rundir.read_state(self._app_dir)
-        if view is None or view.state not in ("reserved", "created", "running"):
+        if view is None or view.has_ended:
             self.ended = True
         elif view.supervisor is not None:
             pid, start, _ = view.supervisor

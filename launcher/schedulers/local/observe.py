@@ -8,6 +8,7 @@ from launcher.errors import StateError
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rebuild, rundir
 from launcher.schedulers.local.apprecord import app_record
+from launcher.schedulers.local.appview import ENDED
 from launcher.schedulers.local.rebuild import SCHEDULERS
 
 TYPE_CHECKING = False
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
-
-ENDED = frozenset({"succeeded", "failed", "cancelled", "lost"})
 
 
 def observe(state_dir: str, keys: Collection[JobKey], settled: Collection[str] = ()) -> list[Attempt]:

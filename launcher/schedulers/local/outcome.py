@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+WITHDRAWN = "withdrawn"
+"""The message of a skipped app that a client has withdrawn while it waited."""
+
 INTERRUPT = "interrupt "
 """Prefix of a cancel file whose writer was attached to the app."""
 

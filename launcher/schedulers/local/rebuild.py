@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.local.attemptfile import Record
 
 SCHEDULERS = ("local_cwd", "local_dir")
-_OVER = frozenset({"succeeded", "failed", "cancelled"})
+_OVER = frozenset({"succeeded", "failed", "cancelled", "skipped"})
 _SESSION = "launcher"  # of an app whose folder does not name a session
 
 
@@ -76,13 +76,19 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
         key=tuple(key) if key else None,
         number=record.get("number"),
         created_at=record.get("created_at") or view.created_at or made_at,
-        state=view.state if over else "running" if view.started_at else "reserved",
+        state=_state(view, over=over),
         started_at=view.started_at,
         ended_at=view.ended_at if over else None,
         message=view.message if over else "",
         exit_code=view.exit_code if over else None,
     )
     return made, not over
+
+
+def _state(view: AppView, *, over: bool) -> str:
+    if over or view.state == "waiting":
+        return view.state
+    return "running" if view.started_at else "reserved"
 
 
 def _session(record: Record, view: AppView) -> str:

@@ -9,6 +9,7 @@
         events.jsonl    what happened; only the supervisor writes it
         cancel          a request to stop the app: the user, `interrupt USER` if attached to it, and
                         `grace SECONDS` if given
+        decision        of an app that waits for others: a link to `start` or `withdrawn`, what came first
         scratch/        LAUNCHER_SCRATCH
         spare           a few blocks that are given back when the disk is full, for the last events
         logs/<role>/<k>/{combined.log,index}
@@ -46,6 +47,11 @@ ERROR_FILE = "error.json"
 """The error file of a replica, beside its logs; TORCHELASTIC_ERROR_FILE names it."""
 
 GRACE = "grace "
+START, WITHDRAWN = "start", "withdrawn"
+"""How an app goes on that waits for others."""
+
+UNSTARTED = ("reserved", "created", "waiting")
+"""The states of an app of which nothing has run."""
 LOCK_PATIENCE_S = 0.05
 
 
@@ -79,6 +85,10 @@ def cancel(app_dir: str) -> str:
     return os.path.join(app_dir, "cancel")
 
 
+def decision_file(app_dir: str) -> str:
+    return os.path.join(app_dir, "decision")
+
+
 def scratch(app_dir: str) -> str:
     return os.path.join(app_dir, "scratch")
 
@@ -99,6 +109,35 @@ def cancelled_by(app_dir: str) -> tuple[str | None, float | None]:
     return said[0].strip() if said else "", min(graces, default=None)
 
 
+def decide(app_dir: str, what: str) -> str:
+    """Decide how a waiting app goes on, unless that is decided. Returns what is decided.
+
+    The first of several processes decides, atomically. Raises OSError where the folder cannot be written.
+    """
+    path = decision_file(app_dir)
+    try:
+        os.symlink(what, path)
+    except FileExistsError:
+        return os.readlink(path)
+    return what
+
+
+def undecide(app_dir: str) -> None:
+    """Forget the decision of a supervisor that has died. Only under the app's lock."""
+    try:
+        os.unlink(decision_file(app_dir))
+    except FileNotFoundError:
+        pass
+
+
+def decision(app_dir: str) -> str:
+    """What is decided about a waiting app; "" while nothing is."""
+    try:
+        return os.readlink(decision_file(app_dir))
+    except OSError:
+        return ""
+
+
 def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     """The state of an app by its record and lock; None when there is no such folder. Writes nothing.
 
@@ -112,29 +151,42 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     record = _read(events(app_dir))
     locked = not ours and is_locked(app_dir)
     view = fold(record, locked=locked)
-    if locked and view.supervisor and view.state in ("created", "running"):
+    if locked and view.supervisor and view.state in ("created", "waiting", "running"):
         locked = _outlasts(app_dir, view.supervisor)
     if not locked:  # it may have ended between reading record and lock: the record is complete now
         record = _read(events(app_dir))
         view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
-    if view.state == "lost":
+    if view.state == "lost" or (view.state == "waiting" and not locked):
         _end_as_asked(app_dir, view)
-    if locked and view.state in ("reserved", "created"):
+    if locked and view.state in UNSTARTED:
         view.owner = _owner(app_dir, view)
     return view
 
 
 def _end_as_asked(app_dir: str, view: AppView) -> None:
-    """An app whose supervisor died while a client cancelled it is cancelled, not lost."""
+    """An app whose supervisor died while a client cancelled it is cancelled, not lost. The same goes for one
+    that waited, and was cancelled or withdrawn."""
+    if view.state == "waiting" and decision(app_dir) == WITHDRAWN:
+        view.abandoned = True
+        view.end("skipped", WITHDRAWN, None, _written_at(decision_file(app_dir)))
+        return
     by, _ = cancelled_by(app_dir)
     if by is not None:
         from launcher.schedulers.local.outcome import INTERRUPT, cancellation
 
         view.stop_why, view.stop_by = "cancel", by.removeprefix(INTERRUPT)
         view.stop_reason = ""
-        view.end("cancelled", cancellation(by).message, None)
+        view.abandoned = True
+        view.end("cancelled", cancellation(by).message, None, _written_at(cancel(app_dir)))
+
+
+def _written_at(path: str) -> float | None:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return None
 
 
 def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:

@@ -69,6 +69,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
 
+    holds = frozenset({CWD, DIR})
+
     def __init__(
         self,
         session_name: str,
@@ -207,7 +209,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if mine.supervisor is None:
             raise ValueError(f"{mine.app_id} was not created")
         mine.is_over = True
-        submit.start(self._state_dir, mine.supervisor)
+        submit.start(
+            self._state_dir,
+            mine.supervisor,
+            [(each.job, self._app_dir(each.app_id)) for each in mine.waits_for],
+        )
         mine.supervisor.close()
 
     def abort(self, reservation: Reservation) -> None:
@@ -361,6 +367,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         if is_id(app_id) and os.path.isdir(self._app_dir(app_id)):
             cancel(self._state_dir, app_id, grace_s, on_wait=self.on_wait)
+
+    def withdraw(self, app_id: str) -> bool:
+        from launcher.schedulers.local.withdraw import withdraw
+
+        return is_id(app_id) and withdraw(self._state_dir, app_id, on_wait=self.on_wait)
 
     def interrupt(self, app_id: str, grace_s: float | None = None) -> None:
         from launcher.schedulers.local.stop import cancel

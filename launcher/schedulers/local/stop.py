@@ -49,10 +49,10 @@ def cancel(
     """
     app_dir = rundir.app_dir(state_dir, app_id)
     view = rundir.read_state(app_dir)
-    if view is None or (view.state in ("succeeded", "failed", "cancelled") and not view.abandoned):
+    if view is None or (view.has_ended and not view.abandoned):
         return
     if not view.abandoned:
-        view = _stop(app_dir, view, grace_s, interrupt, on_wait)
+        view = _stop(app_dir, grace_s, interrupt, on_wait)
     if view is not None and view.abandoned:
         from launcher.schedulers.local.observe import record_end
 
@@ -61,19 +61,17 @@ def cancel(
         discard_ownerless(state_dir, app_dir)
 
 
-def _stop(
-    app_dir: str, view: AppView, grace_s: float | None, interrupt: bool, on_wait: OnWait | None
-) -> AppView | None:
+def _stop(app_dir: str, grace_s: float | None, interrupt: bool, on_wait: OnWait | None) -> AppView | None:
     """Ask the supervisor to stop, wait for its end, and kill any remaining process of the app."""
     # Write the cancel file first, then look for the supervisor. A starting supervisor does this in reverse
     # order, so that they cannot miss each other.
     if not _write_intent(app_dir, grace_s, interrupt):
         return rundir.read_state(app_dir)
     deadline = time.monotonic() + _OWNER_S
-    seen: AppView | None = view
-    while seen is not None and seen.state in ("reserved", "created", "running") and seen.lock_held:
+    seen = rundir.read_state(app_dir)
+    while seen is not None and not seen.has_ended and seen.lock_held:
         if seen.supervisor is not None:
-            _end_supervisor(app_dir, seen, on_wait or _silently)
+            end_supervisor(app_dir, seen, on_wait)
         elif time.monotonic() > deadline:
             break
         else:
@@ -84,9 +82,10 @@ def _stop(
     return seen
 
 
-def _end_supervisor(app_dir: str, view: AppView, on_wait: OnWait) -> None:
+def end_supervisor(app_dir: str, view: AppView, on_wait: OnWait | None = None) -> None:
     """Wait until the supervisor of a locked app has exited, and kill it if need be. Raises SchedulerError."""
     assert view.supervisor is not None
+    on_wait = on_wait or _silently
     start = view.supervisor[1]
     app_id = os.path.basename(app_dir)
     pid = process.supervisor_pid(view)

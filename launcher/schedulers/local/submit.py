@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
@@ -46,13 +47,16 @@ def _values_of_secrets(request: PopenRequest) -> dict[str, str]:
     return {str(reference): resolve(reference) for reference in sorted(found)}
 
 
-def start(state_dir: str, supervisor: SupervisorClient) -> None:
-    """Return when every replica has started. Raises StartError, with the app removed.
+def start(state_dir: str, supervisor: SupervisorClient, needs: Sequence[tuple[str, str]] = ()) -> None:
+    """Return when every replica has started, or the app waits. Raises StartError, with the app removed.
 
     On an interrupt a detached app keeps running and an attached one is cancelled.
+
+    Args:
+        needs: job and folder of the apps that have to succeed first.
     """
     try:
-        supervisor.go()
+        supervisor.go(needs)
     except SchedulerError:
         take_back(state_dir, supervisor)
         raise

@@ -16,7 +16,7 @@ from launcher.schedulers.local.control import CONTROL_FD, LOCK_FD, Inbox, send
 from launcher.schedulers.local.eventfile import EventFile
 from launcher.schedulers.local.logwriter import FILES_PER_REPLICA, LogWriter, ReplicaLog
 from launcher.schedulers.local.loop import Loop
-from launcher.schedulers.local.outcome import INTERRUPT, AppOutcome, cancellation
+from launcher.schedulers.local.outcome import INTERRUPT, WITHDRAWN, AppOutcome, cancellation
 from launcher.schedulers.local.prepare import Preparation
 from launcher.schedulers.local.replicas import NO_PROBE, Replica, RunningRole
 from launcher.schedulers.local.spawn import Spawner, SpawnError, pack
@@ -24,8 +24,10 @@ from launcher.schedulers.order import Order, has_order, made_by_others, to_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from launcher.schedulers.local.needs import Needs
 
 VERSION = 1
 MAX_OPEN_LOGS = 1024
@@ -47,6 +49,7 @@ class Supervisor:
         self._stop_signal = 0  # the number of the signal that asked to stop; 0: none
         self._app: RunningApp | None = None
         self._going = False
+        self._needs: Needs | None = None  # of an app that waits, or has waited
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
         self._ended = False
@@ -80,7 +83,10 @@ class Supervisor:
             if message["op"] == "create" and self._app is None:
                 self._create(message)
             elif message["op"] == "go" and self._app and not self._going:
-                self._go()
+                if message.get("needs"):
+                    self._wait_for(message["needs"])
+                else:
+                    self._go()
             elif message["op"] == "close":
                 self._closed = True
 
@@ -162,6 +168,43 @@ class Supervisor:
                 self._loop.after(self._timeout_s, self._time_is_up)
             self._app.start()
 
+    # -- waiting for other apps ----------------------------------------------------------------------------
+
+    def _wait_for(self, needs: Sequence[tuple[str, str]]) -> None:
+        """Hold the app until those in these folders have succeeded: (job, folder) of each."""
+        if not self._wanted():
+            return
+        from launcher.schedulers.local.needs import Needs, why_skipped
+
+        self._needs = Needs(self._loop, needs)
+        self._needs.on_met = lambda job: self._record.add("met", job=job)
+        self._needs.on_all = self._all_met
+        self._needs.on_failed = lambda job, state: self._end_unstarted("skipped", why_skipped(job, state))
+        more: dict[str, Any] = {"for": [job for job, _ in needs]}
+        self._record.add("waiting", **more)
+        kernel.trim_memory()
+        self._answer({"ok": "waiting"})
+        self._close_control()
+        self._needs.begin()
+
+    def _all_met(self) -> None:
+        if self._ended:
+            return
+        try:
+            decision = rundir.decide(self._app_dir, rundir.START)
+        except OSError:  # the disk is full
+            self._loop.after(RECORD_RETRY_S, self._all_met)
+            return
+        if decision == rundir.START:
+            self._go()
+        else:
+            self._end_unstarted("skipped", WITHDRAWN)
+
+    def _end_unstarted(self, state: str, message: str) -> None:
+        self._record.add("ended", state=state, message=message, code=None)
+        self._ended = True
+        self._leave()
+
     # -- callbacks of the app ------------------------------------------------------------------------------
 
     def _all_started(self) -> None:
@@ -177,6 +220,8 @@ class Supervisor:
             self._app.take_back()
 
     def _all_ended(self, outcome: AppOutcome) -> None:
+        if not outcome.state and self._needs:  # no client waits for its start: the error is its outcome
+            outcome = AppOutcome("failed", _why(self._error))
         if not outcome.state:
             self._undo()
             return
@@ -224,13 +269,16 @@ class Supervisor:
         """Whether the app is still to be started; else its cancellation is recorded."""
         if self._ended:
             return False
+        if self._needs:
+            self._needs.forget()
+            if rundir.decision(self._app_dir) == rundir.WITHDRAWN:
+                self._end_unstarted("skipped", WITHDRAWN)
+                return False
         by, _ = rundir.cancelled_by(self._app_dir)
         if by is None and not self._stop_signal:
             return True
         self._record.add("stopping", why="cancel", by=(by or "").removeprefix(INTERRUPT))
-        self._record.add("ended", state="cancelled", message=self._cancellation(by).message, code=None)
-        self._ended = True
-        self._leave()
+        self._end_unstarted("cancelled", self._cancellation(by).message)
         return False
 
     def _cancellation(self, by: str | None) -> AppOutcome:
@@ -285,6 +333,12 @@ def _role(given: Mapping[str, Any]) -> RunningRole:
         Replica(role, k, pack(each, common), ReplicaLog(each["log_dir"])) for k, each in enumerate(replicas)
     ]
     return role
+
+
+def _why(error: SpawnError | None) -> str:
+    if error is None:
+        return ""
+    return f"cannot start {error.role}/{error.k}: {error}" if error.role else str(error)
 
 
 def main() -> None:

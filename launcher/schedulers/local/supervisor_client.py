@@ -10,7 +10,7 @@ import marshal
 import os
 import sys
 from _socket import socket, socketpair
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from signal import SIGKILL
@@ -92,9 +92,13 @@ class SupervisorClient:
             }
         )
 
-    def go(self) -> None:
-        """Start every replica. Raises StartError, with the app removed, when one cannot be started."""
-        self._ask({"op": "go"})
+    def go(self, needs: Sequence[tuple[str, str]] = ()) -> None:
+        """Start every replica. Raises StartError, with the app removed, when one cannot be started.
+
+        Args:
+            needs: job and folder of the apps that have to succeed first: it returns when that is recorded.
+        """
+        self._ask({"op": "go", "needs": list(needs)})
 
     def close(self) -> None:
         """Close the socket: the supervisor removes an app not yet started and cancels an attached one."""
@@ -142,7 +146,7 @@ class SupervisorClient:
         self.close()
         self.reap(block=True)
         view = rundir.read_state(self.app_dir)
-        if view is None or view.state != "cancelled":
+        if view is None or view.state not in ("cancelled", "skipped"):
             raise SchedulerError(
                 f"the supervisor of {os.path.basename(self.app_dir)} died{_last_words(self.app_dir)}",
                 hint="apply again; if it stays so, the disk may be full or the machine out of memory",

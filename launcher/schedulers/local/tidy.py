@@ -9,8 +9,9 @@ from launcher.errors import SchedulerError
 from launcher.schedulers import pids
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.local import rundir
+from launcher.schedulers.local.appview import ENDED
 from launcher.schedulers.local.claim import claimant, discard_ended
-from launcher.schedulers.local.observe import ENDED, present, record_end
+from launcher.schedulers.local.observe import present, record_end
 from launcher.state.records import AppRecord
 
 _READ_WITHIN_S = 60.0
