@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from launcher.specs.app import MISSING, NULL_RESOURCE, AppDef, Resource, Role
-from launcher.specs.macros import RUN_MACROS, find_macros, role_of_host
+from launcher.specs.macros import RUN_MACROS, find_macros, is_run_macro
 from launcher.specs.mounts import BindMount, DeviceMount, Mount, VolumeMount
 from launcher.specs.order import host_problems, order_problems
 from launcher.specs.probe import Probe
@@ -22,11 +22,10 @@ Path = tuple[str | int, ...]
 MAX_REPLICAS = 10_000
 """The most replicas of one app: plans, requests and supervisors hold each of them."""
 
-SET_FOR_REPLICAS = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH")
+SET_FOR_REPLICAS = ("LAUNCHER_JOB_ID", "LAUNCHER_RANK0_HOST", "LAUNCHER_SCRATCH", "LAUNCHER_OUTPUT_DIR")
 """Variables that every scheduler sets for every replica, whatever its role says."""
 
 JOB_DIR = "job.dir"
-_RUN_NAMES = frozenset(RUN_MACROS)
 _KNOWN_NAMES = (*RUN_MACROS, JOB_DIR)
 
 
@@ -246,7 +245,7 @@ def _check_text(path: Path, text: object) -> Iterator[Problem]:
     if unusable := unusable_in(text):
         yield Problem(path, "unusable-text", f"text for a process cannot hold {unusable}")
     for name, start, end in find_macros(text):
-        if name not in _KNOWN_NAMES and role_of_host(name) is None:
+        if name != JOB_DIR and not is_run_macro(name):
             hint = name_hint(name, _KNOWN_NAMES)
             message = f"`{text[start:end]}` names nothing; {hint}, or write `${text[start:end]}` for the text"
             yield Problem(path, "unknown-reference", message)
@@ -267,7 +266,7 @@ def _check_fixed(path: Path, text: object) -> Iterator[Problem]:
     if not isinstance(text, str):
         return
     for name, start, end in find_macros(text):
-        if name in _RUN_NAMES or role_of_host(name) is not None:
+        if is_run_macro(name):
             message = (
                 f"`{text[start:end]}` cannot stand here: it may stand in entrypoint, args, env, metadata "
                 "and the sources of mounts"

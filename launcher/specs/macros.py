@@ -31,10 +31,13 @@ SYMBOLIC_APP_ID = "$<app_id>"
 ESTABLISHED = ("img_root", "app_id", "replica_id", "rank0_env", "base_img_root")
 """The names that `${name}` is read for."""
 
-RUN_MACROS = (*ESTABLISHED, "role", "num_replicas", "rank0_host")
-"""The names that `macros.Values.apply` fills; `rank0_host` where the scheduler gives hosts."""
+OUTPUT_DIR = "output_dir"
+
+RUN_MACROS = (*ESTABLISHED, "role", "num_replicas", "rank0_host", OUTPUT_DIR)
+"""The names that the run fills in: `rank0_host` where the scheduler gives hosts, `output_dir` for jobs."""
 
 _HOST = re.compile(r"role\.(.+)\.host")
+_OUTPUT = re.compile(rf"needs\.(.+)\.{OUTPUT_DIR}")
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 _FIVE = "|".join(ESTABLISHED)
@@ -66,6 +69,17 @@ def hosts_of(hosts: Mapping[str, str]) -> dict[str, str]:
     values = {f"role.{role}.host": host for role, host in hosts.items()}
     first = next(iter(hosts.values()), None)
     return values if first is None else {**values, "rank0_host": first}
+
+
+def job_of_output(name: str) -> str | None:
+    """The job whose output folder a macro names ("needs.prepare.output_dir" → "prepare"), or None."""
+    found = _OUTPUT.fullmatch(name)
+    return found[1] if found else None
+
+
+def is_run_macro(name: str) -> bool:
+    """Whether the run fills a macro in, with or without a dot in its name."""
+    return name in RUN_MACROS or role_of_host(name) is not None or job_of_output(name) is not None
 
 
 def find_macros(text: str) -> Iterator[tuple[str, int, int]]:

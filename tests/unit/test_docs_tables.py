@@ -88,7 +88,11 @@ def exceptions() -> list[type[LauncherError]]:
 
 
 def test_every_macro_is_there():
-    assert {name.strip("$<>") for name in keyed("environment", "Macros")} == {*RUN_MACROS, "role.NAME.host"}
+    assert {name.strip("$<>") for name in keyed("environment", "Macros")} == {
+        *RUN_MACROS,
+        "role.NAME.host",
+        "needs.NAME.output_dir",
+    }
 
 
 @pytest.mark.slow

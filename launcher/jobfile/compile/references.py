@@ -15,14 +15,13 @@ from launcher.jobfile.messages.names import listing, nearest, place_name
 from launcher.jobfile.model.fields import WHERE_RUN, Place
 from launcher.jobfile.text.document import Path
 from launcher.specs import RUN_MACROS, find_macros, substitute, substitute_partial
-from launcher.specs.macros import MacroError, role_of_host
+from launcher.specs.macros import MacroError, is_run_macro
 from launcher.specs.sensitive import is_sensitive
 
 JOB_DIR = "job.dir"
 MAX_GROWTH = 1 << 20
 """Characters that references may add to one job: a variable may be long, and stand in ten thousand places."""
 
-_RUN = frozenset(RUN_MACROS)
 _NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 # A `$` in front makes it text: `$${var.lr}`.
 _NEAR = re.compile(
@@ -41,11 +40,6 @@ def _in_job_name(name: str, value: Value) -> str:
     """
     is_slugged = name.startswith("matrix.") or not isinstance(value.value, str)
     return slug(value.value) if is_slugged else value.text
-
-
-def _is_run(name: str) -> bool:
-    """Whether the run fills it in. The host of a role is the one such name with a dot."""
-    return name in _RUN or role_of_host(name) is not None
 
 
 class References:
@@ -165,7 +159,7 @@ class References:
             )
 
     def _is_name(self, name: str) -> bool:
-        return name in self.values or name in GIT_NAMES or _is_run(name) or name == JOB_DIR
+        return name in self.values or name in GIT_NAMES or is_run_macro(name) or name == JOB_DIR
 
     def _typed(self, value: Value, place: Place) -> Any:
         """The value of a reference that stands alone, with its type."""
@@ -195,7 +189,7 @@ class References:
         if place.mode == "never":
             message = f"references cannot stand in {place_name(path)}"
             self._note(path, "reference-phase", message, written, label="write the value itself")
-        elif _is_run(name):
+        elif is_run_macro(name):
             if place.mode != "run":
                 message = f"`{written}` is known only when the job runs, and cannot stand here"
                 self._note(path, "reference-phase", message, written, hint=f"it may stand in {WHERE_RUN}")
@@ -242,6 +236,9 @@ class References:
         elif name.startswith(("env.", "secret.", "secrets.")):
             kind, _, outside = name.partition(".")
             label, hint = self._from_outside(kind, outside, path)
+        elif name.startswith("needs."):
+            job = name.split(".")[1]
+            label, hint = f"write `$<needs.{job}.output_dir>`", "of a need only the output folder is known"
         elif name.startswith("role."):
             role = name.split(".")[1]
             label, hint = f"write `$<role.{role}.host>`", "of another role only the host is known"

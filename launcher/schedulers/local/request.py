@@ -20,8 +20,9 @@ from launcher.schedulers.local.images import ImageProvider
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
 from launcher.specs.app import AppDef, CfgVal, Role
-from launcher.specs.macros import SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
+from launcher.specs.macros import OUTPUT_DIR, SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
 from launcher.specs.order import host_variable, rules_of, serving
+from launcher.specs.outputs import OUTPUT_VARIABLE, has_output
 from launcher.specs.secret import Secret
 from launcher.text import plural
 
@@ -73,12 +74,15 @@ def build_request(
         notes=notes(app, scheduler),
         role_rules={role.name: rules for role in app.roles if (rules := rules_of(role))},
     )
-    hosts, served = {role.name: HOST for role in app.roles}, serving(app)
+    hosts = {role.name: HOST for role in app.roles}
+    fixed = {host_variable(name): hosts[name] for name in serving(app)}
+    if has_output(app):
+        fixed[OUTPUT_VARIABLE] = f"$<{OUTPUT_DIR}>"
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
         request.role_params[role.name] = _replicas(
-            role, dirs, request, images, cfg, extra_paths, hosts, served
+            role, dirs, request, images, cfg, extra_paths, hosts, fixed
         )
     _assign_gpus(request, app, cfg, gpus)
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
@@ -105,9 +109,15 @@ def check_edits(request: PopenRequest, apps_dir: str) -> None:
                     )
 
 
-def bind_request(request: PopenRequest, app_id: str) -> PopenRequest:
-    """The request under a real app id: a new value, macros and escapes resolved."""
-    values = {"app_id": app_id}
+def bind_request(
+    request: PopenRequest, app_id: str, outputs: Mapping[str, str] | None = None
+) -> PopenRequest:
+    """The request under a real app id: a new value, macros and escapes resolved.
+
+    Args:
+        outputs: macro → absolute folder, for `$<output_dir>` and those of needs.
+    """
+    values = {"app_id": app_id, **(outputs or {})}
 
     def bind(text: str) -> str:
         return substitute(text, values)
@@ -150,14 +160,13 @@ def _replicas(
     cfg: Mapping[str, CfgVal],
     extra_paths: Sequence[str],
     hosts: Mapping[str, str],
-    served: Sequence[str],
+    fixed: Mapping[str, str],
 ) -> list[ReplicaParam]:
     if type(images).fetch_role is not ImageProvider.fetch_role:
         role = deepcopy(role)  # it may edit the role
     img_root = images.fetch_role(role)
     values = macros.Values(img_root=img_root, app_id=SYMBOLIC_APP_ID, replica_id="", rank0_env=RANK0_ENV)
     known = hosts_of(hosts)
-    found = {host_variable(name): hosts[name] for name in served}
     out = []
     for k, folder in enumerate(dirs):
         filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"}, hosts=known)
@@ -168,7 +177,7 @@ def _replicas(
             img_root, filled, stdout if own else None, stderr if own else None, combined
         )
         cwd = escape(param.cwd) if param.cwd else None
-        env = {**_environment(param.env, folder, cwd, request, cfg, extra_paths), **found}
+        env = {**_environment(param.env, folder, cwd, request, cfg, extra_paths), **fixed}
         out.append(replace(param, cwd=cwd, env=env))
     return out
 

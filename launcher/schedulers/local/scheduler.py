@@ -143,6 +143,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
         request that was edited in a field without effect.
         """
+        from launcher.schedulers.checks import refuse_outputs
         from launcher.schedulers.ids import make_unique, normalise
         from launcher.schedulers.local import attemptfile, submit
         from launcher.schedulers.local.request import bind_request, check_edits
@@ -150,6 +151,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         app, cfg = dryrun_info.app, dryrun_info.cfg
         if app is None:
             raise ValueError("want an info that submit_dryrun has made")
+        refuse_outputs(app)
         check_edits(dryrun_info.request, rundir.apps_dir(self._state_dir))
         app_id = make_unique(normalise(app.name, limit=48))
         record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
@@ -192,12 +194,15 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         return LocalReservation(attempt, made)
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
-        from launcher.schedulers.local import submit
+        from launcher.schedulers.local import outputs, submit
         from launcher.schedulers.local.request import bind_request
+        from launcher.specs.outputs import has_output
 
         mine = _ours(reservation)
         request = self._request(app, self.run_opts().resolve(cfg), mine.attempt.key.session)
-        bound = bind_request(request, mine.app_id)
+        bound = bind_request(request, mine.app_id, outputs.folders(self._state_dir, mine.attempt))
+        if has_output(app):
+            outputs.make(self._state_dir, mine.attempt)
         mine.is_over = True
         mine.supervisor = self._keep(submit.create(self._state_dir, mine.claim, bound, attached=False))
         mine.is_over = False

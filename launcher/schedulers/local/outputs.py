@@ -1,0 +1,26 @@
+"""The output folders of local jobs, below the state folder: one for each edition of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from launcher import paths
+from launcher.specs.attempt import Attempt
+from launcher.specs.outputs import output_macro, own_output, read_outputs
+
+
+def root(state_dir: str) -> str:
+    """The folder of all output folders."""
+    return os.path.join(state_dir, "outputs")
+
+
+def folders(state_dir: str, attempt: Attempt) -> Mapping[str, str]:
+    """Macro → absolute path: the attempt's own output folder, and those of the needs it stands on."""
+    names = {"": own_output(attempt), **read_outputs(attempt)}
+    return {output_macro(job): os.path.join(root(state_dir), name) for job, name in names.items()}
+
+
+def make(state_dir: str, attempt: Attempt) -> None:
+    """Make the attempt's own folder, unless an attempt of its edition has. Raises StateError."""
+    paths.ensure(os.path.join(root(state_dir), own_output(attempt)))

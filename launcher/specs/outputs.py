@@ -1,0 +1,49 @@
+"""Output folders: where a job leaves files for the jobs that need it. One folder per edition of a job.
+
+A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_DIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from launcher.specs.app import AppDef
+from launcher.specs.attempt import Attempt
+from launcher.specs.check import macro_texts
+from launcher.specs.jobkey import attempt_id
+from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
+
+OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
+
+
+def has_output(app: AppDef) -> bool:
+    """Whether the app has an output folder of its own."""
+    return any(
+        OUTPUT_VARIABLE in text or any(name == OUTPUT_DIR for name, _, _ in find_macros(text))
+        for text in _texts(app)
+    )
+
+
+def jobs_read(app: AppDef) -> list[str]:
+    """The jobs whose output folders the app reads, sorted."""
+    names = (name for text in _texts(app) for name, _, _ in find_macros(text))
+    return sorted({job for name in names if (job := job_of_output(name)) is not None})
+
+
+def own_output(attempt: Attempt) -> str:
+    """The name of the attempt's output folder: the app id of the attempt that began its edition."""
+    return attempt_id(attempt.key, attempt.edition)
+
+
+def read_outputs(attempt: Attempt) -> Mapping[str, str]:
+    """Job → the name of the output folder of each need that the attempt stands on."""
+    return {need.job: attempt_id(attempt.key._replace(job=need.job), need.edition) for need in attempt.needs}
+
+
+def output_macro(job: str = "") -> str:
+    """The name of the macro for the output folder of a need, or of the job itself."""
+    return f"needs.{job}.{OUTPUT_DIR}" if job else OUTPUT_DIR
+
+
+def _texts(app: AppDef) -> Iterator[str]:
+    return (text for role in app.roles for _, text in macro_texts(role))
