@@ -96,7 +96,7 @@ class DockerScenario(Scenario):
 
     def apps(self) -> list[str]:
         """The app ids that something on the engine bears."""
-        return sorted({one.labels["launcher.app-id"] for one in self.things() if not tidy.is_tombstone(one)})
+        return sorted({one.labels["launcher.app-id"] for one in self.things() if not tidy.outlives(one)})
 
     def kill_watcher(self, app_id: str) -> None:
         self._kill(self.supervisors()[app_id])

@@ -13,14 +13,23 @@ from typing import Any, NamedTuple
 from launcher.specs.app import AppDef, Role
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.launch import Launch, WorkspaceRef
-from launcher.specs.macros import escape, find_macros, map_role, map_text, substitute, substitute_partial
+from launcher.specs.macros import (
+    OUTPUT_DIR,
+    escape,
+    find_macros,
+    job_of_output,
+    map_role,
+    map_text,
+    substitute,
+    substitute_partial,
+)
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.runopts import InvalidRunConfigException, runopts
 from launcher.specs.secret import Secret
 
 _JOB_DIR = "$<job.dir>"
-_ROOTED = frozenset({"job.dir", "img_root", "base_img_root"})
-"""Macros that stand for an absolute folder."""
+_ROOTED = frozenset({"job.dir", "img_root", "base_img_root", OUTPUT_DIR})
+"""Macros that stand for an absolute folder, beside the output folders of needs."""
 
 _PATH_OPTIONS = ("cwd", "log_dir")
 """Scheduler options that are folders, relative to the job file's."""
@@ -123,7 +132,7 @@ def _rooted(source: str, home: str) -> str:
     if source == "~" or source.startswith("~/"):
         return escape(home) + source[1:]
     if source.startswith("/") or any(
-        start == 0 and name in _ROOTED for name, start, _ in find_macros(source)
+        start == 0 and (name in _ROOTED or job_of_output(name)) for name, start, _ in find_macros(source)
     ):
         return source
     return f"{_JOB_DIR}/{source}"

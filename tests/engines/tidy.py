@@ -43,7 +43,7 @@ def unfinished(things: Iterable[Thing]) -> list[Thing]:
         thing
         for thing in found
         if (thing.kind == "container" and not _is_over(thing))
-        or (thing.kind == "volume" and not is_tombstone(thing) and thing.labels.get(APP_ID) not in held)
+        or (thing.kind == "volume" and not outlives(thing) and thing.labels.get(APP_ID) not in held)
         or thing.kind == "network"
     ]
 
@@ -51,6 +51,11 @@ def unfinished(things: Iterable[Thing]) -> list[Thing]:
 def is_tombstone(thing: Thing) -> bool:
     """Whether it says how a job ended: that outlives the job's containers."""
     return "launcher.tombstone" in thing.labels
+
+
+def outlives(thing: Thing) -> bool:
+    """Whether it outlives the containers of its job: a tombstone, or an output folder."""
+    return is_tombstone(thing) or "launcher.output" in thing.labels
 
 
 def _is_over(container: Thing) -> bool:

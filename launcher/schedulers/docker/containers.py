@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import ReservedError, SchedulerError, StartError
-from launcher.schedulers.docker import network
+from launcher.schedulers.docker import network, outputs
 from launcher.schedulers.docker.apps import own_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, EngineUnreachable, NameTaken
@@ -23,7 +23,7 @@ from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.docker.names import NETWORK, SCRATCH
+from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.watching.probes import taken_port
@@ -50,6 +50,7 @@ class ContainerSetup:
         self._fresh = fresh
         self._made: dict[int, str] = {}  # position in the job → id
         self._volume = ""
+        self._output = ""  # the output volume that was made here
 
     def create(self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str]) -> None:
         """Create all objects with the labels `common`, and check images and executables.
@@ -73,7 +74,7 @@ class ContainerSetup:
                     self._check(i, job.containers[i], configs[i], there)
 
             run_parallel(make, range(len(configs)))
-            self._open_scratch(job, there)
+            self._open_folders(job, there)
         except BaseException:
             self.undo()
             raise
@@ -90,6 +91,9 @@ class ContainerSetup:
         if self._volume:
             self.engine.remove_volume(self._volume)
             self._volume = ""
+        if self._output:
+            self.engine.remove_volume(self._output)
+            self._output = ""
 
     def _config(
         self,
@@ -125,6 +129,7 @@ class ContainerSetup:
         if any(each.kwargs.get("network") == NETWORK for each in job.containers):
             network.ensure(self.engine)
         self._make_scratch(job.scratch, common)
+        self._output = outputs.ensure(self.engine, job, common)
 
     def _make_scratch(self, name: str, common: Mapping[str, str]) -> None:
         """Create the scratch volume. An earlier app of this id, removed by hand, may have left its own."""
@@ -155,8 +160,8 @@ class ContainerSetup:
             text = f"cannot create {where(container)}: {error.cause}"
             raise SchedulerError(text, hint=error.hint) from error
 
-    def _open_scratch(self, job: DockerJob, there: Mapping[str, Image]) -> None:
-        """Let every user write to the scratch folder: a fresh volume belongs to root."""
+    def _open_folders(self, job: DockerJob, there: Mapping[str, Image]) -> None:
+        """Let every user write to the scratch and output folders: a fresh volume belongs to root."""
         users = (each.kwargs.get("user") or there[each.image].user for each in job.containers)
         if all(str(user).partition(":")[0] in _ROOT for user in users):
             return
@@ -167,7 +172,8 @@ class ContainerSetup:
                 f"cannot open {SCRATCH} to users other than root: every container is `read_only`",
                 hint="leave one replica writable, or set `user` to root",
             )
-        self.engine.put_archive(self._made[writable[0]], "/", _folder(SCRATCH.lstrip("/"), 0o1777))
+        for folder in (SCRATCH, OUTPUT) if outputs.has_own(job) else (SCRATCH,):
+            self.engine.put_archive(self._made[writable[0]], "/", _folder(folder.lstrip("/"), 0o1777))
 
     def _check(
         self,

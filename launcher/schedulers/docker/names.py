@@ -11,6 +11,8 @@ NETWORK = "launcher"
 NETWORK_LABELS = {"launcher.network": "1"}
 SCRATCH = "/launcher/scratch"
 """Mount point of the volume that all replicas of an app share."""
+OUTPUT = "/launcher/output"
+"""Mount point of a job's own output folder."""
 
 _LIMIT = 63  # of a DNS label, since a container's name is its hostname
 _MARK = 6
@@ -23,6 +25,16 @@ def container_name(app_id: str, role: str, k: int) -> str:
 
 def scratch_volume(app_id: str) -> str:
     return f"{app_id}-scratch"
+
+
+def output_volume(output: str) -> str:
+    """The volume of an output folder; `output` as in `launcher.specs.outputs`."""
+    return f"{output}-output"
+
+
+def output_of_need(job: str) -> str:
+    """The mount point of the output folder of a job that the app's job needs."""
+    return f"/launcher/needs/{job}"
 
 
 def error_file(role: str, k: int) -> str:

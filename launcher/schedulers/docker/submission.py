@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from launcher.schedulers.docker import apps, record, rows
+from launcher.schedulers.checks import refuse_outputs
+from launcher.schedulers.docker import apps, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
@@ -182,6 +183,7 @@ def launch(
     app, cfg = info.app, info.cfg
     if app is None:
         raise ValueError("want an info that submit_dryrun has made")
+    refuse_outputs(app)
     check_head(info.request, build_request(app, cfg, session=session))
     app_id = make_unique(normalise(app.name, limit=32))
     request = bind_request(info.request, app_id)
@@ -229,7 +231,8 @@ def create(
     fresh: set[str],
 ) -> None:
     """Create all containers. `cfg`: resolved. When it fails, all of the attempt is removed."""
-    job = build_request(app, cfg, reservation.app_id, session=reservation.attempt.key.session)
+    attempt, found = reservation.attempt, outputs.volumes(reservation.attempt)
+    job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
     made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
     reservation.submission = made
     try:

@@ -6,7 +6,7 @@ once. Each edit of it takes effect, or is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -25,8 +25,11 @@ from launcher.specs.secret import Secret
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
 
 
-def bind_request(job: DockerJob, app_id: str) -> DockerJob:
+def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None = None) -> DockerJob:
     """The request under a real app id: a new value, macros and escapes resolved.
+
+    Args:
+        outputs: macro → volume of each output folder, for the sources of mounts.
 
     Raises SchedulerError for a container that was edited into what cannot be created.
     """
@@ -39,7 +42,7 @@ def bind_request(job: DockerJob, app_id: str) -> DockerJob:
     return replace(
         job,
         app_id=app_id,
-        containers=[_bind_container(each, app_id, roles) for each in job.containers],
+        containers=[_bind_container(each, app_id, roles, outputs or {}) for each in job.containers],
         handle=bind(job.handle),
         scratch=bind(job.scratch),
         role_retries=dict(job.role_retries),
@@ -49,7 +52,9 @@ def bind_request(job: DockerJob, app_id: str) -> DockerJob:
     )
 
 
-def _bind_container(container: DockerContainer, app_id: str, roles: Sequence[str]) -> DockerContainer:
+def _bind_container(
+    container: DockerContainer, app_id: str, roles: Sequence[str], outputs: Mapping[str, str]
+) -> DockerContainer:
     """`roles`: of the app, in their order."""
     symbolic = symbolic_name(container.role, container.replica)
     _check_edits(container, symbolic)
@@ -74,7 +79,7 @@ def _bind_container(container: DockerContainer, app_id: str, roles: Sequence[str
     kwargs["labels"] = sdk_values.labels(kwargs.get("labels") or {})
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:
-            mount[name] = bind(mount[name] or "")
+            mount[name] = substitute(mount[name] or "", {**values, **outputs})
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):

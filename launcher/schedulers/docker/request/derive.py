@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from launcher.schedulers.devices import get_device_mounts
 from launcher.schedulers.docker.labels import SCHEDULER
 from launcher.schedulers.docker.names import (
     NETWORK,
+    OUTPUT,
     SCRATCH,
     error_file,
+    output_of_need,
     scratch_volume,
     stem,
 )
@@ -28,19 +31,26 @@ from launcher.specs.app import AppDef, CfgVal, Resource, Role
 from launcher.specs.macros import SYMBOLIC_APP_ID, escape, macros
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.specs.order import host_variable, rules_of, serving
+from launcher.specs.outputs import OUTPUT_VARIABLE, has_output, jobs_read, output_macro
 
 _GPU_CAPABILITIES = ["compute", "utility"]
 _MIB = 2**20
 
 
 def build_request(
-    app: AppDef, cfg: Mapping[str, CfgVal], app_id: str = SYMBOLIC_APP_ID, *, session: str
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    app_id: str = SYMBOLIC_APP_ID,
+    *,
+    session: str,
+    outputs: Mapping[str, str] | None = None,
 ) -> DockerJob:
     """The request for `app`. Asks no engine, reads no clock or environment, edits nothing.
 
     Args:
         cfg: resolved run options.
         app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
+        outputs: as in `bind_request`.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
     """
@@ -59,17 +69,25 @@ def build_request(
         image_pull=_of(cfg, "image_pull", str, "missing"),
         notes=notes(app, cfg),
     )
-    fixed = _environment_of_all(job, app)
+    fixed, folders = _environment_of_all(job, app), _output_folders(app)
     for role in app.roles:
-        job.containers += [_container(role, k, job, cfg, fixed) for k in range(role.num_replicas)]
-    return job if app_id == SYMBOLIC_APP_ID else bind_request(job, app_id)
+        job.containers += [_container(role, k, job, cfg, fixed, folders) for k in range(role.num_replicas)]
+    return job if app_id == SYMBOLIC_APP_ID else bind_request(job, app_id, outputs)
 
 
 def _container(
-    role: Role, k: int, job: DockerJob, cfg: Mapping[str, CfgVal], fixed: Mapping[str, str]
+    role: Role,
+    k: int,
+    job: DockerJob,
+    cfg: Mapping[str, CfgVal],
+    fixed: Mapping[str, str],
+    folders: Mapping[str, str],
 ) -> DockerContainer:
+    """`folders`: macro → path in the container of each output folder; not for the sources of mounts."""
     values = macros.Values(img_root="", app_id=SYMBOLIC_APP_ID, replica_id=str(k), rank0_env=RANK0_ENV)
-    filled = values.apply(role, partial={"app_id"})
+    filled = values.apply(role, partial={"app_id"}, hosts=folders)
+    if folders:
+        filled = replace(filled, mounts=values.apply(role, partial={"app_id"}).mounts)
     name = symbolic_name(role.name, k)
     command = [filled.entrypoint, *filled.args]
     optional: dict[str, Any] = {
@@ -87,7 +105,7 @@ def _container(
         "environment": _environment(filled, k, cfg, fixed),
         "labels": replica_labels(role.name, k),
         "network": job.network,
-        "mounts": _mounts(filled, SYMBOLIC_APP_ID),
+        "mounts": [*_mounts(filled, SYMBOLIC_APP_ID), *_output_mounts(folders)],
         "privileged": bool(cfg.get("privileged")),
         "init": _of(cfg, "init", bool, True),
         "log_config": _log_config(cfg),
@@ -106,6 +124,7 @@ def _environment_of_all(job: DockerJob, app: AppDef) -> dict[str, str]:
         "LAUNCHER_JOB_ID": job.handle,
         RANK0_ENV: host(app.roles[0].name),
         "LAUNCHER_SCRATCH": SCRATCH,
+        **({OUTPUT_VARIABLE: OUTPUT} if has_output(app) else {}),
         **{host_variable(role): host(role) for role in served},
     }
 
@@ -171,6 +190,20 @@ def _mounts(role: Role, app_id: str) -> list[dict[str, Any]]:
     """The volume that the app shares, then the bind and volume mounts of the role."""
     scratch = {"type": "volume", "source": scratch_volume(app_id), "target": SCRATCH, "read_only": False}
     return [scratch, *(_mount(each) for each in role.mounts if not isinstance(each, DeviceMount))]
+
+
+def _output_folders(app: AppDef) -> dict[str, str]:
+    """Macro → path in the container, of the app's own output folder and of those that it reads."""
+    own = {output_macro(): OUTPUT} if has_output(app) else {}
+    return {**own, **{output_macro(job): output_of_need(job) for job in jobs_read(app)}}
+
+
+def _output_mounts(folders: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A mount for each output folder, its source still a macro; only the app's own is writable."""
+    return [
+        {"type": "volume", "source": f"$<{name}>", "target": path, "read_only": path != OUTPUT}
+        for name, path in folders.items()
+    ]
 
 
 def _devices(role: Role) -> list[str]:
