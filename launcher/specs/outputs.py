@@ -5,11 +5,11 @@ A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
-from launcher.specs.check import macro_texts
+from launcher.specs.check import Problem, macro_texts
 from launcher.specs.jobkey import attempt_id
 from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
 
@@ -28,6 +28,17 @@ def jobs_read(app: AppDef) -> list[str]:
     """The jobs whose output folders the app reads, sorted."""
     names = (name for text in _texts(app) for name, _, _ in find_macros(text))
     return sorted({job for name in names if (job := job_of_output(name)) is not None})
+
+
+def unneeded(app: AppDef, needs: Collection[str]) -> Iterator[Problem]:
+    """The references to output folders of jobs that are not among `needs`."""
+    for role in app.roles:
+        for path, text in macro_texts(role):
+            for name, start, end in find_macros(text):
+                job = job_of_output(name)
+                if job is not None and job not in needs:
+                    message = f"`{text[start:end]}`: job `{job}` is not among this job's `needs`"
+                    yield Problem(("roles", role.name, *path), "unknown-reference", message)
 
 
 def own_output(attempt: Attempt) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from launcher.components.calls import Calls
-from launcher.jobfile.compile.build import build_app, build_lifecycle, with_project
+from launcher.jobfile.compile.build import as_written, build_app, build_lifecycle, with_project
 from launcher.jobfile.compile.component import build_component, check_shape
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.matrix import Combination, axis_values, named
@@ -29,6 +29,7 @@ from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile
 from launcher.jobfile.text.document import Path
 from launcher.specs import JobKey, Launch
+from launcher.specs.outputs import unneeded
 
 # Something valid in the place of what must be there.
 _STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
@@ -82,7 +83,11 @@ def compile_job(
     name = named(job.name, combination)
     launch = _launch(job, name, target, work, problems)
     matrix = job.name if combination else ""
-    return job, replace(launch, needs=build_needs(job.needs, name, references), matrix=matrix)
+    needs = build_needs(job.needs, name, references)
+    if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
+        for found in as_written(unneeded(launch.app, {need.job for need in needs}), job):
+            problems.add(found.path, found.code, found.message, label="add it to `needs`")
+    return job, replace(launch, needs=needs, matrix=matrix)
 
 
 def references_of(
