@@ -82,7 +82,7 @@ def _dry_run(step: Step, engines: Engines) -> Step:
 def _check_reach(step: Step, engines: Engines) -> None:
     """Raise SchedulerError when the step would stop or resume an attempt on an unobserved engine."""
     goes_on = [Guard.of(step.latest)] if step.kind == "resume" and step.latest is not None else []
-    for old in (*step.stops, *step.leftovers, *goes_on):
+    for old in (*step.stops, *step.withdraws, *step.leftovers, *goes_on):
         engines.get(old.scheduler).check_cancel(old.app_id)
 
 

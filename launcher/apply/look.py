@@ -11,18 +11,21 @@ from launcher import git
 from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import observe
+from launcher.plan.grounds import needs_of
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
 from launcher.plan.reconcile import reconcile
+from launcher.plan.select import select
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The caller's choices beside the job files; see `launcher.plan.reconcile`."""
+    """The caller's choices beside the job files; see `launcher.plan.reconcile`, and `plan.select`."""
 
+    select: tuple[str, ...] = ()
     rerun: tuple[str, ...] = ()
     retry_failed: bool = False
     prune: bool = False
@@ -35,11 +38,12 @@ NO_CHOICES = Choices()
 
 def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, engines: Engines) -> Plan:
     """Make the plan of job files: observe, decide, and check with the schedulers."""
-    keys = list(dict.fromkeys(launch.key for launch in launches))
-    schedulers = dict.fromkeys(launch.scheduler for launch in launches)
+    chosen, others = select(launches, choices.select)
     plan = reconcile(
-        launches,
-        observe(store, engines, keys, schedulers),
+        chosen,
+        observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen)),
+        others=others,
+        select=choices.select,
         rerun=choices.rerun,
         retry_failed=choices.retry_failed,
         prune=choices.prune,
@@ -47,6 +51,12 @@ def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, en
         scopes=choices.scopes,
     )
     return dry_run_plan(plan, engines)
+
+
+def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
+    """The jobs, and those that they need."""
+    needs = needs_of(launches)
+    return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
 def plan_rest(

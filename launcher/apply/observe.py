@@ -18,8 +18,9 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
     other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
     """
     wanted = set(keys)
-    latest = store.latest(keys)
-    unsettled = (attempt.scheduler for attempt in latest.values() if attempt.is_live)
+    recorded = store.decisive(wanted)
+    latest = {each.key: each for each in sorted(recorded, key=lambda each: each.number)}
+    unsettled = (attempt.scheduler for attempt in recorded if attempt.is_live)
     names = dict.fromkeys([*schedulers, *unsettled])
     # Unsuccessful attempts are read from the engine again: it knows manual changes, which no ledger holds,
     # and a lost attempt may turn out to have ended, or to be live.
@@ -30,13 +31,13 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
         for entry in store.live_attempts()
         if JobKey(*entry.key) not in wanted and (attempt := store.by_app_id(entry.app_id))
     ]
-    unseen = {attempt.app_id: attempt for attempt in (*latest.values(), *elsewhere) if attempt.is_live}
+    unseen = {attempt.app_id: attempt for attempt in (*recorded, *elsewhere) if attempt.is_live}
     for attempt in seen:
         unseen.pop(attempt.app_id, None)
     seen += _looked_up(engines, (attempt for attempt in unseen.values() if attempt.scheduler in names))
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
     return merge(
-        ledger=[*latest.values(), *elsewhere],
+        ledger=[*recorded, *elsewhere],
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
         counts=store.counts(_documents([*latest.values(), *held], wanted)),

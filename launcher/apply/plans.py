@@ -8,9 +8,10 @@ from launcher.apply.arguments import check_is_plan, check_launches
 from launcher.apply.engines import Engines
 from launcher.apply.events import Result
 from launcher.apply.follow import UNWATCHED, Watching
-from launcher.apply.look import NO_CHOICES, Choices, at_home, plan_launches, plan_rest
+from launcher.apply.look import NO_CHOICES, Choices, at_home, keys_of, plan_launches, plan_rest
 from launcher.apply.under_lock import Consent, Goal, apply
 from launcher.plan.model import Plan
+from launcher.plan.select import select
 from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import Launch
 from launcher.state.store import Store
@@ -59,9 +60,10 @@ def apply_launches(
     def look(store: Store, engines: Engines) -> Plan:
         return plan_launches(launches, choices, store, engines)
 
+    chosen, _ = select(launches, choices.select)
     goal = Goal(
-        keys=[launch.key for launch in launches],
-        schedulers=list(dict.fromkeys(launch.scheduler for launch in launches)),
+        keys=[launch.key for launch in chosen],
+        schedulers=list(dict.fromkeys(launch.scheduler for launch in chosen)),
         look=look,
         take_over=choices.take_over,
     )
@@ -93,12 +95,13 @@ def apply_plan(
     check_is_plan("apply_plan", plan)
     plan = at_home(plan, root)
     keys = list(dict.fromkeys(step.key for step in plan.steps))
+    observed = list(dict.fromkeys([*keys, *keys_of(step.launch for step in plan.steps if step.launch)]))
     starting = [step.launch.scheduler for step in plan.steps if step.launch is not None]
-    stopping = [guard.scheduler for step in plan.steps for guard in step.stops]
+    stopping = [guard.scheduler for step in plan.steps for guard in (*step.stops, *step.withdraws)]
     schedulers = list(dict.fromkeys(starting + stopping))
 
     def look(store: Store, engines: Engines) -> Plan:
-        return plan_rest(plan, keys, schedulers, store, engines)
+        return plan_rest(plan, observed, schedulers, store, engines)
 
     goal = Goal(keys, schedulers, look, plan.selection.take_over, plan)
     consent = Consent(approve, allow_destructive=True)

@@ -106,6 +106,7 @@ def _check_arguments(args: Any) -> None:
             "no_components",
             "no_env_vars",
             "strict",
+            "select",
             "rerun",
             "retry_failed",
             "prune",

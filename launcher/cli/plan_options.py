@@ -17,11 +17,19 @@ from launcher.specs import Launch
 def add_arguments(parser: Any) -> None:
     group = parser.add_argument_group("Planning")
     group.add_argument(
+        "--select",
+        metavar="JOB",
+        action="append",
+        default=[],
+        help="plan this job alone; +JOB with the jobs that it needs, JOB+ with those that need it; may be "
+        "repeated",
+    )
+    group.add_argument(
         "--rerun",
         metavar="JOB",
         action="append",
         default=[],
-        help="run this job again even if it has not changed; may be repeated",
+        help="run this job again even if it has not changed, JOB+ also those that need it; may be repeated",
     )
     group.add_argument("--retry-failed", action="store_true", help="run failed and lost jobs again")
     group.add_argument(
@@ -45,6 +53,7 @@ def add_arguments(parser: Any) -> None:
 def choices(launches: Sequence[Launch], args: Any) -> Choices:
     """Convert the options for the planner."""
     return Choices(
+        select=tuple(args.select),
         rerun=tuple(args.rerun),
         retry_failed=args.retry_failed,
         prune=args.prune,

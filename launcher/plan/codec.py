@@ -13,12 +13,13 @@ from launcher.plan.diff import Change
 from launcher.plan.encode import encode
 from launcher.plan.model import Orphan, Plan, PlanProblem, Selection
 from launcher.plan.reasons import Reason
-from launcher.plan.schema import PLAN, VERSION, plan_schema
+from launcher.plan.schema import PLAN, READ, VERSION, plan_schema
 from launcher.plan.seal import is_sealed, seal
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
 from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
+from launcher.specs.needs import Need, StoodOn
 
 __all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
 
@@ -89,7 +90,7 @@ def _unsealed(raw: bytes, name: str) -> PlanFileError:
 
 def _of_other_version(data: Mapping[str, Any], name: str) -> PlanFileError | None:
     version = data.get("version")
-    if not isinstance(version, str) or not version.startswith("launcher.plan/") or version == VERSION:
+    if not isinstance(version, str) or not version.startswith("launcher.plan/") or version in READ:
         return None
     return PlanFileError(
         f"{name} is a {version}, and this version reads {VERSION}", hint="make a new plan, or update"
@@ -168,13 +169,19 @@ def _plan(data: Mapping[str, Any]) -> Plan:
     return Plan(
         steps=tuple(_to_step(job) for job in data["jobs"]),
         orphans=tuple(
-            Orphan(key=JobKey(**item["key"]), path=item["path"], guard=Guard(**item["guard"]))
+            Orphan(key=JobKey(**item["key"]), path=item["path"], guard=_to_guard(item["guard"]))
             for item in data.get("orphans", ())
         ),
         problems=tuple(
             PlanProblem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
         ),
-        selection=Selection(**{**selection, "rerun": tuple(selection.get("rerun", ()))}),
+        selection=Selection(
+            **{
+                **selection,
+                "select": tuple(selection.get("select", ())),
+                "rerun": tuple(selection.get("rerun", ())),
+            }
+        ),
         engines=data["engines"],
         commits=data["commits"],
         plan_id=data["plan_id"],
@@ -195,14 +202,26 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         document=launch.get("document", {}),
         digest=launch.get("digest", ""),
         number=job.get("attempt", 0),
-        stops=tuple(Guard(**stop) for stop in job.get("stops", ())),
-        leftovers=tuple(Guard(**leftover) for leftover in job.get("leftovers", ())),
-        guard=Guard(**job["guard"]),
+        edition=job.get("edition", 0),
+        needs=tuple(_to_stood_on(need) for need in job.get("needs", ())),
+        after=tuple(job.get("after", ())),
+        withdraws=tuple(map(_to_guard, job.get("withdraws", ()))),
+        stops=tuple(map(_to_guard, job.get("stops", ()))),
+        leftovers=tuple(map(_to_guard, job.get("leftovers", ()))),
+        guard=_to_guard(job["guard"]),
         consented=job.get("consented", False),
         blocked=job.get("blocked"),
         waits_for=job.get("waits_for", ""),
         notes=tuple(job.get("notes", ())),
     )
+
+
+def _to_guard(guard: Mapping[str, Any]) -> Guard:
+    return Guard(**{"edition": guard["attempt"], **guard})
+
+
+def _to_stood_on(need: Mapping[str, Any]) -> StoodOn:
+    return StoodOn(need["job"], need["attempt"], need["edition"], need["app_id"], need["scheduler"])
 
 
 def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
@@ -215,6 +234,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         timeout_s=document.get("timeout_s"),
         workspace=canonical.to_workspace(document.get("workspace")),
         lifecycle=_to_lifecycle(launch.get("lifecycle", {})),
+        needs=tuple(Need(job, "rerun" not in how) for job, how in launch.get("needs", {}).items()),
         trigger_digest=launch.get("trigger_digest", ""),
         enabled=launch["enabled"],
         description=launch.get("description", ""),

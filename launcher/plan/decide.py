@@ -1,7 +1,8 @@
 """Decide what happens to one job: the action table, with the job's policies and the command line's flags.
 
 The latest attempt decides. An unfinished submission has started nothing, so when it was made for another
-document than the desired one, the attempt before it decides instead.
+document than the desired one, or for attempts of its needs that are the latest no more, the attempt before it
+decides instead. So it does when the latest attempt was skipped.
 """
 
 from __future__ import annotations
@@ -10,14 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from launcher.plan import grounds as grounds_
+from launcher.plan import why
 from launcher.plan.diff import Change, diff
+from launcher.plan.grounds import Ground
 from launcher.plan.reasons import Reason, ReasonCode
 from launcher.plan.snapshot import Snapshot
-from launcher.plan.step import ActionKind, Blocked, Guard, Step, is_unfinished, submitter
+from launcher.plan.step import (
+    EFFECTIVE,
+    ActionKind,
+    Blocked,
+    Guard,
+    Step,
+    is_abandoned,
+    is_unfinished,
+    submitter,
+)
 from launcher.specs import canonical
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch
-from launcher.specs.trigger import changed_globs
 
 _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
     "failed": "last_failed",
@@ -30,19 +42,26 @@ _RETRIED: Final = frozenset({"failed", "lost"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """One job as its file declares it, and the flags of the command line that concern it."""
+    """One job as its file declares it, and the flags of the command line that concern it.
+
+    Attributes:
+        grounds: what its needs offer, one for each.
+        follows: it runs again when its needs have.
+    """
 
     launch: Launch
     document: Mapping[str, Any]
     digest: str
     rerun: bool = False
     retry_failed: bool = False
+    grounds: tuple[Ground, ...] = ()
+    follows: bool = True
 
     @classmethod
-    def of(cls, launch: Launch, *, rerun: bool = False, retry_failed: bool = False) -> Desired:
+    def of(cls, launch: Launch, **choices: Any) -> Desired:
+        """The job in normal form; `choices` are further fields."""
         document = canonical.document(launch)
-        digest = canonical.digest(document)
-        return cls(launch=launch, document=document, digest=digest, rerun=rerun, retry_failed=retry_failed)
+        return cls(launch=launch, document=document, digest=canonical.digest(document), **choices)
 
     def is_of(self, attempt: Attempt) -> bool:
         """Whether the attempt ran this document; one in an older normal form is normalised again first."""
@@ -61,7 +80,7 @@ class History:
         latest: its latest attempt.
         judged: the attempt that decides: `latest`, or the one that ran before it when that is a leftover.
         leftover: `latest` when it is an unfinished submission.
-        live: its attempts that are running or being submitted, by number.
+        live: its attempts that are running, waiting or being submitted, by number.
         attempts: the number of recorded attempts of the desired document.
     """
 
@@ -70,6 +89,16 @@ class History:
     leftover: Attempt | None = None
     live: tuple[Attempt, ...] = ()
     attempts: int = 0
+
+    @property
+    def waiting(self) -> tuple[Attempt, ...]:
+        """The live attempts that can be withdrawn: nothing of them has run."""
+        return tuple(attempt for attempt in self.live if attempt.state == "waiting")
+
+    @property
+    def running(self) -> tuple[Attempt, ...]:
+        """The live attempts that have to be stopped."""
+        return tuple(attempt for attempt in self.live if attempt.state != "waiting")
 
     @property
     def next_number(self) -> int:
@@ -83,14 +112,28 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
     """Collect the job's history; `live` holds the snapshot's live attempts of this job."""
     key = desired.launch.key
     latest = snapshot.latest.get(key)
-    leftover = latest if latest is not None and is_unfinished(latest) else None
+    leftover = latest if latest is not None and _is_leftover(desired, latest) else None
+    passed_over = leftover is not None or (latest is not None and latest.state == "skipped")
     return History(
         latest=latest,
-        judged=snapshot.ran.get(key) if leftover is not None else latest,
+        judged=snapshot.ran.get(key) if passed_over else latest,
         leftover=leftover,
-        live=tuple(attempt for attempt in live if not is_unfinished(attempt)),
+        live=tuple(a for a in live if not is_unfinished(a) and a is not leftover),
         attempts=snapshot.counts.get((key, desired.digest), 0),
     )
+
+
+def _is_leftover(desired: Desired, latest: Attempt) -> bool:
+    """Whether the latest attempt is a begun submission.
+
+    So is a waiting attempt without a holder that is to go on. Any other waiting attempt keeps its number, and
+    is withdrawn when it is not wanted.
+    """
+    return is_unfinished(latest) or (is_abandoned(latest) and _goes_on(desired, latest))
+
+
+def _goes_on(desired: Desired, leftover: Attempt) -> bool:
+    return desired.is_of(leftover) and grounds_.goes_on(leftover, desired.grounds)
 
 
 def decide(desired: Desired, history: History) -> Step:
@@ -98,22 +141,18 @@ def decide(desired: Desired, history: History) -> Step:
     last = history.judged
     if not desired.launch.enabled:
         return _disabled(desired, history)
-    if history.leftover is not None and desired.is_of(history.leftover):
+    if history.leftover is not None and _goes_on(desired, history.leftover):
         return _interrupted(desired, history, history.leftover)
     if last is None:
-        return _start(desired, history, "create", [_never_ran(history)])
+        return _start(desired, history, "create", [_never_ran(desired, history)])
     if not desired.is_of(last):
         return _changed(desired, history, last)
     if last.is_live:
         return _live(desired, history, last)
+    if moved := _moved(desired, history, last):
+        return _again(desired, history, last, moved)
     if last.state == "succeeded":
-        if desired.rerun:
-            return _start(desired, history, "rerun", [_asked(desired)])
-        if fired := _fired(desired.launch, last):
-            return _start(desired, history, "rerun", fired)
-        return _stay(
-            desired, history, "keep", [Reason("already_succeeded", detail=f"attempt {last.number} succeeded")]
-        )
+        return _succeeded(desired, history, last)
     return _ended_badly(desired, history, last)
 
 
@@ -121,50 +160,120 @@ def _disabled(desired: Desired, history: History) -> Step:
     reason = Reason("disabled", "enabled", new=False)
     if not history.live:
         return _stay(desired, history, "keep", [reason])
-    if desired.launch.lifecycle.protect:
+    if desired.launch.lifecycle.protect and history.running:
         return _protected(desired, history, [reason])
-    return _step(desired, history, "destroy", [reason], stops=_guards(history.live))
+    return _step(desired, history, "destroy", [reason], stops=_guards(history.running))
 
 
 def _interrupted(desired: Desired, history: History, leftover: Attempt) -> Step:
     """Finish an interrupted submission of the same document, including the replacement it was part of."""
     detail = f"the submission of attempt {leftover.number} was interrupted"
-    return _start(desired, history, "resume", [Reason("interrupted", detail=detail)])
+    if leftover.state == "waiting":
+        detail = f"attempt {leftover.number} waits, and its holder has died"
+    after = tuple(ground.job for ground in desired.grounds if ground.is_pending)
+    return _resume(desired, history, leftover, detail, after)
 
 
 def _half_started(desired: Desired, history: History, last: Attempt) -> Step:
     """Start the missing replicas of an attempt whose apply was killed; its running replicas keep running."""
     rest = replace(history, live=tuple(attempt for attempt in history.live if attempt.app_id != last.app_id))
     missing = f"{last.unstarted} {'replica was' if last.unstarted == 1 else 'replicas were'} never started"
-    detail = f"the start of attempt {last.number} was interrupted: {missing}"
-    return _start(desired, rest, "resume", [Reason("interrupted", detail=detail)], number=last.number)
+    return _resume(desired, rest, last, f"the start of attempt {last.number} was interrupted: {missing}")
+
+
+def _resume(
+    desired: Desired, history: History, attempt: Attempt, detail: str, after: tuple[str, ...] = ()
+) -> Step:
+    reasons = [Reason("interrupted", detail=detail)]
+    if history.running and desired.launch.lifecycle.protect:
+        return _protected(desired, history, reasons)
+    step = _starting(desired, history, "resume", reasons, number=attempt.number)
+    return replace(step, edition=attempt.edition, needs=attempt.needs, after=after)
 
 
 def _changed(desired: Desired, history: History, last: Attempt) -> Step:
     changes = diff(last.document, desired.document) if last.document else ()
-    reasons = [*_submitting(history), _spec_changed(changes, last)]
+    reasons = [*why.submitting(history.live), why.spec_changed(changes, last)]
     if desired.rerun:
         return _start(desired, history, "create", [*reasons, _asked(desired)], changes)
     if desired.launch.lifecycle.on_change == "hold":
-        reasons.append(Reason("policy", "lifecycle.on_change", new="hold"))
-        return _stay(desired, history, "hold", reasons, changes, "on_change_hold")
+        return _held_by_policy(desired, history, reasons, changes)
     return _start(desired, history, "create", reasons, changes)
 
 
-def _live(desired: Desired, history: History, last: Attempt) -> Step:
-    """The document is running or being submitted; only --rerun stops it and starts it again."""
+def _again(desired: Desired, history: History, last: Attempt, moved: Sequence[Ground]) -> Step:
+    """Run a job again that ended, or is live, and whose needs have changed."""
+    ended = [Reason(_ENDED_BADLY[last.state], detail=why.ending(last))] if last.state in _ENDED_BADLY else []
+    reasons = [*why.submitting(history.live), *(ground.moved() for ground in moved), *ended]
     if desired.rerun:
-        return _start(desired, history, "rerun", [*_submitting(history), _asked(desired)])
+        return _start(desired, history, "rerun", [*reasons, _asked(desired)])
+    if desired.launch.lifecycle.on_change == "hold":
+        return _held_by_policy(desired, history, reasons)
+    return _start(desired, history, "rerun", reasons)
+
+
+def _held_by_policy(
+    desired: Desired, history: History, reasons: Sequence[Reason], changes: Sequence[Change] = ()
+) -> Step:
+    policy = Reason("policy", "lifecycle.on_change", new="hold")
+    return _stay(desired, history, "hold", [*reasons, policy], changes, "on_change_hold")
+
+
+def _live(desired: Desired, history: History, last: Attempt) -> Step:
+    """The document is running, waits or is being submitted.
+
+    Only --rerun and a need that changes stop it and start it again.
+    """
+    if moved := grounds_.running_again(last, desired.grounds) if desired.follows else []:
+        return _again(desired, history, last, moved)
+    submitting = why.submitting(history.live)
+    if desired.rerun:
+        return _start(desired, history, "rerun", [*submitting, _asked(desired)])
     if last.state == "running" and last.unstarted and not last.owner:
         return _half_started(desired, history, last)
+    if last.state == "waiting":
+        return _waiting(desired, history, last)
     running = Reason("already_running", detail=f"attempt {last.number} is running")
-    return _stay(desired, history, "keep", _submitting(history) or [running])
+    return _stay(desired, history, "keep", submitting or [running])
+
+
+def _waiting(desired: Desired, history: History, last: Attempt) -> Step:
+    """Keep a waiting attempt of the same document; without a holder, it is made anew."""
+    if is_abandoned(last):
+        detail = f"attempt {last.number} waits, and its holder has died"
+        return _start(desired, history, "rerun", [Reason("interrupted", detail=detail)])
+    jobs = ", ".join(each.job for each in last.needs)
+    detail = f"attempt {last.number} waits for {jobs}" if jobs else f"attempt {last.number} waits"
+    return _stay(desired, history, "keep", [Reason("already_running", detail=detail)])
+
+
+def _moved(desired: Desired, history: History, last: Attempt) -> list[Ground]:
+    """The needs for which a job runs again that has ended: they have changed, or its latest attempt was
+    skipped and they have run since."""
+    if not desired.follows:
+        return []
+    latest = history.latest
+    unrun = latest is not None and latest is not last and desired.is_of(latest)
+    moved = grounds_.moved(last, desired.grounds)
+    return moved or (grounds_.run_since(latest, desired.grounds) if unrun and latest is not None else [])
+
+
+def _succeeded(desired: Desired, history: History, last: Attempt) -> Step:
+    if desired.rerun:
+        return _start(desired, history, "rerun", [_asked(desired)])
+    if fired := why.fired(desired.launch, last):
+        return _start(desired, history, "rerun", fired)
+    done = Reason("already_succeeded", detail=f"attempt {last.number} succeeded")
+    known = {each.job for each in last.needs}
+    new = [each.stands for each in desired.grounds if each.job not in known and each.state == "succeeded"]
+    step = _stay(desired, history, "keep", [done])
+    return replace(step, adopts=tuple(sorted(each for each in new if each is not None)))
 
 
 def _ended_badly(desired: Desired, history: History, last: Attempt) -> Step:
     """Hold a job whose latest attempt did not succeed, unless a flag or a policy asks for another attempt."""
     code = _ENDED_BADLY[last.state]
-    ended = Reason(code, detail=_ending(last))
+    ended = Reason(code, detail=why.ending(last))
     if desired.rerun or (desired.retry_failed and last.state in _RETRIED):
         return _start(desired, history, "rerun", [ended, _asked(desired)])
     policy = code.replace("last_", "on_")
@@ -185,24 +294,55 @@ def _start(
     kind: ActionKind,
     reasons: Sequence[Reason],
     changes: Sequence[Change] = (),
-    *,
-    number: int = 0,
 ) -> Step:
-    """Start an attempt. The step is a replace whenever live attempts have to be stopped first."""
-    if history.live and desired.launch.lifecycle.protect:
+    """Start an attempt, unless one of its needs has no attempt that it could stand on."""
+    if failed := grounds_.failed(desired.grounds):
+        notes = tuple(dict.fromkeys(each.note for each in desired.grounds if each.note and not each.stands))
+        return replace(_stay(desired, history, "hold", [failed, *reasons], changes), notes=notes)
+    if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons, changes)
-    if history.live:
+    step = _starting(desired, history, kind, reasons, changes, number=history.next_number)
+    stands = [ground.stands for ground in desired.grounds if ground.stands is not None]
+    busy = next((ground.submitter for ground in desired.grounds if ground.submitter), "")
+    return replace(
+        step,
+        edition=_edition(desired, history),
+        needs=tuple(sorted(stands)),
+        after=tuple(ground.job for ground in desired.grounds if ground.is_pending),
+        waits_for=step.waits_for or busy,
+    )
+
+
+def _starting(
+    desired: Desired,
+    history: History,
+    kind: ActionKind,
+    reasons: Sequence[Reason],
+    changes: Sequence[Change] = (),
+    *,
+    number: int,
+) -> Step:
+    """The step is a replace whenever running attempts have to be stopped first."""
+    if history.running:
         kind = "replace"
-    number = number or history.next_number
     consented = kind == "replace" and desired.launch.lifecycle.on_change == "replace"
-    stops = _guards(history.live)
+    stops = _guards(history.running)
     return _step(desired, history, kind, reasons, changes, number=number, stops=stops, consented=consented)
+
+
+def _edition(desired: Desired, history: History) -> int:
+    """The next attempt's own number when something has changed, else the edition that it repeats."""
+    last = history.judged
+    if last is None or not desired.is_of(last) or grounds_.moved(last, desired.grounds):
+        return history.next_number
+    files = (reason for reason in why.fired(desired.launch, last) if reason.new != "every_apply")
+    return history.next_number if any(files) else last.edition
 
 
 def _protected(
     desired: Desired, history: History, reasons: Sequence[Reason], changes: Sequence[Change] = ()
 ) -> Step:
-    names = " and ".join(attempt.app_id for attempt in history.live)
+    names = " and ".join(attempt.app_id for attempt in history.running)
     protect = Reason(
         "protected", "lifecycle.protect", new=True, detail=f"and {names} would have to be stopped"
     )
@@ -232,23 +372,26 @@ def _step(
     consented: bool = False,
     blocked: Blocked | None = None,
 ) -> Step:
-    adopted = history.leftover is None or (number and desired.is_of(history.leftover))
+    leftover = history.leftover
+    resumed = leftover is not None and kind in ("resume", "replace") and _goes_on(desired, leftover)
+    given_up = [a for a in history.waiting if kind in EFFECTIVE or (kind == "hold" and is_abandoned(a))]
     return Step(
         key=desired.launch.key,
         kind=kind,
-        reasons=(*reasons, *_drift(history)),
+        reasons=(*reasons, *why.drift(history.judged)),
         changes=tuple(changes),
         launch=desired.launch,
         document=desired.document,
         digest=desired.digest,
         number=number,
+        withdraws=_guards(given_up),
         stops=stops,
-        leftovers=() if adopted else (Guard.of(history.leftover),),
+        leftovers=() if leftover is None or resumed else (Guard.of(leftover),),
         guard=Guard.of(history.latest),
         consented=consented,
         blocked=blocked,
         waits_for=next(filter(None, map(submitter, history.live)), ""),
-        latest=history.latest if adopted else history.judged,
+        latest=leftover if resumed else history.judged,
     )
 
 
@@ -256,66 +399,11 @@ def _guards(attempts: Sequence[Attempt]) -> tuple[Guard, ...]:
     return tuple(Guard.of(attempt) for attempt in attempts)
 
 
-def _never_ran(history: History) -> Reason:
-    if history.leftover is None:
-        return Reason("no_attempt")
-    detail = f"attempt {history.leftover.number}, of another document, was never started"
-    return Reason("no_attempt", detail=detail)
-
-
-def _submitting(history: History) -> list[Reason]:
-    """The reason `in_progress` while another client submits the job; the plan is made again afterwards."""
-    busy = next(filter(submitter, history.live), None)
-    if busy is None:
-        return []
-    return [Reason("in_progress", detail=f"attempt {busy.number} is being submitted by {busy.owner}")]
-
-
-def _drift(history: History) -> list[Reason]:
-    """The reason `drift` when the latest attempt was changed by hand; added to every decision."""
-    last = history.judged
-    return [Reason("drift", detail=last.drift)] if last is not None and last.drift else []
-
-
-def _fired(launch: Launch, last: Attempt) -> list[Reason]:
-    """The triggers that re-run the finished job.
-
-    A glob that the attempt did not watch has no digest to compare with, so it does not fire: editing
-    `rerun_on` re-runs nothing by itself.
-    """
-    found = []
-    for index, trigger in enumerate(launch.lifecycle.rerun_on):
-        path = f"lifecycle.rerun_on[{index}]"
-        if trigger.kind == "every_apply":
-            found.append(Reason("trigger_fired", path, new="every_apply"))
-            continue
-        changed = changed_globs(last.trigger_digest, launch.trigger_digest, trigger.globs)
-        if changed:
-            files = " and ".join(f"`{glob}`" for glob in changed)
-            detail = f"{files} changed since attempt {last.number}"
-            found.append(Reason("trigger_fired", path, detail=detail))
-    return found
+def _never_ran(desired: Desired, history: History) -> Reason:
+    leftover = history.leftover
+    other = leftover is not None and not desired.is_of(leftover)
+    return why.never_ran(leftover or history.latest, other_document=other)
 
 
 def _asked(desired: Desired) -> Reason:
-    return Reason("requested", detail=f"asked for with {'--rerun' if desired.rerun else '--retry-failed'}")
-
-
-def _spec_changed(changes: Sequence[Change], last: Attempt) -> Reason:
-    if not changes:  # recorded without its document, or the difference is in how values are written
-        return Reason("spec_changed", detail=f"the document is not the one of attempt {last.number}")
-    first, more = changes[0], len(changes) - 1
-    detail = f"and {more} more {'change' if more == 1 else 'changes'}" if more else ""
-    return Reason("spec_changed", first.path, first.old, first.new, detail)
-
-
-def _ending(attempt: Attempt) -> str:
-    """`attempt 2 failed: trainer/1 exited with 17`, `attempt 2 was cancelled by ann@node1`."""
-    verb = {"failed": "failed", "cancelled": "was cancelled", "lost": "was lost"}[attempt.state]
-    message = attempt.message or ("" if attempt.exit_code is None else f"exit code {attempt.exit_code}")
-    if message == attempt.drift:
-        message = ""  # the reason `drift` repeats it
-    message = " ".join(message.split())
-    if attempt.state == "cancelled" and message.startswith("cancelled"):
-        return f"attempt {attempt.number} was {message}"
-    return f"attempt {attempt.number} {verb}" + (f": {message}" if message else "")
+    return why.asked("--rerun" if desired.rerun else "--retry-failed")

@@ -13,6 +13,7 @@ from launcher.plan.reasons import Reason
 from launcher.plan.schema import VERSION
 from launcher.plan.step import Guard, Step
 from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
+from launcher.specs.needs import StoodOn
 
 
 def encode(plan: Plan) -> dict[str, Any]:
@@ -32,7 +33,13 @@ def encode(plan: Plan) -> dict[str, Any]:
         "expires_at": _moment(plan.expires_at),
         "has_changes": not plan.is_empty,
         "counts": plan.counts(),
-        "selection": _filled({**_fields(plan.selection), "rerun": list(plan.selection.rerun)}),
+        "selection": _filled(
+            {
+                **_fields(plan.selection),
+                "select": list(plan.selection.select),
+                "rerun": list(plan.selection.rerun),
+            }
+        ),
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
         "jobs": [_step(step) for step in plan.steps],
@@ -46,6 +53,10 @@ def _step(step: Step) -> dict[str, Any]:
         "launch": None if step.launch is None else _launch(step, step.launch),
         "attempt": step.number,
         "app_id": step.app_id,
+        "edition": step.edition,
+        "needs": [_stood_on(each) for each in step.needs],
+        "after": list(step.after),
+        "withdraws": [_guard(waiting) for waiting in step.withdraws],
         "stops": [_guard(stop) for stop in step.stops],
         "leftovers": [_guard(leftover) for leftover in step.leftovers],
         "consented": step.consented,
@@ -74,6 +85,7 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "metadata": dict(launch.app.metadata),
         "description": launch.description,
         "lifecycle": lifecycle,
+        "needs": {need.job: {} if need.rerun else {"rerun": "never"} for need in launch.needs},
         "trigger_digest": launch.trigger_digest,
     }
     return {
@@ -97,7 +109,18 @@ def _key(key: JobKey) -> dict[str, str]:
 
 
 def _guard(guard: Guard) -> dict[str, Any]:
-    return {"attempt": guard.attempt, **_filled(_fields(guard))}
+    edition = {} if guard.edition == guard.attempt else {"edition": guard.edition}
+    return {"attempt": guard.attempt, **_filled({**_fields(guard), "edition": 0}), **edition}
+
+
+def _stood_on(need: StoodOn) -> dict[str, Any]:
+    return {
+        "job": need.job,
+        "attempt": need.number,
+        "edition": need.edition,
+        "app_id": need.app_id,
+        "scheduler": need.scheduler,
+    }
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class PlanProblem:
 class Selection:
     """The flags that a plan was made with."""
 
+    select: tuple[str, ...] = ()
     rerun: tuple[str, ...] = ()
     retry_failed: bool = False
     prune: bool = False

@@ -54,12 +54,16 @@ def supersede(attempt: Attempt, by: int) -> Step:
 
 
 def stop(attempt: Attempt, reason: Reason) -> Step:
+    """Stop an attempt; one that waits for others is withdrawn."""
+    waits = attempt.state == "waiting"
+    guard = Guard.of(attempt)
     return Step(
         key=attempt.key,
         kind="destroy",
         reasons=(reason,),
-        stops=(Guard.of(attempt),),
-        guard=Guard.of(attempt),
+        stops=() if waits else (guard,),
+        withdraws=(guard,) if waits else (),
+        guard=guard,
         waits_for=submitter(attempt),
         latest=attempt,
     )

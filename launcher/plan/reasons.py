@@ -17,6 +17,8 @@ ReasonCode = Literal[
     "requested",
     "policy",
     "trigger_fired",
+    "needs_changed",
+    "needs_failed",
     "max_attempts",
     "drift",
     "interrupted",
@@ -29,6 +31,8 @@ ReasonCode = Literal[
     "already_succeeded",
     "origin_conflict",
     "duplicate_job",
+    "unknown_need",
+    "needs_cycle",
     "attempt_changed",
     "already_applied",
     "expired",
@@ -47,6 +51,8 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "requested": "asked for on the command line",
     "policy": "a policy in the job's `lifecycle` decides",
     "trigger_fired": "a trigger in the job's `rerun_on` fired",
+    "needs_changed": "a job that it needs changed since, or will run",
+    "needs_failed": "a job that it needs has not succeeded",
     "max_attempts": "the automatic re-runs of this document are used up",
     "drift": "something of the latest attempt was removed or stopped by hand",
     "interrupted": "an earlier apply was interrupted while it submitted this attempt",
@@ -60,6 +66,8 @@ REASONS: Final[dict[ReasonCode, str]] = {
     # Why a plan cannot be made.
     "origin_conflict": "the job belongs to another repository",
     "duplicate_job": "two launches claim one job",
+    "unknown_need": "a job needs one that no file declares and that never ran",
+    "needs_cycle": "jobs need each other in a circle",
     # Why a saved plan is refused.
     "attempt_changed": "the latest attempt is not the one that the plan was made for",
     "already_applied": "nothing is left for this plan to do",
@@ -68,6 +76,10 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "other_engine": "the plan was made for another engine",
     "other_origin": "the plan was made for another repository",
 }
+
+
+_NAMED: Final = frozenset({"needs_changed", "needs_failed"})
+"""Codes that stand in the phrase: the detail speaks of another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,8 @@ class Reason:
 
     def __str__(self) -> str:
         """One phrase: the path with its values and the detail, else the text of the code."""
+        if self.code in _NAMED and self.detail:
+            return f"{self.code} ({self.detail})"
         change = " ".join(filter(None, (field(self.path), _values(self.path, self.old, self.new))))
         return " ".join(filter(None, (change, self.detail))) or REASONS[self.code]
 

@@ -4,6 +4,10 @@ A step is valid when the planner would still choose the same action on the same 
 of a kept or held job may have changed as long as the job would still be kept or held: a run that has
 succeeded since is no reason to refuse. An attempt that this plan made (`Attempt.plan_id`) never invalidates
 it: an unfinished one is resumed, any other counts as done, whatever its outcome.
+
+What the jobs need is looked up again, in the plan and outside of it. An attempt of a need that has succeeded
+since changes nothing; one of another edition, or a failure, does. Jobs that need one that this plan has
+started and that failed are held.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from typing import Any
 
 from launcher.errors import StaleError
 from launcher.plan.decide import Desired, decide, history_of
+from launcher.plan.grounds import Grounds, in_order, key_of, needs_of
 from launcher.plan.model import Plan
 from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin
@@ -22,6 +28,8 @@ from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Guard, Step, submitter
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
+
+_Today = tuple[Step, "Reason | None"]
 
 _CLOCK_SKEW_S = 300
 """The tolerated clock difference between the machine that plans and the machine that applies."""
@@ -63,8 +71,7 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
     unfit = _unfit(plan, snapshot, now)
     if unfit:
         return Recheck(plan=plan, stale=unfit)
-    asked = _asked(plan)
-    checked = [(step, _today(step, plan, snapshot, asked)) for step in plan.steps]
+    checked = _checked(plan, snapshot)
     stale = [Stale(key=step.key, reason=reason) for step, (_, reason) in checked if reason is not None]
     left = replace(plan, steps=tuple(today for _, (today, _) in checked))
     if not stale and not plan.is_empty and left.is_empty and not any(step.waits_for for step in left.steps):
@@ -74,7 +81,24 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
 
 def stale(step: Step, plan: Plan, snapshot: Snapshot) -> Reason | None:
     """Why one step of a saved plan is stale; None when it is valid or already carried out."""
-    return _today(step, plan, snapshot, _asked(plan))[1]
+    return next(reason for each, (_, reason) in _checked(plan, snapshot) if each == step)
+
+
+def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
+    """The steps in their order, each with what it would be now. A need is looked at before its dependents."""
+    asked = _asked(plan)
+    grounds = Grounds(snapshot)
+    found: dict[int, _Today] = {}
+    declared = {step.key: at for at, step in enumerate(plan.steps) if step.launch is not None}
+    needs = needs_of(step.launch for step in plan.steps if step.launch is not None)
+    for at in in_order(declared, needs):
+        step = plan.steps[at]
+        found[at] = _today(step, plan, grounds, asked)
+        grounds.steps[step.key] = found[at][0]
+    return [
+        (step, found[at] if at in found else _stop_today(step, snapshot))
+        for at, step in enumerate(plan.steps)
+    ]
 
 
 def located(plan: Plan, *, root: str, origin: str) -> Plan:
@@ -134,36 +158,56 @@ def _unfit(plan: Plan, snapshot: Snapshot, now: float) -> tuple[Stale, ...]:
     )
 
 
-def _today(
-    step: Step, plan: Plan, snapshot: Snapshot, asked: Collection[JobKey]
-) -> tuple[Step, Reason | None]:
+def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) -> _Today:
     """The step as it would be carried out now, and why it is stale."""
-    if step.launch is None:
-        return _stop_today(step, snapshot)
-    latest = snapshot.latest.get(step.key)
-    if _is_own(latest, step, plan):
-        return _decided(step, _quiet(step.launch), snapshot), None
+    assert step.launch is not None
+    latest = grounds.snapshot.latest.get(step.key)
+    desired = Desired(
+        launch=step.launch, document=step.document, digest=step.digest, grounds=grounds.of(step.launch)
+    )
+    if latest is not None and _is_own(latest, step, plan):
+        return _own_today(step, desired, latest, grounds.snapshot), None
     if not plan.selection.take_over and has_other_origin(step.launch, latest):
         return step, _moved(step, latest)
-    today = _decided(
-        step,
-        step.launch if step.has_effects else _untriggered(step.launch),
-        snapshot,
-        rerun=step.key in asked,
-        retry_failed=plan.selection.retry_failed,
-    )
-    return (today, None) if _stands(step, today) else (step, _moved(step, latest, today))
+    launch = step.launch if step.has_effects else _untriggered(step.launch)
+    retry = plan.selection.retry_failed
+    desired = replace(desired, launch=launch, rerun=step.key in asked, retry_failed=retry)
+    today = _decided(step, desired, grounds.snapshot)
+    if _stands(step, today) or _waits_in_vain(step, today, plan, grounds):
+        return today, None
+    return step, _moved(step, latest, today)
 
 
-def _decided(
-    step: Step, launch: Launch, snapshot: Snapshot, *, rerun: bool = False, retry_failed: bool = False
-) -> Step:
-    desired = Desired(
-        launch=launch, document=step.document, digest=step.digest, rerun=rerun, retry_failed=retry_failed
-    )
+def _own_today(step: Step, desired: Desired, latest: Attempt, snapshot: Snapshot) -> Step:
+    """A step whose attempt this plan has made: unfinished it is resumed, else it counts as done."""
+    today = _decided(step, replace(desired, launch=_quiet(desired.launch), follows=False), snapshot)
+    if latest.state != "skipped":
+        return today
+    reason = Reason("needs_failed", detail=latest.message or f"attempt {latest.number} was skipped")
+    effects: dict[str, Any] = {"number": 0, "edition": 0, "needs": (), "after": (), "leftovers": ()}
+    return replace(today, kind="hold", reasons=(reason,), stops=(), withdraws=(), **effects)
+
+
+def _decided(step: Step, desired: Desired, snapshot: Snapshot) -> Step:
     live = [attempt for attempt in snapshot.live if attempt.key == step.key]
     today = decide(desired, history_of(desired, snapshot, live))
     return replace(today, launch=step.launch, notes=step.notes)
+
+
+def _waits_in_vain(step: Step, today: Step, plan: Plan, grounds: Grounds) -> bool:
+    """Whether the job is held because a need that this plan itself has started did not succeed."""
+    if today.reasons[0].code != "needs_failed" or step.launch is None:
+        return False
+    started = {each.key: each for each in plan.steps if each.starts}
+    missing = [key_of(step.launch, each.need) for each in grounds.of(step.launch) if each.stands is None]
+    return all(
+        key in started
+        and (
+            _is_own(grounds.snapshot.latest.get(key), started[key], plan)
+            or grounds.steps[key].reasons[0].code == "needs_failed"
+        )
+        for key in missing
+    )
 
 
 def _is_own(latest: Attempt | None, step: Step, plan: Plan) -> bool:
@@ -190,12 +234,18 @@ def _stands(step: Step, today: Step) -> bool:
     if step.kind == "destroy":  # of a disabled job; an attempt that has ended since needs no stop
         return today.kind in ("destroy", "keep")
     approved = {stop.app_id for stop in step.stops}
-    return (today.kind, today.number) == (step.kind, step.number) and all(
-        stop.app_id in approved for stop in today.stops
+    return (
+        (today.kind, today.number) == (step.kind, step.number)
+        and all(stop.app_id in approved for stop in today.stops)
+        and _editions(today) == _editions(step)
     )
 
 
-def _stop_today(step: Step, snapshot: Snapshot) -> tuple[Step, Reason | None]:
+def _editions(step: Step) -> set[tuple[str, int]]:
+    return {(need.job, need.edition) for need in step.needs}
+
+
+def _stop_today(step: Step, snapshot: Snapshot) -> _Today:
     """A step that only stops. It counts as done once the attempt has ended, for whatever reason."""
     latest = snapshot.latest.get(step.key)
     if step.reasons[0].code == "orphan" and latest is not None and latest.number > step.guard.attempt:
@@ -205,7 +255,8 @@ def _stop_today(step: Step, snapshot: Snapshot) -> tuple[Step, Reason | None]:
     if still is not None:
         return replace(step, waits_for=submitter(still), latest=still), None
     ended = Reason(step.reasons[0].code, detail=f"attempt {step.guard.attempt} has ended")
-    return replace(step, kind="keep", reasons=(ended,), stops=(), waits_for="", latest=latest), None
+    done = replace(step, kind="keep", reasons=(ended,), stops=(), withdraws=(), waits_for="", latest=latest)
+    return done, None
 
 
 def _moved(step: Step, latest: Attempt | None, today: Step | None = None) -> Reason:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.errors import UsageError
 from launcher.plan.decide import Desired, decide, history_of
+from launcher.plan.grounds import Grounds, cycle_in, in_order, key_of, needs_of
 from launcher.plan.model import Plan, PlanProblem, Selection
 from launcher.plan.orphans import Scope, destroy, find_orphans, report, supersede
+from launcher.plan.select import named, reached
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
@@ -20,6 +23,8 @@ def reconcile(
     desired: Sequence[Launch],
     snapshot: Snapshot,
     *,
+    others: Sequence[Launch] = (),
+    select: Collection[str] = (),
     rerun: Collection[str] = (),
     retry_failed: bool = False,
     prune: bool = False,
@@ -29,7 +34,10 @@ def reconcile(
     """Make the plan that turns the snapshot into the desired jobs.
 
     Args:
-        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`.
+        others: jobs that are declared and not selected; they are no orphans, and are left as they are.
+        select: what selected the jobs, for the record.
+        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`; with `+` behind it,
+            also every job that needs it.
         retry_failed: run the jobs again whose latest attempt failed or was lost.
         prune: destroy orphans instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
@@ -40,13 +48,17 @@ def reconcile(
     asked = asked_for(desired, rerun)
     live = _by_key(snapshot.live)
     steps: list[Step] = []
-    problems = _problems(desired, snapshot.latest, take_over)
-    faulty = {problem.key for problem in problems}
-    for launch in desired:
-        if launch.key not in faulty:
-            job = Desired.of(launch, rerun=launch.key in asked, retry_failed=retry_failed)
-            steps += _steps(job, snapshot, live.get(launch.key, ()))
-    orphans = find_orphans(snapshot.live, {launch.key for launch in desired}, scopes)
+    problems = _problems(desired, snapshot.latest, take_over) or _unmet(desired, others, snapshot)
+    faulty = frozenset(problem.key for problem in problems)
+    grounds = Grounds(snapshot, faulty)
+    for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
+        offered = grounds.of(launch)
+        job = Desired.of(launch, rerun=launch.key in asked, retry_failed=retry_failed, grounds=offered)
+        made = _steps(job, snapshot, live.get(launch.key, ()))
+        grounds.steps[launch.key] = made[0]
+        steps += made
+    steps = [_with_note(step, others) for step in steps]
+    orphans = find_orphans(snapshot.live, {launch.key for launch in (*desired, *others)}, scopes)
     if prune:
         steps += [destroy(orphan) for orphan in orphans]
     return Plan(
@@ -54,7 +66,11 @@ def reconcile(
         orphans=() if prune else tuple(report(orphan) for orphan in orphans),
         problems=tuple(problems),
         selection=Selection(
-            rerun=tuple(sorted(rerun)), retry_failed=retry_failed, prune=prune, take_over=take_over
+            select=tuple(sorted(select)),
+            rerun=tuple(sorted(rerun)),
+            retry_failed=retry_failed,
+            prune=prune,
+            take_over=take_over,
         ),
         engines=_engines(steps, snapshot.fingerprints),
     )
@@ -68,6 +84,20 @@ def _steps(job: Desired, snapshot: Snapshot, live: Sequence[Attempt]) -> list[St
         return [step]
     older = [attempt for attempt in history.live if attempt.number < history.judged.number]
     return [step, *(supersede(attempt, history.judged.number) for attempt in older)]
+
+
+def _in_waves(launches: Sequence[Launch]) -> list[Launch]:
+    """Every job behind those that it needs."""
+    return in_order({launch.key: launch for launch in launches}, needs_of(launches))
+
+
+def _with_note(step: Step, others: Sequence[Launch]) -> Step:
+    """A step that starts a job, with a note on the jobs that need it and are not selected."""
+    left = [each.key.job for each in others if step.key in needs_of([each])[each.key]] if step.starts else []
+    if not left:
+        return step
+    note = f"{', '.join(left)} {'needs' if len(left) == 1 else 'need'} it, and stays as it is: not selected"
+    return replace(step, notes=(*step.notes, note))
 
 
 def _by_key(attempts: Iterable[Attempt]) -> dict[JobKey, list[Attempt]]:
@@ -84,25 +114,26 @@ def _place(step: Step) -> tuple[Any, ...]:
 
 
 def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
-    """The jobs that --rerun names."""
-    return {_named(desired, name) for name in rerun}
+    """The jobs that --rerun names.
+
+    Raises UsageError for a name of no job, of several, or of a disabled one.
+    """
+    asked: set[JobKey] = set()
+    for word in rerun:
+        name, plus = (word[:-1], True) if word.endswith("+") else (word, False)
+        asked |= reached(desired, {_named(desired, name)}, "dependents") if plus else {_named(desired, name)}
+    return {launch.key for launch in desired if launch.key in asked and launch.enabled}
 
 
 def _named(desired: Sequence[Launch], name: str) -> JobKey:
-    named = {launch.key: launch for launch in desired if name in (launch.key.job, str(launch.key))}
-    if not named:
-        names = sorted({launch.key.job for launch in desired} | {str(launch.key) for launch in desired})
-
-        near = nearest(name, names)
-        hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
-        raise UsageError(f"--rerun {name}: no such job in the given files", hint=hint)
-    if len(named) > 1:
-        hint = f"say which one: {', '.join(sorted(map(str, named)))}"
+    found = named(desired, name, "--rerun")
+    if len(found) > 1:
+        hint = f"say which one: {', '.join(sorted(str(launch.key) for launch in found))}"
         raise UsageError(f"--rerun {name}: several jobs have this name", hint=hint)
-    [(key, launch)] = named.items()
+    [launch] = found
     if not launch.enabled:
         raise UsageError(f"--rerun {name}: the job is disabled", hint=f"set `enabled: true` in {launch.file}")
-    return key
+    return launch.key
 
 
 def _problems(
@@ -117,6 +148,43 @@ def _problems(
             problems.append(_conflict(launch, latest[launch.key]))
         first.setdefault(launch.key, launch)
     return sorted(problems, key=lambda problem: problem.key)
+
+
+def _unmet(desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapshot) -> list[PlanProblem]:
+    """The needs that no job meets: a circle, or a name that no file declares and that never ran."""
+    if circle := cycle_in(desired):
+        around = " → ".join(key.job for key in circle)
+        hint = "remove one of these `needs`"
+        return [
+            PlanProblem(
+                key=circle[0], code="needs_cycle", message=f"jobs need each other: {around}", hint=hint
+            )
+        ]
+    known = {launch.key for launch in desired} | set(snapshot.latest)
+    return sorted(
+        (
+            _unknown(launch, need.job, desired, others)
+            for launch in desired
+            for need in launch.needs
+            if launch.enabled and key_of(launch, need) not in known
+        ),
+        key=lambda problem: problem.key,
+    )
+
+
+def _unknown(launch: Launch, name: str, desired: Sequence[Launch], others: Sequence[Launch]) -> PlanProblem:
+    key = launch.key._replace(job=name)
+    message = f"it needs `{name}`, which no file given here declares and which never ran"
+    hint = f"give the file of `{name}` as well"
+    if file := next((each.file for each in others if each.key == key), ""):
+        message = f"it needs `{name}` ({file}), which is not selected and never ran"
+        hint = f"select it as well: --select +{launch.key.job}"
+    else:
+        group = (launch.key.project, launch.key.target)
+        names = {each.key.job for each in (*desired, *others) if each.key[:2] == group} - {launch.key.job}
+        if near := nearest(name, sorted(names)):
+            hint = f"did you mean {near}?"
+    return PlanProblem(key=launch.key, code="unknown_need", message=message, hint=hint)
 
 
 def has_other_origin(launch: Launch, latest: Attempt | None) -> bool:
@@ -147,5 +215,5 @@ def _duplicate(one: Launch, other: Launch) -> PlanProblem:
 def _engines(steps: Iterable[Step], fingerprints: Mapping[str, str]) -> dict[str, str]:
     """The fingerprints of the schedulers that the steps start or stop something on."""
     touched = {step.launch.scheduler for step in steps if step.launch is not None}
-    touched |= {stop.scheduler for step in steps for stop in step.stops}
+    touched |= {guard.scheduler for step in steps for guard in (*step.stops, *step.withdraws)}
     return {name: fingerprint for name, fingerprint in sorted(fingerprints.items()) if name in touched}

@@ -1,4 +1,4 @@
-"""The shape of a saved plan, launcher.plan/v1."""
+"""The shape of a saved plan, launcher.plan/v2. Plans of v1 have it as well: v2 has added optional fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from launcher.specs.rolefields import (
     RoleField,
 )
 
-VERSION: Final = "launcher.plan/v1"
+VERSION: Final = "launcher.plan/v2"
+READ: Final = ("launcher.plan/v1", VERSION)
+"""The versions that can be applied."""
 MOMENT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 _DIGEST = Text(
@@ -33,12 +35,30 @@ _GUARD = Record(
     {
         "attempt": Whole("Number of the attempt; 0 for none.", least=0),
         "state": Text(
-            "Its state. `submitting`: a client was submitting it; `unfinished`: its client had died.",
+            "Its state. `submitting`: a client was submitting it; `unfinished`: its client had died; "
+            "`waiting`: for attempts that it needs.",
             choices=get_args(GuardState),
         ),
     },
-    {"app_id": Text(), "scheduler": Text(), "digest": Text("Digest of the document that it ran.")},
+    {
+        "app_id": Text(),
+        "scheduler": Text(),
+        "digest": Text("Digest of the document that it ran."),
+        "edition": Whole("Its edition, where that is not its own number.", least=0),
+    },
     "An attempt as the plan saw it.",
+)
+
+_STOOD_ON = Record(
+    {
+        "job": Text("The job that is needed."),
+        "attempt": Whole("Number of its attempt.", least=1),
+        "edition": Whole("Edition of that attempt.", least=1),
+        "app_id": Text(),
+        "scheduler": Text(),
+    },
+    {},
+    "An attempt that the new one stands on.",
 )
 
 _REASON = Record(
@@ -182,6 +202,10 @@ _LAUNCH = Record(
         "metadata": Table(Anything()),
         "description": Text(),
         "lifecycle": _LIFECYCLE,
+        "needs": Table(
+            Record({}, {"rerun": Text("`never`: its changes do not run the job again.", choices=("never",))}),
+            "The jobs that have to succeed first.",
+        ),
         "trigger_digest": Text("What the files that `rerun_on` names held, one hash per glob."),
     },
     "The job; absent where no file declares it any more.",
@@ -201,6 +225,10 @@ _JOB = Record(
         "launch": _LAUNCH,
         "attempt": Whole("Number of the attempt to make or to resume.", least=1),
         "app_id": Text("Its app id."),
+        "edition": Whole("Its edition: the number of the attempt that last changed something.", least=1),
+        "needs": Items(_STOOD_ON, "The attempts that it stands on, by job."),
+        "after": Items(Text(), "Those of these jobs that have not succeeded yet: it waits for them."),
+        "withdraws": Items(_GUARD, "Waiting attempts that are withdrawn first. Nothing of them has run."),
         "stops": Items(_GUARD, "Live attempts that have to be stopped."),
         "leftovers": Items(_GUARD, "Unfinished submissions that have to be removed."),
         "consented": Flag("The job itself says `on_change: replace`."),
@@ -222,13 +250,19 @@ _PROBLEM = Record(
 
 _SELECTION = Record(
     {},
-    {"rerun": Items(Text()), "retry_failed": Flag(), "prune": Flag(), "take_over": Flag()},
+    {
+        "select": Items(Text()),
+        "rerun": Items(Text()),
+        "retry_failed": Flag(),
+        "prune": Flag(),
+        "take_over": Flag(),
+    },
     "The flags that the plan was made with.",
 )
 
 PLAN: Final = Record(
     {
-        "version": Text(choices=(VERSION,)),
+        "version": Text(choices=READ),
         "plan_id": Text("Attempts that this plan makes remember it.", pattern=".+"),
         "plan_digest": Text(
             "Of what the plan would start, followed by the live attempts that it would stop.",
@@ -259,7 +293,7 @@ def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a saved plan."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:launcher:plan-v1",
+        "$id": "urn:launcher:plan-v2",
         "title": "A saved plan of launcher",
         **PLAN.schema(),
     }

@@ -10,6 +10,7 @@ from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, Attempt
 from launcher.specs.launch import JobKey
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
+_NEVER_RAN = PENDING_STATES | {"waiting", "skipped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,9 @@ class Snapshot:
 
     Attributes:
         latest: the latest attempt per job, whatever its state.
-        ran: the latest attempt per job without unfinished submissions.
+        ran: the latest attempt per job of which anything has run: not those that are being submitted or wait
+            for others, nor skipped ones.
+        succeeded: the latest success per job.
         live: every live attempt, also of jobs that were not asked for, by job and number.
         counts: attempts on record per (job, digest); bounds automatic re-runs.
         fingerprints: per observed scheduler, the identity of its engine.
@@ -26,6 +29,7 @@ class Snapshot:
 
     latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
     ran: Mapping[JobKey, Attempt] = field(default_factory=dict)
+    succeeded: Mapping[JobKey, Attempt] = field(default_factory=dict)
     live: Sequence[Attempt] = ()
     counts: Mapping[tuple[JobKey, str], int] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -55,11 +59,12 @@ def merge(
     unrecorded = (
         (attempt.key, attempt.digest)
         for attempt in latest.values()
-        if (attempt.scheduler, attempt.app_id) not in recorded and attempt.state not in PENDING_STATES
+        if (attempt.scheduler, attempt.app_id) not in recorded and attempt.state not in _NEVER_RAN
     )
     return Snapshot(
         latest=latest,
-        ran=_latest(attempt for attempt in attempts if attempt.state not in PENDING_STATES),
+        ran=_latest(attempt for attempt in attempts if attempt.state not in _NEVER_RAN),
+        succeeded=_latest(attempt for attempt in attempts if attempt.state == "succeeded"),
         live=tuple(sorted((a for a in attempts if a.is_live), key=lambda a: (a.key, a.number))),
         counts=Counter(counts or {}) + Counter(unrecorded),
         fingerprints=dict(fingerprints),
@@ -77,7 +82,7 @@ def _believed(ledger: Attempt | None, engine: Attempt | None, asked: bool) -> At
         return replace(ledger, drift=engine.drift)
     if ledger is None or not ledger.is_live or not asked:
         return ledger
-    if ledger.state in PENDING_STATES:
+    if ledger.state in _NEVER_RAN:
         return None  # removed before any replica started
     return replace(ledger, state="lost", owner="", message="nothing of it is left")
 

@@ -44,7 +44,7 @@ EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """An attempt as the plan saw it. Without one: attempt 0, state "none".
+    """An attempt as the plan saw it. Without one: attempt 0, edition 0, state "none".
 
     `state` is the attempt's. An attempt that has not started completely is "submitting" while its owner
     lives, and "unfinished" when its owner died before any replica ran.
@@ -55,6 +55,7 @@ class Guard:
     app_id: str = ""
     scheduler: str = ""
     digest: str = ""
+    edition: int = 0
 
     @classmethod
     def of(cls, attempt: Attempt | None) -> Guard:
@@ -66,6 +67,7 @@ class Guard:
             app_id=attempt.app_id,
             scheduler=attempt.scheduler,
             digest=attempt.digest,
+            edition=attempt.edition,
         )
 
     def __str__(self) -> str:
@@ -104,6 +106,8 @@ class Step:
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy turned a step that had effects into this hold; None for every other step.
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
+        adopts: needs of a kept job that its latest attempt has no record of: what it counts as standing on
+            from now on; not saved.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
         latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
             leftover of another document; not saved.
@@ -129,6 +133,7 @@ class Step:
     blocked: Blocked | None = None
     waits_for: str = ""
     notes: tuple[str, ...] = ()
+    adopts: tuple[StoodOn, ...] = field(default=(), compare=False)
     latest: Attempt | None = field(default=None, compare=False, repr=False)
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
 
@@ -174,8 +179,11 @@ class Step:
         lines = [f"{self.mark:<3} {self.key}: {self.why(f'{len(self.changes)} changes' if several else '')}"]
         if several:
             lines += [f"      {change}" for change in self.changes]
+        if self.after:
+            lines.append(f"      after {', '.join(self.after)}")
         if self.has_effects:
             lines += [f"      stops {stop.app_id} ({stop.state})" for stop in self.stops]
+            lines += [f"      withdraws {waiting.app_id} (waiting)" for waiting in self.withdraws]
             lines += [f"      note: {note}" for note in self.notes]
         return "".join(f"{line}\n" for line in lines)
 
@@ -183,6 +191,11 @@ class Step:
 def submitter(attempt: Attempt) -> str:
     """The client that is submitting the attempt; "" when there is none."""
     return attempt.owner if guard_state(attempt) == "submitting" else ""
+
+
+def is_abandoned(attempt: Attempt) -> bool:
+    """Whether the attempt waits for others, and its holder has died."""
+    return attempt.state == "waiting" and not attempt.owner
 
 
 def is_unfinished(attempt: Attempt) -> bool:

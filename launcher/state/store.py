@@ -119,6 +119,17 @@ SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
 WHERE number = (SELECT max(number) FROM attempts WHERE {_SAME_KEY})
 """
 
+# Three look-ups for each wanted key, of which most find the same row.
+_HIGHEST = "(SELECT number FROM attempts WHERE {where} ORDER BY number DESC LIMIT 1)"
+_DECISIVE_OF = f"""
+SELECT {_FULL} FROM json_each(?) CROSS JOIN attempts ON {_SAME_KEY}
+WHERE number IN (
+    {_HIGHEST.format(where=_SAME_KEY)},
+    {_HIGHEST.format(where=f"{_SAME_KEY} AND state NOT IN ('reserved', 'created', 'waiting', 'skipped')")},
+    {_HIGHEST.format(where=f"{_SAME_KEY} AND state = 'succeeded'")}
+)
+"""
+
 _LATEST = f"""
 SELECT {_FULL} FROM (
     SELECT job, project, target, max(number) AS number FROM attempts GROUP BY job, project, target
@@ -284,6 +295,13 @@ class Store(StoreFile):
         """The attempt with the highest number of each of `keys` (of all jobs when None), in one query."""
         rows = self._rows(_LATEST) if keys is None else self._rows(_LATEST_OF, (_json(keys),))
         return {attempt.key: attempt for attempt in map(to_attempt, rows)}
+
+    def decisive(self, keys: Iterable[JobKey]) -> list[Attempt]:
+        """The attempts that plans go by, in one query.
+
+        Of each key the latest, the latest of which anything has run, and the latest success.
+        """
+        return [to_attempt(row) for row in self._rows(_DECISIVE_OF, (_json(keys),))]
 
     def attempts(self, key: JobKey) -> list[Attempt]:
         """Every attempt of a job, newest first."""

@@ -17,7 +17,7 @@ FAILS = "exit 3"
 def test_a_plan_is_text_json_or_markdown(scenario):
     file = scenario.job("true")
     assert scenario.plan(file).startswith("+   job  create: ")
-    assert json.loads(scenario.plan(file, "--format", "json"))["version"] == "launcher.plan/v1"
+    assert json.loads(scenario.plan(file, "--format", "json"))["version"] == "launcher.plan/v2"
     assert scenario.plan(file, "--format", "markdown").startswith("<!-- launcher plan: default -->")
 
 

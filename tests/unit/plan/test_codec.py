@@ -24,7 +24,7 @@ from launcher.specs.trigger import combine
 from tests.unit.plan.strategies import documents, unhurried
 from tests.unit.plan.world import ORIGIN, OWNER, attempt, job, plan
 
-SCHEMA = Path(__file__).parents[3] / "schemas" / "plan-v1.schema.json"
+SCHEMA = Path(__file__).parents[3] / "schemas" / "plan-v2.schema.json"
 VALIDATOR = Draft202012Validator(plan_schema())
 SCOPES = [Scope(origin=ORIGIN, target="default")]
 
@@ -241,8 +241,8 @@ def test_a_plan_edited_by_hand_is_refused(path: tuple[Any, ...], value: Any, tol
 
 def test_a_plan_of_a_newer_version_is_refused_with_the_versions_and_nothing_else() -> None:
     with pytest.raises(PlanFileError) as caught:
-        decode({"version": "launcher.plan/v2", "tasks": []})
-    assert str(caught.value) == "plan.json is a launcher.plan/v2, and this version reads launcher.plan/v1"
+        decode({"version": "launcher.plan/v3", "tasks": []})
+    assert str(caught.value) == "plan.json is a launcher.plan/v3, and this version reads launcher.plan/v2"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff", '{"version": NaN}', "null"])

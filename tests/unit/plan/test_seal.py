@@ -89,9 +89,9 @@ def test_a_plan_of_an_older_version_says_to_plan_again() -> None:
 
 
 def test_a_plan_of_a_newer_version_is_known_by_its_version_whatever_its_seal() -> None:
-    text = seal(json.dumps({"version": "launcher.plan/v2", "tasks": []}, indent=2) + "\n")
+    text = seal(json.dumps({"version": "launcher.plan/v3", "tasks": []}, indent=2) + "\n")
     for newer in (text, text.replace("tasks", "works")):
-        assert code_of(newer) == (1, "p.json is a launcher.plan/v2, and this version reads launcher.plan/v1")
+        assert code_of(newer) == (1, "p.json is a launcher.plan/v3, and this version reads launcher.plan/v2")
 
 
 @pytest.mark.parametrize(

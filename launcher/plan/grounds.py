@@ -1,0 +1,210 @@
+"""What the needs of a job offer it: the attempts to stand on, or why there are none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal, TypeVar
+
+from launcher.plan.reasons import Reason
+from launcher.plan.snapshot import Snapshot
+from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import JobKey, Launch
+from launcher.specs.needs import Need, StoodOn
+
+State = Literal["succeeded", "pending", "starts", "none"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What one need offers to a new attempt of the job that has it.
+
+    Attributes:
+        stands: the attempt that the new one would stand on; None when there is none to hope for.
+        state: of that attempt: it succeeded, is "pending" (live already), or "starts" with this plan.
+        edition: that of `stands`, else that of the need's latest success; 0 for none.
+        trouble: why there is none to stand on, as in `prepare: failed`.
+        submitter: the client that is submitting `stands` at the moment; "" for none.
+        note: what decides about a need that no job file declares or that is disabled; "" for any other.
+    """
+
+    need: Need
+    stands: StoodOn | None = None
+    state: State = "none"
+    edition: int = 0
+    trouble: str = ""
+    submitter: str = ""
+    note: str = ""
+
+    @property
+    def job(self) -> str:
+        return self.need.job
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an attempt that stands on it has to wait."""
+        return self.state in ("pending", "starts")
+
+    def has_moved(self, old: StoodOn) -> bool:
+        """Whether the need is at another edition than `old`."""
+        return bool(self.edition) and self.edition != old.edition
+
+    def runs_again(self, old: StoodOn) -> bool:
+        """Whether this plan starts an attempt after `old`."""
+        return self.state == "starts" and self.stands is not None and self.stands.number != old.number
+
+    def moved(self) -> Reason:
+        """The reason to run a job again that stood on an earlier attempt or edition of the need."""
+        if self.state == "starts":
+            return Reason("needs_changed", detail=f"{self.job} will run")
+        if self.state == "pending":
+            return Reason("needs_changed", detail=f"{self.job} is running")
+        number = self.stands.number if self.stands is not None else self.edition
+        return Reason("needs_changed", detail=f"{self.job} has run since: attempt {number}")
+
+
+@dataclass(slots=True)
+class Grounds:
+    """The needs of jobs while their plan is being made, each need before the jobs that need it.
+
+    Attributes:
+        declared: the jobs of the plan that cannot be planned themselves.
+        steps: the steps made so far.
+    """
+
+    snapshot: Snapshot
+    declared: frozenset[JobKey] = frozenset()
+    steps: dict[JobKey, Step] = field(default_factory=dict)
+
+    def of(self, launch: Launch) -> tuple[Ground, ...]:
+        """One ground for each need of the job."""
+        return tuple(self._ground(need, key_of(launch, need)) for need in launch.needs)
+
+    def knows(self, key: JobKey) -> bool:
+        """Whether there is a step or an attempt of the job."""
+        return key in self.steps or key in self.declared or key in self.snapshot.latest
+
+    def _ground(self, need: Need, key: JobKey) -> Ground:
+        step = self.steps.get(key)
+        if step is None or step.launch is None:
+            note = f"no file given here declares `{need.job}`: its latest attempt decides"
+            return self._recorded(need, key, note)
+        if not step.launch.enabled:
+            if step.kind == "destroy":
+                return self._nothing(need, key, "disabled")
+            return self._recorded(need, key, f"`{need.job}` is disabled: its latest attempt decides")
+        if step.starts:
+            stands = StoodOn(need.job, step.number, step.edition, step.app_id, step.launch.scheduler)
+            return Ground(need=need, stands=stands, state="starts", edition=step.edition)
+        if step.kind == "keep" and step.latest is not None:
+            return _stands(need, step.latest)
+        last = step.latest
+        ended = any(reason.code.startswith("last_") for reason in step.reasons)
+        return self._nothing(need, key, last.state if ended and last is not None else "held")
+
+    def _recorded(self, need: Need, key: JobKey, note: str) -> Ground:
+        latest, ran = self.snapshot.latest.get(key), self.snapshot.ran.get(key)
+        if latest is not None and latest.is_live and not (is_unfinished(latest) or is_abandoned(latest)):
+            return _stands(need, latest, note)
+        if ran is not None and (ran.is_live or ran.state == "succeeded"):
+            return _stands(need, ran, note)
+        return self._nothing(need, key, "never ran" if ran is None else ran.state, note)
+
+    def _nothing(self, need: Need, key: JobKey, trouble: str, note: str = "") -> Ground:
+        best = self.snapshot.succeeded.get(key)
+        edition = best.edition if best is not None else 0
+        return Ground(need=need, edition=edition, trouble=f"{need.job}: {trouble}", note=note)
+
+
+def key_of(launch: Launch, need: Need) -> JobKey:
+    """The job that a need names."""
+    return launch.key._replace(job=need.job)
+
+
+def in_order(launches: Mapping[JobKey, T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[T]:
+    """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
+    graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
+    return [launches[key] for key in TopologicalSorter(graph).static_order()]
+
+
+def cycle_in(launches: Sequence[Launch]) -> list[JobKey]:
+    """A cycle among the needs of the jobs, the first one also last; [] without one."""
+    try:
+        in_order({launch.key: launch for launch in launches}, needs_of(launches))
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def needs_of(launches: Iterable[Launch]) -> dict[JobKey, list[JobKey]]:
+    return {launch.key: [key_of(launch, need) for need in launch.needs] for launch in launches}
+
+
+def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
+    """Whether every need is still the attempt that an unfinished attempt was bound to."""
+    stands = {ground.job: ground.stands and ground.stands.number for ground in grounds}
+    return stands == {each.job: each.number for each in attempt.needs}
+
+
+def moved(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:
+    """The needs that have another edition than the one that the attempt stands on.
+
+    A need that is not on record has none, nor has one with `rerun: never`.
+    """
+    stood_on = {each.job: each for each in attempt.needs}
+    return [
+        ground
+        for ground in grounds
+        if ground.need.rerun and ground.job in stood_on and ground.has_moved(stood_on[ground.job])
+    ]
+
+
+def running_again(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:
+    """The needs that move, or run again, under a live attempt that stands on them."""
+    stood_on = {each.job: each for each in attempt.needs}
+    waits = attempt.state == "waiting"
+    return [
+        ground
+        for ground in grounds
+        if ground.stands is not None
+        and (old := stood_on.get(ground.job)) is not None
+        and (
+            (ground.runs_again(old) and (waits or ground.need.rerun))
+            or (ground.has_moved(old) and ground.need.rerun)
+        )
+    ]
+
+
+def run_since(attempt: Attempt, grounds: Sequence[Ground]) -> list[Ground]:
+    """The needs with a later attempt than the one that a skipped attempt waited for.
+
+    None while one of them has no attempt to stand on.
+    """
+    if any(ground.stands is None for ground in grounds):
+        return []
+    stood_on = {each.job: each.number for each in attempt.needs}
+    return [
+        ground
+        for ground in grounds
+        if ground.stands is not None and stood_on.get(ground.job, ground.stands.number) < ground.stands.number
+    ]
+
+
+def failed(grounds: Iterable[Ground]) -> Reason | None:
+    """The reason to hold a job that would start, with every need that it cannot stand on."""
+    troubles = [ground.trouble for ground in grounds if ground.stands is None]
+    return Reason("needs_failed", detail=", ".join(troubles)) if troubles else None
+
+
+def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:
+    return Ground(
+        need=need,
+        stands=StoodOn(need.job, attempt.number, attempt.edition, attempt.app_id, attempt.scheduler),
+        state="pending" if attempt.is_live else "succeeded",
+        edition=attempt.edition,
+        submitter=submitter(attempt),
+        note=note,
+    )
