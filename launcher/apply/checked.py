@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from launcher.apply.engines import Engines
 from launcher.apply.inputs import large_workspace_notes
+from launcher.apply.needs import check_held
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
@@ -67,12 +68,14 @@ class Refusals:
 def _bind(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
+    check_held(step, (each for each in step.needs if each.job in step.after), engines)
     return replace(step, bound=engines.bind(step.launch))
 
 
 def _dry_run(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
+    check_held(step, (each for each in step.needs if each.job in step.after), engines)
     bound = engines.bind(step.launch)
     info = engines.dry_run(bound)
     notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))

@@ -46,7 +46,16 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "stopped": ("Nothing of it is left.", {**_APP, "attempt": _NUMBER}),
     "starting": ("The new attempt is about to be started.", _ATTEMPT),
     "started": ("Every replica was seen to start.", _ATTEMPT),
-    "recorded": ("The ledger knows that it runs.", _ATTEMPT),
+    "attempt_waiting": (
+        "It is accepted, and starts once the attempts of these jobs have succeeded.",
+        {**_ATTEMPT, "needs": {"type": "array", "items": _TEXT}},
+    ),
+    "attempt_skipped": (
+        "A waiting attempt has ended, and nothing of it has run: a job that it needs did not succeed, or it"
+        " was withdrawn.",
+        {**_APP, "attempt": _NUMBER, "message": _TEXT},
+    ),
+    "recorded": ("The ledger knows that it runs, or waits.", _ATTEMPT),
     "restarting": (
         "A replica has failed, and it, its role or the whole app restarts (with --wait): which of its"
         " max_retries restarts this is, and the pause in seconds before it.",

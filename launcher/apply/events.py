@@ -34,6 +34,8 @@ EventName = Literal[
     "stopped",
     "starting",
     "started",
+    "attempt_waiting",
+    "attempt_skipped",
     "recorded",
     "restarting",
     "failed",

@@ -11,6 +11,7 @@ from launcher.actor import actor
 from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
+from launcher.apply.needs import in_order, keys_after, make_way, pending
 from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
@@ -33,7 +34,9 @@ def execute(
     store: Store,
     events: Events,
 ) -> tuple[Outcome, ...]:
-    """Carry out the steps; returns their outcomes in order. A job that fails does not stop the others.
+    """Carry out the steps; returns their outcomes in order. A job that fails stops only those that need it.
+
+    A job is submitted once every job that it waits for has been accepted.
 
     On an interrupt it finishes the steps that other threads have begun, begins no more, and emits an event
     for every step with effects before it raises the interrupt.
@@ -44,8 +47,11 @@ def execute(
     provenance = _provenance(plan, steps)
     begun: set[JobKey] = set()
     done: dict[JobKey, Outcome] = {}
+    steps = make_way(steps, engines=engines, store=store, events=events)
 
-    def one(step: Step) -> Outcome:
+    def one(step: Step, needed: Sequence[Outcome] = ()) -> Outcome:
+        if refused := _without(step, needed, events):
+            return refused
         begun.add(step.key)
         outcome = _carry_out(step, provenance=provenance, engines=engines, store=store, events=events)
         done[step.key] = outcome
@@ -66,17 +72,47 @@ def execute(
 
 
 def _all(
-    one: Callable[[Step], Outcome], steps: Sequence[Step], busy: Sequence[Step], engines: Engines
+    one: Callable[..., Outcome], steps: Sequence[Step], busy: Sequence[Step], engines: Engines
 ) -> tuple[Outcome, ...]:
     if len(busy) <= 1:
         return tuple(map(one, steps))
     for step in busy:  # only one thread makes schedulers
         if step.launch is not None:
             engines.get(step.launch.scheduler)
-    from concurrent.futures import ThreadPoolExecutor
+        for need in step.needs:
+            engines.get(need.scheduler)
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    of_job: dict[JobKey, Future[Outcome]] = {}
+
+    def behind(step: Step, needed: Sequence[Future[Outcome]]) -> Outcome:
+        return one(step, [each.result() for each in needed])
 
     with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
-        return tuple(pool.map(one, steps))
+        made: dict[int, Future[Outcome]] = {}
+        for step in in_order(steps):  # so a thread waits only for steps that were begun before
+            needed = [of_job[key] for key in keys_after(step) if key in of_job]
+            made[id(step)] = pool.submit(behind, step, needed)
+            if step.launch is not None:
+                of_job[step.key] = made[id(step)]
+        try:
+            return tuple(made[id(step)].result() for step in steps)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome | None:
+    """The outcome of a step whose needs could not be submitted; None when they were."""
+    missing = [each for each in needed if each.error]
+    if not missing or not step.starts:
+        return None
+    jobs = " and ".join(each.key.job for each in missing)
+    error = f"not submitted: it needs {jobs}, which could not be applied"
+    overtaken = all(each.overtaken for each in missing)
+    if not overtaken:
+        events.emit("failed", step.key, message=error, hint=None)
+    return Outcome(key=step.key, kind=step.kind, error=error, overtaken=overtaken)
 
 
 def _carry_out(
@@ -90,7 +126,14 @@ def _carry_out(
     try:
         if step.starts and step.launch is not None:
             about = provenance[step.launch.origin]
-            made = submit(step, provenance=about, engines=engines, store=store, events=events)
+            made = submit(
+                step,
+                provenance=about,
+                engines=engines,
+                store=store,
+                events=events,
+                waits_for=pending(step, engines, store),
+            )
             warnings = record_start(made, store=store, events=events)
             return replace(_outcome(step, made), warnings=warnings)
         if step.kind == "destroy":

@@ -106,7 +106,11 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
     message = "; ".join(part for part in (attempt.message, cause) if part)
-    events.emit("ended", outcome.key, app_id=outcome.app_id, state=attempt.state, message=message)
+    about = {"app_id": outcome.app_id, "message": message}
+    if attempt.state == "skipped":
+        events.emit("attempt_skipped", outcome.key, attempt=attempt.number, **about)
+    elif not attempt.is_live:  # else the process that held it has died
+        events.emit("ended", outcome.key, state=attempt.state, **about)
     app = of_attempt(attempt)
     app.message = message
     return replace(outcome, app=app, warnings=warnings)

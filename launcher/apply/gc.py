@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from launcher.apply.ends import record_ends
 from launcher.apply.engines import Engines
 from launcher.errors import LauncherError
 from launcher.schedulers.staged import StagedScheduler
-from launcher.specs.attempt import ENDED_STATES
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from launcher.text import plural
@@ -47,10 +47,12 @@ class Collected:
     problems: list[tuple[str, LauncherError]] = field(default_factory=list)
 
 
-def reasons(apps: Iterable[AppRecord], rule: Rule, *, now: float) -> list[tuple[AppRecord, str]]:
+def reasons(
+    apps: Iterable[AppRecord], rule: Rule, *, now: float, needed: Collection[str] = ()
+) -> list[tuple[AppRecord, str]]:
     """Every app, the newest first, with the reason why `rule` keeps it; "" for one to remove.
 
-    Apps with the same name and session count as one job's.
+    Apps with the same name and session count as one job's. `needed`: app ids that others wait for.
     """
     newer: Counter[tuple[str, str]] = Counter()
     out = []
@@ -61,6 +63,8 @@ def reasons(apps: Iterable[AppRecord], rule: Rule, *, now: float) -> list[tuple[
             why = "ended too recently (--older-than)"
         if not why and app.in_use:
             why = "just ended, and the client that started it still runs"
+        if not why and app.app_id in needed:
+            why = "needed by jobs that wait"
         out.append((app, why))
         newer[job] += 1
     return out
@@ -98,7 +102,7 @@ def collect(
             found = [app for app in scheduler.finished() if rule.concerns(app.project)]
             leftovers = list[tuple[str, str]]()
             own = [app for app in found if _is_ours(app, store)]
-            judged = reasons(own, rule, now=now)
+            judged = reasons(own, rule, now=now, needed=_needed(store))
             _remove([app for app, why in judged if not why][::-1], scheduler, store, done, dry_run=dry_run)
             if not dry_run:
                 done.shared += scheduler.sweep()
@@ -112,6 +116,13 @@ def collect(
     if live:
         done.kept.insert(0, (plural(live, "live job"), "work in progress"))
     return done
+
+
+def _needed(store: Store) -> set[str]:
+    """The ids of the apps that attempts may still wait for."""
+    unstarted = [each.app_id for each in store.live_attempts() if each.state in UNSTARTED_STATES]
+    attempts = map(store.by_app_id, unstarted)
+    return {need.app_id for attempt in attempts if attempt is not None for need in attempt.needs}
 
 
 def _forget(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import time
@@ -16,20 +16,28 @@ from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
 from launcher.specs.binding import BoundLaunch
+from launcher.specs.needs import StoodOn
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 
 
 def submit(
-    step: Step, *, provenance: Mapping[str, Any], engines: Engines, store: Store, events: Events
+    step: Step,
+    *,
+    provenance: Mapping[str, Any],
+    engines: Engines,
+    store: Store,
+    events: Events,
+    waits_for: Sequence[StoodOn] = (),
 ) -> Attempt:
-    """Reserve, create, stop the old attempts, record, start. `record_start` records the running state.
+    """Reserve, create, stop the old attempts, record, start. `record_start` records the state after that.
 
     The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
     When a later stage fails, everything that this attempt made is removed.
 
     Args:
         provenance: the fields of the attempt that say where it comes from (actor, commit, plan …).
+        waits_for: the attempts among the step's needs that have not succeeded yet.
     """
     assert step.bound is not None, "what a plan starts is bound before it is carried out"
     launch = step.bound.launch
@@ -47,6 +55,8 @@ def submit(
         action=step.kind,
         created_at=time(),
         trigger_digest=launch.trigger_digest,
+        edition=step.edition,
+        needs=step.needs,
         **provenance,
     )
     about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}
@@ -54,6 +64,7 @@ def submit(
     events.introduce(step.key, **about)
     events.emit("reserving", step.key, **about)
     reservation = scheduler.reserve(attempt)
+    reservation.waits_for = tuple(waits_for)
     try:
         events.emit("reserved", step.key, **about)
         _create(step.bound, engines, reservation, events, about)
@@ -72,18 +83,22 @@ def submit(
             elif left.is_live:
                 store.record(left)  # interrupted after the start had begun: the app keeps running
         raise
-    events.emit("started", step.key, **about)
     keep_workspaces(step.bound)
+    if waits_for:
+        jobs = [each.job for each in waits_for]
+        events.emit("attempt_waiting", step.key, **about, needs=jobs)
+        return replace(attempt, state="waiting", message=f"waits for {', '.join(jobs)}")
+    events.emit("started", step.key, **about)
     return replace(attempt, state="running", started_at=time())
 
 
 def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str, ...]:
-    """Record the running state; returns warnings when that fails, as the app runs anyway."""
+    """Record that it runs or waits; returns warnings when that fails, as it does so anyway."""
     about = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
     try:
         store.record(started)
     except StateError as error:
-        return (unrecorded("it runs", error),)
+        return (unrecorded("it waits" if started.state == "waiting" else "it runs", error),)
     events.emit("recorded", started.key, **about)
     return ()
 
@@ -111,7 +126,9 @@ def clear(step: Step, engines: Engines) -> None:
     """Remove unfinished submissions, except the one of the same number: reserving removes that."""
     for leftover in step.leftovers:
         if leftover.app_id != step.app_id:
-            engines.get(leftover.scheduler).cancel(leftover.app_id)
+            scheduler = engines.get(leftover.scheduler)
+            if not scheduler.withdraw(leftover.app_id):
+                scheduler.cancel(leftover.app_id)
 
 
 def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:

@@ -66,8 +66,18 @@ def run(args: Any, console: Console) -> int:
         return 0
     from launcher.cli.render.status_text import status_text
 
-    console.print(status_text(app, color=console.color))
+    console.print(status_text(app, more=_next(app), color=console.color))
     return 0
+
+
+def _next(app: AppRecord) -> dict[str, str]:
+    """What would start an app that was skipped."""
+    if app.state != "skipped":
+        return {}
+    from launcher.inventory.needs import what_starts
+
+    starts = what_starts(app)
+    return {"starts": starts} if starts else {}
 
 
 def _group(args: Any, console: Console, apps: list[AppRecord]) -> int:

@@ -127,7 +127,7 @@ class Watch:
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
         """A command for the next step: follow running jobs, or see the output of a failed one."""
-        running = [outcome for outcome in outcomes if outcome.state == "running"]
+        running = [outcome for outcome in outcomes if outcome.state in ("waiting", "running")]
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""

@@ -61,6 +61,22 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
         read: returns recorded apps; called again if outcomes were recorded meanwhile.
         warn: see `newest`.
     """
+    apps = _present(read, warn)
+    waiting = [app for app in apps if app.state == "waiting"]
+    if waiting:
+        from launcher.inventory.needs import say_what_waits
+
+        say_what_waits(waiting, refreshed)
+    return apps
+
+
+def refreshed(apps: list[AppRecord]) -> list[AppRecord]:
+    """The present records of these apps."""
+    ids = [app.app_id for app in apps]
+    return _present(lambda: [found for found in map(recorded.app, ids) if found], None)
+
+
+def _present(read: Callable[[], list[AppRecord]], warn: Warn | None) -> list[AppRecord]:
     apps = read()
     live: dict[str, list[str]] = {}
     for app in apps:

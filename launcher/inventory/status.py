@@ -32,6 +32,11 @@ def inspect(app: AppRecord) -> AppRecord:
         found = found or app
         found.update(seen)
         _mark_lost(found)
+        if found.state == "waiting":
+            from launcher.inventory.listing import refreshed
+            from launcher.inventory.needs import say_what_waits
+
+            say_what_waits([found], refreshed)
     elif found is None or found.state == "unknown":
         from launcher.specs.handle import UnknownAppException
 

@@ -23,7 +23,7 @@ _FAST = {
         "list log_reader logs main status wait"
     ),
     "launcher.cli.render": "apps document status_text tables values",
-    "launcher.inventory": "ends engine_attempts find installed listing logs project recorded status",
+    "launcher.inventory": "ends engine_attempts find installed listing logs needs project recorded status",
     "launcher.schedulers": "api appstore logs order pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
@@ -172,6 +172,7 @@ def fast(scenario) -> set[str]:
     # The last one only where a stop takes its time.
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
+    entries += ("inventory.needs",)  # of waiting and skipped apps
     entries += ("schedulers.local.needs",)  # the supervisor of an app that waits for others
     # With an engine, and without: what a list of its apps loads.
     entries += (

@@ -127,6 +127,11 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         if why.startswith("cancelled by ") and event.get("state") == "cancelled":
             return f"{job} {paint(word, style, color)}{why.removeprefix('cancelled')}"
         return f"{job} {paint(word, style, color)}{': ' if why else ''}{why}"
+    if name == "attempt_waiting":
+        return f"{job} waits for {', '.join(event['needs'])}"
+    if name == "attempt_skipped":
+        word, style = state_cell("skipped")
+        return f"{job} {paint(word, style, color)}: {event['message']}"
     if name == "restarting":
         return f"{job} {event['message']}"
     if name == "interrupted":

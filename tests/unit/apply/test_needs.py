@@ -1,0 +1,260 @@
+"""Steps that need each other are carried out in order, and what waits is withdrawn in time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import launcher
+from launcher.apply import make_plan
+from launcher.apply.checked import bind_plan
+from launcher.apply.engines import Engines
+from launcher.apply.events import Events, Outcome
+from launcher.apply.execute import execute
+from launcher.apply.follow import follow
+from launcher.apply.gc import Rule, collect
+from launcher.apply.needs import check_held, in_order
+from launcher.errors import SchedulerError, StaleError
+from launcher.inventory.listing import newest
+from launcher.inventory.needs import what_starts
+from launcher.inventory.status import inspect
+from launcher.plan.step import Guard, Step
+from launcher.schedulers.appstore import open_store
+from launcher.specs.needs import StoodOn
+from launcher.state.store import Store
+
+OPEN = "until [ -e gate ]; do sleep 0.02; done"
+
+
+class World:
+    """Jobs in one folder, applied as steps with needs."""
+
+    def __init__(self, folder: Path, store: Store, engines: Engines) -> None:
+        self.folder, self.store, self.engines = folder, store, engines
+        self.events: list[Mapping[str, Any]] = []
+
+    def steps(self, **scripts: str) -> dict[str, Step]:
+        """A step for each job, as planned now."""
+        for job, script in scripts.items():
+            role = json.dumps({"entrypoint": "sh", "args": ["-c", f"cd {self.folder}; {script}"]})
+            (self.folder / f"{job}.launcher.yaml").write_text(
+                f"version: 1\nname: {job}\nroles: {{main: {role}}}\n"
+            )
+        launches = [launcher.load_job(str(self.folder / f"{job}.launcher.yaml")) for job in scripts]
+        plan = bind_plan(make_plan(launches), self.engines)
+        return {step.key.job: replace(step, edition=step.number) for step in plan.steps}
+
+    def carry_out(self, *steps: Step) -> dict[str, Outcome]:
+        events = Events(self.events.append)
+        plan = make_plan([])
+        done = execute(steps, plan=plan, engines=self.engines, store=self.store, events=events)
+        return {outcome.key.job: outcome for outcome in done}
+
+    def wait(self, *outcomes: Outcome) -> dict[str, tuple[str | None, str]]:
+        """States and messages at the end."""
+        ended = follow(outcomes, engines=self.engines, store=self.store, events=Events(self.events.append))
+        return {each.key.job: (each.state, each.message) for each in ended}
+
+    def seen(self, name: str) -> list[Mapping[str, Any]]:
+        return [event for event in self.events if event["event"] == name]
+
+    def open(self) -> None:
+        (self.folder / "gate").touch()
+
+
+@pytest.fixture
+def world(tmp_path: Path, launcher_home: Path) -> Iterator[World]:
+    with open_store() as store, Engines() as engines:
+        yield World(tmp_path, store, engines)
+
+
+def after(step: Step, *needs: Step, scheduler: str = "local_cwd") -> Step:
+    found = tuple(StoodOn(each.key.job, each.number, each.edition, each.app_id, scheduler) for each in needs)
+    return replace(step, needs=found, after=tuple(each.key.job for each in needs))
+
+
+def guard(step: Step) -> Guard:
+    return Guard(attempt=step.number, state="waiting", app_id=step.app_id, scheduler="local_cwd")
+
+
+def chain(world: World, first: str) -> tuple[Step, Step, Step]:
+    """Three steps, each of which needs the one before, given in the order of their names."""
+    made = world.steps(prepare=first, train="cat data; echo model >model", evaluate="cat model >done")
+    train = after(made["train"], made["prepare"])
+    return after(made["evaluate"], train), made["prepare"], train
+
+
+def test_jobs_are_submitted_behind_those_that_they_need(world: World) -> None:
+    outcomes = world.carry_out(*chain(world, f"{OPEN}; echo data >data"))
+    assert [outcomes[job].state for job in ("prepare", "train", "evaluate")] == [
+        "running",
+        "waiting",
+        "waiting",
+    ]
+    assert outcomes["evaluate"].message == "waits for train"
+    begun = [event["job"] for event in world.seen("reserving")]
+    assert begun == ["prepare", "train", "evaluate"]
+    assert [(event["job"], event["needs"]) for event in world.seen("attempt_waiting")] == [
+        ("train", ["prepare"]),
+        ("evaluate", ["train"]),
+    ]
+    assert {entry.job: entry.state for entry in world.store.live_attempts()} == {
+        "prepare": "running",
+        "train": "waiting",
+        "evaluate": "waiting",
+    }
+    attempt = world.store.by_app_id(outcomes["train"].app_id)
+    assert attempt is not None
+    assert [(each.job, each.number, each.edition) for each in attempt.needs] == [("prepare", 1, 1)]
+    world.open()
+    assert world.wait(*outcomes.values()) == dict.fromkeys(outcomes, ("succeeded", ""))
+    assert (world.folder / "done").read_text() == "model\n"
+
+
+def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
+    made = world.steps(prepare="true", train="true")
+    world.wait(*world.carry_out(made["prepare"]).values())
+    done = world.carry_out(after(made["train"], made["prepare"]))
+    assert done["train"].state == "running"
+    assert world.seen("attempt_waiting") == []
+    world.wait(*done.values())
+
+
+def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
+    outcomes = world.carry_out(*chain(world, f"{OPEN}; exit 3"))
+    world.open()
+    ends = world.wait(*outcomes.values())
+    assert ends["train"] == ("skipped", "prepare failed")
+    assert ends["evaluate"] == ("skipped", "train was skipped")
+    said = {event["job"]: event["message"] for event in world.seen("attempt_skipped")}
+    assert said == {"train": "prepare failed", "evaluate": "train was skipped"}
+    assert [event["job"] for event in world.seen("ended")] == ["prepare"]
+    listed = {app.job: (app.state, app.message) for app in newest(10)}
+    assert listed["train"] == ("skipped", "prepare failed")
+    [train] = [app for app in newest(10) if app.job == "train"]
+    assert what_starts(train) == "when prepare succeeds: launcher apply train.launcher.yaml"
+
+
+def test_what_waits_says_for_what_and_how_that_is(world: World) -> None:
+    outcomes = world.carry_out(*chain(world, f"{OPEN}; true"))
+    assert {app.job: app.message for app in newest(10)} == {
+        "prepare": "",
+        "train": "waits for prepare (running)",
+        "evaluate": "waits for train (waiting)",
+    }
+    app = outcomes["train"].app
+    assert app is not None
+    assert inspect(app).message == "waits for prepare (running)"
+    world.open()
+    world.wait(*outcomes.values())
+
+
+def test_jobs_whose_need_cannot_be_submitted_are_not(world: World) -> None:
+    evaluate, prepare, train = chain(world, "true")
+    assert prepare.bound is not None
+    role = replace(prepare.bound.app.roles[0], entrypoint="no-such-program")
+    broken = replace(prepare, bound=prepare.bound._replace(app=replace(prepare.bound.app, roles=[role])))
+    other = world.steps(other="true")["other"]
+    done = world.carry_out(evaluate, other, broken, train)
+    assert done["other"].error == ""
+    assert "no-such-program" in done["prepare"].error
+    assert done["train"].error == "not submitted: it needs prepare, which could not be applied"
+    assert done["evaluate"].error == "not submitted: it needs train, which could not be applied"
+    assert {event["job"] for event in world.seen("failed")} == {"prepare", "train", "evaluate"}
+    assert {event["job"] for event in world.seen("reserving")} == {"prepare", "other"}
+    world.wait(done["other"])
+
+
+def test_what_waits_is_withdrawn_before_what_it_waits_for_is_stopped(world: World) -> None:
+    evaluate, prepare, train = chain(world, "exec sleep 1000")
+    world.carry_out(evaluate, prepare, train)
+    again = world.steps(prepare=f"{OPEN}; echo data >data", train="cat data", evaluate="true")
+    first = again["prepare"]
+    assert [stop.app_id for stop in first.stops] == [prepare.app_id]
+    second = replace(after(again["train"], first), withdraws=(guard(train),), stops=())
+    third = replace(after(again["evaluate"], second), withdraws=(guard(evaluate),), stops=())
+    world.events.clear()
+    done = world.carry_out(third, first, second)
+    gone = [(e["event"], e["app_id"]) for e in world.events if e["event"] in ("attempt_skipped", "stopped")]
+    assert gone == [
+        ("attempt_skipped", evaluate.app_id),
+        ("attempt_skipped", train.app_id),
+        ("stopped", prepare.app_id),
+    ]
+    old = world.store.app(train.app_id)
+    assert old is not None
+    assert (old.state, old.message) == ("skipped", "withdrawn")
+    world.open()
+    assert {state for state, _ in world.wait(*done.values()).values()} == {"succeeded"}
+
+
+def test_what_runs_on_a_need_that_is_replaced_is_stopped_before_it(world: World) -> None:
+    made = world.steps(prepare="exec sleep 1000", train="exec sleep 1000")
+    world.carry_out(*made.values())
+    again = world.steps(prepare="exec sleep 999", train="exec sleep 999")
+    world.events.clear()
+    world.carry_out(again["prepare"], after(again["train"], again["prepare"]))
+    assert [event["app_id"] for event in world.seen("stopped")] == [
+        made["train"].app_id,
+        made["prepare"].app_id,
+    ]
+    for app in world.store.live_attempts():
+        world.engines.get(app.scheduler).cancel(app.app_id)
+
+
+def test_an_attempt_that_has_started_meanwhile_makes_the_job_stale(world: World) -> None:
+    made = world.steps(train="exec sleep 1000")["train"]
+    world.carry_out(made)
+    again = world.steps(train="true")["train"]
+    with pytest.raises(StaleError, match="train: expected attempt 1 \\(waiting\\), found running"):
+        world.carry_out(replace(again, withdraws=(guard(made),), stops=()))
+    world.engines.get("local_cwd").cancel(made.app_id)
+
+
+def test_a_scheduler_that_cannot_wait_for_the_other_one_says_so(world: World) -> None:
+    made = world.steps(prepare="true", train="true")
+    train = after(made["train"], made["prepare"], scheduler="slurm")
+    with pytest.raises(SchedulerError, match="cannot wait for one of slurm") as failed:
+        check_held(train, train.needs, world.engines)
+    assert failed.value.hint == "apply it once `prepare` has succeeded, or run both on one engine"
+
+
+def test_gc_keeps_what_is_waited_for(world: World) -> None:
+    made = world.steps(prepare="true", fetch=OPEN, train="true")
+    world.wait(*world.carry_out(made["prepare"]).values())
+    needing = after(made["train"], made["prepare"], made["fetch"])
+    done = world.carry_out(made["fetch"], needing)
+
+    def kept() -> list[str]:
+        found = collect(world.store, world.engines, ["local_cwd"], Rule(older_than_s=0), now=2e10)
+        assert found.problems == []
+        return [why for _, why in found.kept]
+
+    assert "needed by jobs that wait" in kept()
+    assert world.engines.get("local_cwd").attempt(made["prepare"].app_id) is not None
+    world.open()
+    world.wait(*done.values())
+    assert "needed by jobs that wait" not in kept()
+    assert world.engines.get("local_cwd").attempt(made["prepare"].app_id) is None
+
+
+def test_the_order_is_that_of_the_needs(world: World) -> None:
+    made = world.steps(a="true", b="true", c="true", d="true")
+    d = made["d"]
+    c = after(made["c"], d)
+    a = after(made["a"], c, made["b"])
+    assert [step.key.job for step in in_order([a, made["b"], c, d])] == ["b", "d", "c", "a"]
+
+
+def test_a_long_chain_has_no_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = world.steps(job="true")["job"]
+    steps: list[Step] = []
+    for number in range(3000):
+        made = replace(step, key=step.key._replace(job=f"job-{number}"))
+        steps.append(replace(made, after=(f"job-{number - 1}",) if number else ()))
+    assert in_order(steps[::-1]) == steps
