@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,9 +16,16 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
-from launcher.schedulers.docker.names import container_name
+from launcher.schedulers.docker.names import container_name, waiting_name
 from launcher.schedulers.docker.owner import Owner
-from launcher.schedulers.docker.replicas import ALL_MARKS, expected_replicas, is_reservation
+from launcher.schedulers.docker.replicas import (
+    ALL_MARKS,
+    expected_replicas,
+    is_replica,
+    is_reservation,
+    is_waiting,
+    waiting_container,
+)
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
 from launcher.specs.attempt import Attempt
@@ -36,7 +44,8 @@ class DockerApp:
 
     Attributes:
         journal: None where there is no record of it here.
-        owner: the process that submits it, or starts the rest; "" when there is none, or none is needed.
+        owner: the process that submits it, starts the rest, or holds it while it waits; "" when there is
+            none, or none is needed.
         paused_by: the owner whose watcher may restart it, at once or after a pause, by a record that is not
             here.
     """
@@ -223,6 +232,12 @@ def _app(
         return None
     if stone is not None and view.started_at is None:
         view = replace(view, started_at=stone.started_at)
+    if (
+        not (found or view.final or lock_held)
+        and view.message == status.GONE
+        and record.is_locked(record.folder(app_id))
+    ):
+        view = status.DockerAppView(state="waiting")  # its watcher is about to record that
     app = DockerApp(labels, found, view, journal)
     if journal is None and stone is None and (paused_by := _paused_by(app, take_over=take_over)):
         return replace(app, view=status.paused(view), paused_by=paused_by)
@@ -234,7 +249,7 @@ def _labels(
 ) -> Labels | None:
     """The labels of a replica, if there is one: another client's reservation may exist for a moment."""
     if found:
-        return read_labels(next((each for each in found if not is_reservation(each)), found[0]).labels)
+        return read_labels(next((each for each in found if is_replica(each)), found[0]).labels)
     return _recorded(engine, record.folder(app_id)) or (stone.labels if stone is not None else None)
 
 
@@ -248,6 +263,8 @@ def _recorded(engine: EngineView, app_dir: str) -> Labels | None:
 
 def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     view = app.view
+    if view.state == "waiting":
+        return _holder(app, take_over=take_over)
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
     progress_at = max((each.created_at or 0.0 for each in app.containers), default=None)
@@ -259,6 +276,13 @@ def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     if not lock_held and record.is_locked(app.app_dir):
         return str(record.holder(app.app_dir) or "another process")
     return ""
+
+
+def _holder(app: DockerApp, *, take_over: bool) -> str:
+    """The watcher of a waiting attempt; "" when it is dead. One on another machine counts as alive."""
+    waiting = waiting_container(app.containers)
+    holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
+    return str(holder) if holder is not None and holder.is_alive(math.inf, take_over=take_over) else ""
 
 
 def _paused_by(app: DockerApp, *, take_over: bool) -> Owner | None:
@@ -343,14 +367,16 @@ def _is_asked_for(app: DockerApp, latest: Collection[str]) -> bool:
 
 
 def _latest(found: Iterable[DockerApp], stones: Iterable[Tombstone], keys: Collection[JobKey]) -> set[str]:
-    """The app ids with the highest attempt number of each key."""
-    best: dict[tuple[str, ...], tuple[int, str]] = {}
-    known = [(app.labels, app.app_id) for app in found] + [(stone.labels, stone.app_id) for stone in stones]
-    for labels, app_id in known:
+    """The app ids with the highest attempt number of each key, also among those that were not skipped."""
+    best: dict[tuple[object, ...], tuple[int, str]] = {}
+    known = [(app.labels, app.view.state) for app in found]
+    known += [(stone.labels, stone.outcome.state) for stone in stones]
+    for labels, state in known:
         key = tuple(labels.text(part) for part in ("project", "target", "job"))
         if key in keys:
             number = int(labels.text("attempt") or 0)
-            best[key] = max(best.get(key, (0, "")), (number, app_id))
+            for among in ("all", "not skipped") if state != "skipped" else ("all",):
+                best[key, among] = max(best.get((key, among), (0, "")), (number, labels.app_id))
     return {app_id for _, app_id in best.values()}
 
 
@@ -388,4 +414,6 @@ def _name(container: Container) -> str:
     labels = Labels(container.labels)
     if is_reservation(container):
         return labels.app_id
+    if is_waiting(container):
+        return waiting_name(labels.app_id)
     return container_name(labels.app_id, labels.role, labels.replica)

@@ -22,7 +22,7 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Engi
 from launcher.schedulers.docker.client.objects import Image
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.images import pull
-from launcher.schedulers.docker.labels import APP_ID
+from launcher.schedulers.docker.labels import APP_ID, TURN
 from launcher.schedulers.docker.names import NETWORK, OUTPUT, SCRATCH
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
 
 _ROOT = ("", "0", "root")
+
+
+def trial(job: DockerJob) -> DockerJob:
+    """The request for the first container of each role alone."""
+    firsts = {each.role: each for each in reversed(job.containers)}
+    return replace(job, containers=[each for each in job.containers if firsts[each.role] is each])
 
 
 class ContainerSetup:
@@ -104,7 +110,7 @@ class ContainerSetup:
     ) -> dict[str, Any]:
         own = {"launcher.role": container.role, "launcher.replica": str(container.replica)}
         labels = {**container.kwargs.get("labels", {}), **common, **own}
-        env = {**copied(job.copy_env, environ), **with_values(container.kwargs.get("environment", {}))}
+        env = environment_of(container, job, environ)
         return engine_config(
             replace(container, kwargs={**container.kwargs, "labels": labels, "environment": env})
         )
@@ -135,7 +141,8 @@ class ContainerSetup:
         """Create the scratch volume. An earlier app of this id, removed by hand, may have left its own."""
         try:
             for left in self.engine.volumes(f"{APP_ID}={common[APP_ID]}"):
-                self.engine.remove_volume(left.name)
+                if TURN not in left.labels:
+                    self.engine.remove_volume(left.name)
         except Conflict as error:
             text = f"cannot make the scratch volume {name}: {error.cause}"
             raise SchedulerError(text, hint="a container uses that of an earlier app: remove it") from error
@@ -235,6 +242,11 @@ def copied(patterns: Iterable[str] | None, environ: Mapping[str, str]) -> dict[s
         for name, value in environ.items()
         if any(fnmatchcase(name, pattern) for pattern in wanted)
     }
+
+
+def environment_of(container: DockerContainer, job: DockerJob, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a container copies from `environ`, and its own variables with the values of secrets."""
+    return {**copied(job.copy_env, environ), **with_values(container.kwargs.get("environment", {}))}
 
 
 def with_values(env: Mapping[str, str]) -> dict[str, str]:

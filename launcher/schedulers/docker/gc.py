@@ -20,7 +20,7 @@ from launcher.schedulers.docker.client.objects import Labelled
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL, is_workspace_name
-from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART
+from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART, Labels
 from launcher.schedulers.docker.record import RecordLock
 from launcher.state.records import AppRecord
 
@@ -31,12 +31,14 @@ _AGAIN_S = 0.05
 
 
 def finished(engine: EngineView) -> list[AppRecord]:
-    """The apps of this engine that have ended and that no process works on, the newest first.
+    """The apps of this engine that have ended, and that no process works on or waits for, the newest first.
 
     Apps of other state folders come from the engine's list, without the time of their end: that would take a
     request for each of them, and callers have it from the ledger.
     """
-    listed = [app for app in apps.find_all(engine) if app.view.ended]
+    found = apps.find_all(engine)
+    awaited = {need.app_id for app in found if app.view.state == "waiting" for need in app.labels.waits_for}
+    listed = [app for app in found if app.view.ended and app.app_id not in awaited]
     known = [app if _is_known(app) else apps.inspect(engine, app) for app in listed]
     return [_finished(app) for app in known if is_over(app)]
 
@@ -168,10 +170,13 @@ def _shared(engine: EngineView, now: float | None) -> list[_SharedObject]:
         used = "apps that have not ended use it" if in_use else ""
         found.append(_SharedObject("network", network.name, [network.id], why(network, used)))
     used_images = {each.image_id for each in containers}
+    waited_for = {name for each in ours for name in Labels(each.labels).images}
     for image in engine.images(WORKSPACE_LABEL):
         names = [name for name in image.tags if is_workspace_name(name)]
         if names or not image.tags:  # else it is an image that a user has based on one of ours
             used = "containers were made from it" if image.id in used_images else ""
+            if not waited_for.isdisjoint(image.tags):
+                used = "an app that waits for others needs it"
             names = names or [image.id]
             found.append(_SharedObject("image", names[0], names, why(image, used)))
     return found

@@ -2,6 +2,8 @@
 
 ::
 
+    {"e": "wait", "for": ["prepare"]}                   accepted: its watcher waits for these jobs
+    {"e": "met", "job": "prepare"}                      one of them has succeeded
     {"e": "go"}                                         from here on its start is completed, not undone
     {"e": "cancel", "by": "me@host"}                    a client asks for a stop
     {"e": "stop", "why": "peer", "of": [ID…], …}        containers are being stopped; the first reason counts
@@ -22,7 +24,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +107,7 @@ class Journal:
     """The state that the lines of a journal add up to.
 
     Attributes:
+        waits_for: the jobs that it still waits for; None before it waits, and once it is to start.
         interrupted: the client that cancelled the app was attached to it.
         grace_s: the grace period of that cancellation, in place of the app's own.
         stop: the first reason to stop the app for good; None while there is none.
@@ -118,6 +121,7 @@ class Journal:
     """
 
     going_at: float | None = None
+    waits_for: list[str] | None = None
     cancelled_by: str | None = None
     interrupted: bool = False
     grace_s: float | None = None
@@ -168,7 +172,21 @@ def fold(lines: bytes) -> Journal:
     return journal
 
 
+def waiting_for(jobs: Sequence[str]) -> str:
+    """What an attempt waits for, in a phrase."""
+    return f"waits for {', '.join(jobs)}" if jobs else "is about to start"
+
+
+def _wait(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.waits_for = [str(job) for job in event["for"]]
+
+
+def _met(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.waits_for = [job for job in journal.waits_for or () if job != event["job"]]
+
+
 def _go(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.waits_for = None
     if journal.going_at is None:
         journal.going_at = event["t"]
 
@@ -251,6 +269,8 @@ def _skip(journal: Journal, event: Mapping[str, Any]) -> None:
 
 
 _ACTIONS = {
+    "wait": _wait,
+    "met": _met,
     "go": _go,
     "cancel": _cancel,
     "stop": _stop,

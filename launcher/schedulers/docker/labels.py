@@ -25,6 +25,15 @@ PART = PREFIX + "part"
 ROLE = PREFIX + "role"
 REPLICA = PREFIX + "replica"
 RESERVATION_PART = "reservation"
+WAITING_PART = "waiting"
+HOLDER = PREFIX + "holder"
+"""Label of the container of a waiting attempt: the watcher that holds it."""
+WAITS_FOR = PREFIX + "waits-for"
+"""Label of that container: the attempts that it waited for at first, as `needs.to_json` has them."""
+IMAGES = PREFIX + "images"
+"""Label of that container: the images of the containers that are to be made."""
+TURN = PREFIX + "turn"
+"""Label of a volume: how a waiting attempt goes on, see `turn.py`."""
 VERSION = PREFIX + "version"
 TOMBSTONE = PREFIX + "tombstone"
 """Label of a volume with the outcome of an attempt: the attempt's app id."""
@@ -107,6 +116,31 @@ class Labels:
         from launcher.schedulers.docker.owner import from_json
 
         return from_json(self.text("owner"))
+
+    @property
+    def holder(self) -> Owner | None:
+        """The watcher that holds a waiting attempt; None where the label is missing."""
+        from launcher.schedulers.docker.owner import from_json
+
+        return from_json(self.text("holder"))
+
+    @property
+    def waits_for(self) -> tuple[StoodOn, ...]:
+        """The attempts that a waiting attempt waited for at first."""
+        from launcher.specs.needs import from_json
+
+        try:
+            return from_json(json.loads(self.text("waits-for") or "[]"))
+        except (ValueError, TypeError):
+            return ()
+
+    @property
+    def images(self) -> list[str]:
+        """The images that a waiting attempt is going to need."""
+        try:
+            return [str(each) for each in json.loads(self.text("images") or "[]")]
+        except (ValueError, TypeError):
+            return []
 
     @property
     def retries(self) -> dict[str, tuple[int, str, int]]:

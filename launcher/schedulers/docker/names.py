@@ -23,6 +23,11 @@ def container_name(app_id: str, role: str, k: int) -> str:
     return _fit(f"{app_id}-{stem(role)}-{k}", f"{app_id}\0{role}\0{k}", f"-{k}")
 
 
+def waiting_name(app_id: str) -> str:
+    """The name of the container that stands for a waiting attempt. App ids have no dot."""
+    return f"{app_id}.waiting"
+
+
 def scratch_volume(app_id: str) -> str:
     return f"{app_id}-scratch"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.journal import Journal, RecordedExit
-from launcher.schedulers.docker.labels import PART, RESERVATION_PART, Labels
+from launcher.schedulers.docker.labels import PART, RESERVATION_PART, WAITING_PART, Labels
 
 CANCELLED = ".cancelled"
 TIMED_OUT = ".timed-out"
@@ -174,7 +174,23 @@ def where(container: Container) -> tuple[str, int]:
 
 
 def is_reservation(container: Container) -> bool:
+    """Whether it reserves the app id, until all other containers exist."""
     return container.labels.get(PART) == RESERVATION_PART
+
+
+def is_waiting(container: Container) -> bool:
+    """Whether it stands for an attempt that waits for others."""
+    return container.labels.get(PART) == WAITING_PART
+
+
+def waiting_container(containers: Iterable[Container]) -> Container | None:
+    """The container that stands for an attempt while it waits."""
+    return next((each for each in containers if is_waiting(each)), None)
+
+
+def is_replica(container: Container) -> bool:
+    """Whether it is none of these two, which are never started."""
+    return not (is_reservation(container) or is_waiting(container))
 
 
 def expected_replicas(labels: Labels) -> list[tuple[str, int]]:

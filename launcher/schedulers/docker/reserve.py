@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import ReservedError, SchedulerError
-from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker import apps, record, rows, tombstones, turn
 from launcher.schedulers.docker.apps import DockerApp, list_containers
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict, EngineError, ImageNotFound, NameTaken
@@ -21,7 +21,7 @@ from launcher.schedulers.docker.containers import is_foreign, name_taken
 from launcher.schedulers.docker.images import pull
 from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.record import RecordLock
-from launcher.schedulers.docker.replicas import is_reservation
+from launcher.schedulers.docker.replicas import is_reservation, waiting_container
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
 from launcher.specs.attempt import Attempt
 
@@ -98,7 +98,7 @@ def _take(
     image = choose_image()
     for left in reversed(range(_TRIES)):
         found = apps.find(engine, attempt.app_id, lock_held=True, take_over=take_over)
-        if found is not None and (resumed := _clear(engine, found, attempt)):
+        if found is not None and (resumed := _clear(engine, found, attempt, take_over)):
             return ReservedId(lock, resumed=resumed)
         record.clear(lock.app_dir)
         record.write_attempt(lock.app_dir, apps.facts(engine, labels))
@@ -139,7 +139,7 @@ def _is_free(engine: Engine, attempt: Attempt) -> bool:
     return all(is_reservation(each) for each in list_containers(engine, attempt.app_id))
 
 
-def _clear(engine: Engine, found: DockerApp, attempt: Attempt) -> DockerApp | None:
+def _clear(engine: Engine, found: DockerApp, attempt: Attempt, take_over: bool) -> DockerApp | None:
     """Remove what a dead owner created and never started. Returns the app when its start is to be completed.
 
     Raises ReservedError when its owner is alive, or when the app was started otherwise, however it ended.
@@ -149,13 +149,18 @@ def _clear(engine: Engine, found: DockerApp, attempt: Attempt) -> DockerApp | No
         raise ReservedError(attempt.app_id, view.state, found.owner)
     if view.state == "running" and view.unstarted and found.labels.digest == attempt.digest:
         return found
-    if view.state not in ("reserved", "created"):
+    if view.state not in ("reserved", "created", "waiting"):
         raise ReservedError(attempt.app_id, view.state)
+    waiting = waiting_container(found.containers)
+    if waiting is not None and turn.decide(engine, waiting, turn.RESUME, take_over=take_over) != turn.RESUME:
+        raise ReservedError(attempt.app_id, view.state)  # another client gives it up at this moment
     try:
         # Not the scratch volume: it may be another client's by now, and `create` replaces it.
         run_parallel(lambda each: engine.remove(each.id), found.containers)
     except Conflict as error:  # started just now
         raise ReservedError(attempt.app_id, "running") from error
+    if waiting is not None:
+        turn.forget(engine, attempt.app_id)
     return None
 
 

@@ -47,6 +47,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     """
 
     builds_workspaces = True
+    holds = frozenset({DOCKER, "local_cwd", "local_dir"})
     supports = ("retry_delay", "service", "ready", "depends_on", "hosts")
 
     def __init__(self, session_name: str, *, detach: bool = False, readonly: bool = False) -> None:
@@ -178,6 +179,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         self._fresh.pop(reservation.app_id, None)
         submission.abort(self.engine, submission.as_docker_reservation(reservation))
+
+    def withdraw(self, app_id: str) -> bool:
+        from launcher.schedulers.docker.watching.give_up import give_up
+
+        return is_id(app_id) and give_up(self.engine, app_id, "skipped", "withdrawn")
 
     # Observation
 

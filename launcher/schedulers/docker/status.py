@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
-from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.journal import Journal, waiting_for
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.replicas import (
@@ -21,6 +21,7 @@ from launcher.schedulers.docker.replicas import (
     RESTARTED,
     TIMED_OUT,
     DockerReplica,
+    is_replica,
     is_reservation,
     replicas,
     waits_for_restart,
@@ -31,6 +32,8 @@ from launcher.specs.attempt import AttemptState
 
 _POLICIES = ("APPLICATION", "ROLE", "REPLICA")
 _LOST = "its containers were removed"
+GONE = "its reservation was removed"
+"""Why an attempt has ended whose container was removed while it waited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class DockerAppView:
 
     @property
     def ended(self) -> bool:
-        return self.state in ("succeeded", "failed", "cancelled", "lost")
+        return self.state in ("succeeded", "failed", "cancelled", "skipped", "lost")
 
     @property
     def needs_watcher(self) -> bool:
@@ -104,11 +107,13 @@ def view(
         expected_replicas: every (role, replica) it should have, where known: names the removed ones.
     """
     # A container that is being removed counts as gone: neither its start nor its exit code is known.
-    found = tuple(each for each in containers if each.state != "removing" or is_reservation(each))
+    found = tuple(each for each in containers if each.state != "removing" or not is_replica(each))
     recorded, expected = journal or Journal(), tuple(expected_replicas)
-    parts = tuple(each for each in found if not is_reservation(each))
+    parts = tuple(each for each in found if is_replica(each))
     if not found and recorded.going_at is None and not recorded.exits and recorded.outcome is None:
-        return None
+        if recorded.waits_for is None:
+            return None
+        return DockerAppView(state="cancelled", message=GONE)
     number = max((Labels(each.labels).expected for each in parts), default=len(expected or recorded.exits))
     roles = progress(parts, recorded)
     # Those that wait for others may be all that is left: the order to start comes after the last is created.
@@ -125,7 +130,20 @@ def view(
         or bool(recorded.exits)
         or (is_rest and len(parts) < number),
     )
+    if (waits := _waits_for(found, recorded)) and not facts.begun and recorded.outcome is None:
+        return DockerAppView(state="waiting", message=waits, replicas=facts.replicas)
     return _view(facts, reserved=len(parts) < len(found) or 0 < len(parts) < facts.expected)
+
+
+def _waits_for(containers: Iterable[Container], journal: Journal) -> str:
+    """What an accepted attempt waits for, in a phrase; "" where it does not wait, or is being submitted."""
+    markers = [each for each in containers if not is_replica(each)]
+    if not markers or any(is_reservation(each) for each in markers):
+        return ""
+    jobs = journal.waits_for
+    if jobs is None:
+        jobs = [each.job for each in Labels(markers[0].labels).waits_for]
+    return waiting_for(jobs)
 
 
 def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:

@@ -6,17 +6,21 @@ behind.
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from launcher.errors import SchedulerError
 from launcher.schedulers.checks import refuse_outputs
-from launcher.schedulers.docker import apps, outputs, record, rows
+from launcher.schedulers.docker import apps, handover, outputs, record, rows
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
-from launcher.schedulers.docker.containers import ContainerSetup, start_all
+from launcher.schedulers.docker.containers import ContainerSetup, start_all, trial
+from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR
+from launcher.schedulers.docker.names import waiting_name
 from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request.bind import bind_request, check_head
@@ -28,9 +32,11 @@ from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_e
 from launcher.schedulers.ids import make_unique, normalise
 from launcher.schedulers.order import Order, has_order
 from launcher.schedulers.staged import Reservation
+from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt
 from launcher.specs.dryrun import AppDryRunInfo
+from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
@@ -69,6 +75,8 @@ class Submission:
         self._to_start: list[tuple[str, DockerContainer]] = []
         self._rules: Mapping[str, Mapping[str, Any]] = {}
         self._order: Order | None = None  # None: all of `_to_start` is started at once
+        self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
+        self._waiting = ""  # the container that stands for it then
 
     def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
         """Create all containers. When it fails, the caller must call `abort`."""
@@ -93,21 +101,41 @@ class Submission:
         pending = [each for each in app.view.replicas if each.state == "pending" and not each.waits]
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
 
+    def try_out(self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn]) -> None:
+        """Prove that the app can be created, by one container of each role, which are removed again.
+
+        `start` then leaves the app to its watcher, which creates it once all of `waits_for` have succeeded.
+        When it fails, the caller must call `abort`.
+        """
+        self._spawn(job.app_id)
+        self._held = {
+            "job": handover.to_json(job, os.environ),
+            "labels": dict(common),
+            "needs": needs.to_json(waits_for),
+        }
+        self._setup.create(trial(job), common, os.environ)
+        self._setup.undo()
+
     def _spawn(self, app_id: str) -> None:
         """Spawn the watcher, before any request: it loads its modules while the engine works."""
         self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached)
 
     def start(self) -> None:
-        """Start every replica that waits for no other. Raises StartError, with nothing of the app left.
+        """Start every replica that waits for no other, or leave the app to its watcher where it waits.
+
+        Raises StartError, with nothing of the app left.
 
         Interrupted, it closes the submission: a detached app runs on, an attached one is cancelled. So it
         does when the engine cannot be reached, since it is not known then which replicas were started.
         """
         assert self._watcher is not None, "what was not created cannot be started"
         try:
-            self._watcher.go()
-            self._start_all()
-            self._watcher.started()
+            if self._held is not None:
+                self._hold(self._held, self._watcher)
+            else:
+                self._watcher.go()
+                self._start_all()
+                self._watcher.started()
         except EngineUnreachable as error:
             self.close()
             then = "cancels the app" if self._attached else "starts the rest"
@@ -126,6 +154,20 @@ class Submission:
         if not self._attached:
             self.close()
 
+    def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
+        """Make the container that stands for the waiting app, and hand the app to its watcher."""
+        job, labels = message["job"], message["labels"]
+        images = list(dict.fromkeys(each["image"] for each in job["containers"]))
+        holder = {HOLDER: watcher.owner.to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
+        waits_for = {WAITS_FOR: json.dumps(message["needs"])}
+        body = {"Image": images[0], "Cmd": ["true"], "Labels": {**labels, **holder, **waits_for}}
+        self._waiting = self._engine.create(waiting_name(job["app_id"]), body)
+        if not watcher.hold({**message, "waiting": self._waiting, "reservation": self._marker}):
+            raise SchedulerError(
+                f"{job['app_id']} cannot wait: its watcher has ended",
+                hint=f"{record.watcher_log(self._app_dir)} may say why",
+            )
+
     def _start_all(self) -> None:
         if self._order is None:
             start_all(self._engine, self._to_start, self._rules)
@@ -140,8 +182,8 @@ class Submission:
         """Remove all created objects, running or not, and the record."""
         try:
             self._setup.undo()
-            if self._marker:
-                self._engine.remove(self._marker)
+            for made in filter(None, (self._waiting, self._marker)):
+                self._engine.remove(made)
         except EngineError:
             pass  # the engine went away, as the error that led here reports
         if self._watcher is not None:
@@ -230,7 +272,10 @@ def create(
     report: Report,
     fresh: set[str],
 ) -> None:
-    """Create all containers. `cfg`: resolved. When it fails, all of the attempt is removed."""
+    """Create all containers, or only try that for an attempt that waits. `cfg`: resolved.
+
+    When it fails, all of the attempt is removed.
+    """
     attempt, found = reservation.attempt, outputs.volumes(reservation.attempt)
     job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
     made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
@@ -238,6 +283,8 @@ def create(
     try:
         if reservation.reserved.resumed is not None:
             made.resume(job, reservation.reserved.resumed)
+        elif reservation.waits_for:
+            made.try_out(job, reservation.labels, reservation.waits_for)
         else:
             made.create(job, reservation.labels)
     except BaseException:

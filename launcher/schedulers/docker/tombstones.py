@@ -2,8 +2,9 @@
 
 Clients with other state folders have no journal and no ledger row of an attempt. Once `launcher gc` or
 `docker rm` has removed its containers, only this volume keeps them from running it again. It is written
-before the end is journalled, and replaced when a later attempt of the job ends. It has no label
-`launcher.app-id`, so that it does not count as a part of the app.
+before the end is journalled, and replaced when a later attempt of the job ends; that of a skipped attempt
+replaces only another such one. It has no label `launcher.app-id`, so that it does not count as a part of the
+app.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.specs.jobkey import JobKey
 
-_LEFT_OUT = frozenset(PREFIX + name for name in ("app-id", "owner", "part", "role", "replica", "retries"))
+_LEFT_OUT = frozenset(
+    PREFIX + name
+    for name in ("app-id", "owner", "part", "role", "replica", "retries", "holder", "waits-for", "images")
+)
 _KEY = ("project", "target", "job")
 
 
@@ -59,6 +63,11 @@ class Tombstone:
     def number(self) -> int:
         text = self.labels.text("attempt")
         return int(text) if text.isdecimal() else 0
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether nothing of it has run: then the outcome of the attempt before it still counts."""
+        return self.outcome.state == "skipped"
 
     def attempt(self) -> Attempt | None:
         found, outcome = self.labels.attempt, self.outcome
@@ -127,7 +136,7 @@ def read_all(engine: EngineView, key: JobKey | None = None) -> dict[str, Tombsto
 
 
 def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> None:
-    """Write the outcome of an attempt at the engine, and remove those of earlier attempts of its job.
+    """Write the outcome of an attempt at the engine, and remove those of its job that it replaces.
 
     The first writer counts. Does nothing for an app without a job, or when the engine creates no volume: the
     end is recorded here all the same. Raises EngineUnreachable.
@@ -137,11 +146,11 @@ def write(engine: Engine, labels: Mapping[str, str], view: DockerAppView) -> Non
         return
     try:
         others = read_all(engine, attempt.key)
-        if any(each.number > attempt.number for each in others.values()):
+        if any(each.number > attempt.number and not each.is_skipped for each in others.values()):
             return
         engine.create_volume(name_of(attempt.app_id), body(labels, view))
         for each in others.values():
-            if each.number < attempt.number:
+            if each.number < attempt.number and (each.is_skipped or view.state != "skipped"):
                 engine.remove_volume(each.volume)
     except EngineUnreachable:
         raise

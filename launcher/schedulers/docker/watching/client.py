@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.engine import Engine
+    from launcher.schedulers.docker.owner import Owner
 
 LOCK_FD = 3
 _POLL_S = 0.005
@@ -42,8 +43,8 @@ class WatcherClient:
     """A watcher that this process spawned, and our end of its control socket.
 
     When the socket closes (also by the end of this process), the watcher removes the app before `go`, and
-    starts the rest of it between `go` and `started`. After that it cancels an attached app; a detached one
-    runs on.
+    starts the rest of it between `go` and `started`; an app that it holds goes on to wait. After that it
+    cancels an attached app; a detached one runs on.
     """
 
     def __init__(self, app_dir: str, pid: int, control: socket) -> None:
@@ -51,6 +52,16 @@ class WatcherClient:
         self.pid = pid
         self._control: socket | None = control
         self._ended = False
+
+    @property
+    def owner(self) -> Owner:
+        """The watcher's process."""
+        from dataclasses import replace
+
+        from launcher.schedulers import pids
+        from launcher.schedulers.docker.owner import this_process
+
+        return replace(this_process(), pid=self.pid, start=pids.start_time(self.pid) or 0)
 
     def __del__(self) -> None:
         self.close()
@@ -90,6 +101,20 @@ class WatcherClient:
         """
         record.append(self.app_dir, "go")
         self._send({"op": "go"})
+
+    def hold(self, message: dict[str, Any]) -> bool:
+        """Hand over an app that waits, see `Hold`; returns when the watcher has recorded that it waits.
+
+        False when the watcher has died instead.
+        """
+        from time import sleep
+
+        self._send({"op": "wait", **message})
+        while record.journal(self.app_dir) is None:
+            if self._has_ended():
+                return record.journal(self.app_dir) is not None
+            sleep(_POLL_S)
+        return True
 
     def started(self) -> bool:
         """Report that every replica was started. False when the watcher has died meanwhile."""

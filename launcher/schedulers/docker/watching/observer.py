@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import list_containers
@@ -16,7 +17,7 @@ from launcher.schedulers.docker.journal import Journal, RecordedExit
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.replicas import (
     expected_replicas,
-    is_reservation,
+    is_replica,
     restarts_of,
     waits_for_restart,
     where,
@@ -60,10 +61,10 @@ class EventQueue:
         except Exception as error:
             queue.put(error)
 
-    def read_client(self, ops: Iterator[str]) -> None:
+    def read_client(self, ops: Iterator[Mapping[str, Any]]) -> None:
         """Read the client's messages until the client ends, and wake the watcher then."""
-        for op in ops:
-            self.closed = self.closed or op == "close"
+        for message in ops:
+            self.closed = self.closed or message["op"] == "close"
         self.orphaned = True
         self._queue.put(None)
 
@@ -147,7 +148,7 @@ class AppObserver:
 
     def containers(self) -> list[Container]:
         """The containers of replicas, each inspected."""
-        listed = [each for each in list_containers(self._engine, self._app_id) if not is_reservation(each)]
+        listed = [each for each in list_containers(self._engine, self._app_id) if is_replica(each)]
         if listed and not self.expected_replicas:
             self.expected_replicas = expected_replicas(Labels(listed[0].labels))
         while self._events.changed:

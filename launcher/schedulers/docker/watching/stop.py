@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from launcher.actor import actor
-from launcher.schedulers.docker import apps, record, tombstones
+from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import inspect_app, list_containers
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
@@ -18,14 +18,17 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Engi
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
-from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_reservation, waits_for_restart
+from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_replica, waits_for_restart
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message
+from launcher.schedulers.docker.watching.give_up import give_up
+from launcher.schedulers.docker.watching.write_end import write_end
 from launcher.schedulers.order import STOPPED_AT_END
 
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
 _MARGIN_S = 30.0
+_LATE_S = 0.5
 
 
 def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interrupt: bool = False) -> None:
@@ -43,6 +46,10 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
         if seen is None or (seen.final and not seen.live):
             if seen is None or not found or not _cancel_paused(engine, seen, Labels(found[0].labels)):
                 break
+            continue
+        if seen.state == "waiting":
+            if not give_up(engine, app_id, "cancelled", cancel_message(actor(), interrupt=interrupt)):
+                wait_for_exit(app_dir, _LATE_S)  # it is being started, or its watcher records its end
             continue
         if not seen.started:
             remove_app(engine, app_id, force=False)
@@ -102,7 +109,7 @@ def stop(
         now = time.time()
         waiting = {each for each in waiting if journal.last_restart[each].due_at > now}
     wanted = waiting.union(each.id for each in containers if not each.ended)
-    todo = [each for each in containers if each.id in wanted and not is_reservation(each)]
+    todo = [each for each in containers if each.id in wanted and is_replica(each)]
     if recorded:
         record.append(app_dir, "stop", why=why, of=[each.id for each in todo], message=message)
     started = [each for each in todo if each.was_started]
@@ -142,23 +149,7 @@ def record_end(engine: Engine, app_id: str) -> None:
     if found is None or record.is_locked_elsewhere(app_id, found.labels.owner):
         return
     if found.view.ended and not found.view.live and not found.view.final:
-        write_end(engine, found.app_dir, found.view, found.containers)
-
-
-def write_end(engine: Engine, app_dir: str, seen: DockerAppView, containers: Sequence[Container]) -> None:
-    """Write how the app ended, at the engine and in its record; of several writers the first one counts."""
-    recorded = (record.read_attempt(app_dir) or {}).get("labels")
-    labels = recorded or (containers[0].labels if containers else {})
-    tombstones.write(engine, labels, seen)
-    record.append(
-        app_dir,
-        "end",
-        state=seen.state,
-        message=seen.message,
-        code=seen.exit_code,
-        drift=seen.drift,
-        at=seen.ended_at,
-    )
+        write_end(engine, found.app_dir, found.view, found.containers[0].labels if found.containers else {})
 
 
 def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
@@ -185,7 +176,7 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
         return owner is None or labels.get(OWNER) == owner
 
     found = [each for each in list_containers(engine, app_id) if is_own(each.labels)]
-    replicas = [each for each in found if not is_reservation(each)]
+    replicas = [each for each in found if is_replica(each)]
     if not force and any(each.was_started for each in replicas):
         return False
     try:
@@ -193,7 +184,7 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
         for volume in engine.volumes(f"{APP_ID}={app_id}"):
             if is_own(volume.labels):
                 engine.remove_volume(volume.name)
-        _remove(engine, [each for each in found if is_reservation(each)], force=force)
+        _remove(engine, [each for each in found if not is_replica(each)], force=force)
     except Conflict:  # started just now
         return False
     return True

@@ -23,6 +23,8 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
     while found is not None:
         if found.paused_by is not None:
             _look_again(found.paused_by, app_id, deadline)
+        elif _is_given_up(found):
+            wait_for_exit(found.app_dir, _left(deadline, _LOOK_S))
         elif not found.view.ended:
             found = _listen(engine, app_id, deadline) or found
         if found.view.ended:
@@ -35,9 +37,18 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
     return None
 
 
+def _left(deadline: float | None, most_s: float) -> float:
+    return most_s if deadline is None else max(0.0, min(most_s, deadline - time.monotonic()))
+
+
+def _is_given_up(found: DockerApp) -> bool:
+    """Whether the container of an attempt that waits is gone, and its watcher is about to record the end."""
+    return found.view.state == "waiting" and not found.containers
+
+
 def _look_again(owner: Owner, app_id: str, deadline: float | None) -> None:
     """Wait until another read of a paused app may show more: no event may follow."""
-    left = _LOOK_S if deadline is None else max(0.0, min(_LOOK_S, deadline - time.monotonic()))
+    left = _left(deadline, _LOOK_S)
     until = time.monotonic() + left
     if record.is_locked_elsewhere(app_id, owner):
         wait_for_exit(record.folder_below(owner.home, app_id), left)
@@ -52,7 +63,7 @@ def _is_over(found: DockerApp) -> bool:
 
 
 def _wait_for_watchers(found: DockerApp, deadline: float | None) -> None:
-    left = _EXIT_S if deadline is None else max(0.0, min(_EXIT_S, deadline - time.monotonic()))
+    left = _left(deadline, _EXIT_S)
     wait_for_exit(found.app_dir, left)
     owner = found.labels.owner
     if owner is not None and record.is_locked_elsewhere(found.app_id, owner):
@@ -69,7 +80,7 @@ def _listen(engine: EngineView, app_id: str, deadline: float | None) -> DockerAp
         try:
             found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
             live = set(found.view.live) if found is not None else set()
-            while found is not None and not found.view.ended and found.paused_by is None:
+            while not (found is None or found.view.ended or found.paused_by or _is_given_up(found)):
                 event = next(events, None)
                 if event is None:
                     return apps.find(engine, app_id, confirm=False)

@@ -45,6 +45,7 @@ from launcher.schedulers.docker.watching.decide import (
     unended,
 )
 from launcher.schedulers.docker.watching.observer import AppObserver, EventQueue
+from launcher.schedulers.docker.watching.write_end import write_end
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.readiness import Prober
@@ -60,7 +61,7 @@ class Watcher:
     """Watches one app, from the client's first message to the end of the app."""
 
     def __init__(
-        self, engine: Engine, lock: RecordLock, order: Mapping[str, Any], ops: Iterator[str]
+        self, engine: Engine, lock: RecordLock, order: Mapping[str, Any], ops: Iterator[Mapping[str, Any]]
     ) -> None:
         self._engine = engine
         self._lock = lock
@@ -109,9 +110,12 @@ class Watcher:
     def _submission(self) -> bool:
         """Wait until the client has started the app or has gone; False when the app was removed instead."""
         going = False
-        for op in self._ops:
+        for message in self._ops:
+            op = message["op"]
             if op == "go":
                 going = True
+            elif op == "wait":
+                return self._hold(message)
             elif op == "started":
                 return True
             elif op == "abort":
@@ -122,6 +126,12 @@ class Watcher:
         if going or self._read_journal().going_at is not None or not self._lock.is_valid:
             return self._lock.is_valid  # the watch loop starts the rest
         return not self._remove_app(force=False)
+
+    def _hold(self, message: Mapping[str, Any]) -> bool:
+        """Wait for other attempts, then create the app; False when the attempt has ended instead."""
+        from launcher.schedulers.docker.watching.hold import Hold
+
+        return Hold(self._engine, self._lock, self._app_id, message).run()
 
     def _remove_app(self, *, force: bool) -> bool:
         """Remove the app; False when it was started, so that it must stay."""
@@ -168,7 +178,7 @@ class Watcher:
         action = self._next(seen, found, journal)
         if isinstance(action, (End, Leave)):
             if isinstance(action, End) and seen is not None:
-                stop.write_end(self._engine, self._app_dir, seen, found)
+                write_end(self._engine, self._app_dir, seen, found[0].labels if found else {})
             return True
         new = aim(action, found)
         if new is None or new != self._aim:
@@ -347,5 +357,5 @@ def main() -> None:
         return
     order = json.loads(first)
     sys.path[:] = order["path"]
-    Watcher(connect(), lock, order, (json.loads(line)["op"] for line in lines)).run()
+    Watcher(connect(), lock, order, (json.loads(line) for line in lines if line.endswith(b"\n"))).run()
     os._exit(0)  # a client may wait for our exit: tearing down the interpreter takes time

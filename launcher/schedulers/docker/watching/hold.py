@@ -1,0 +1,174 @@
+"""The watcher of an attempt that waits for others: until it creates the app, or gives the attempt up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from launcher.errors import SchedulerError
+from launcher.schedulers.docker import record, tombstones, turn
+from launcher.schedulers.docker.apps import list_containers
+from launcher.schedulers.docker.client.container import Container
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
+from launcher.schedulers.docker.labels import APP_ID, OWNER
+from launcher.schedulers.docker.record import RecordLock
+from launcher.schedulers.docker.replicas import is_replica
+from launcher.schedulers.docker.status import GONE
+from launcher.schedulers.docker.watching import give_up
+from launcher.schedulers.docker.watching.outcomes import ended, why_skipped
+from launcher.specs import needs
+from launcher.specs.attempt import Attempt
+from launcher.specs.needs import StoodOn
+
+T = TypeVar("T")
+
+GIVE_UP_S = 600.0
+_SHORTEST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 30.0
+_LATE_S = 2.0  # from the removal of the container by a client that takes the attempt over to its own
+
+
+class Hold:
+    """Holds one app, in memory, while other attempts run.
+
+    Args:
+        message: `job` as from `handover.to_json`, the `labels` of its containers, `needs`, and the ids of the
+            containers `waiting`, which stands for the app, and `reservation`.
+    """
+
+    def __init__(self, engine: Engine, lock: RecordLock, app_id: str, message: Mapping[str, Any]) -> None:
+        self._engine = engine
+        self._app_dir = lock.app_dir
+        self._app_id = app_id
+        self._job: Mapping[str, Any] = message["job"]
+        self._labels: Mapping[str, str] = message["labels"]
+        self._needs = needs.from_json(message["needs"])
+        self._reservation: str = message["reservation"]
+        self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
+        self._queue: SimpleQueue[tuple[StoodOn | None, Attempt | None] | Exception] = SimpleQueue()
+        self._is_starting = False  # it was decided that it starts
+        self._is_created = False
+
+    def run(self) -> bool:
+        """True when all containers exist and are to be started; False when the attempt has ended instead."""
+        self._engine.remove(self._reservation)
+        if not record.append(self._app_dir, "wait", **{"for": [each.job for each in self._needs]}):
+            self._engine.remove(
+                self._waiting.id
+            )  # it was cancelled before it was accepted, or the disk is full
+            return False
+        self._follow(None, self._removed)
+        for each in self._needs:
+            self._follow(each, partial(ended, self._engine, each))
+        pending = set(self._needs)
+        while pending:
+            item = self._queue.get()
+            if isinstance(item, Exception):
+                raise item
+            need, found = item
+            if need is None:
+                self._end_removed()
+                return False
+            if found is None or found.state != "succeeded":
+                self._skip(why_skipped(need, found))
+                return False
+            pending.discard(need)
+            record.append(self._app_dir, "met", job=need.job)
+        return self._persist(self._start)
+
+    # -- what it waits for ---------------------------------------------------------------------------------
+
+    def _follow(self, need: StoodOn | None, wait: Callable[[], Attempt | None]) -> None:
+        """Queue what `wait` returns, once it does."""
+
+        def follow() -> None:
+            try:
+                self._queue.put((need, self._persist(wait)))
+            except Exception as error:
+                self._queue.put(error)
+
+        Thread(target=follow, daemon=True).start()
+
+    def _removed(self) -> None:
+        """Wait until the container that stands for the app is gone."""
+        with self._engine.events(f"{APP_ID}={self._app_id}") as events:
+            if self._engine.inspect(self._waiting.id) is not None:
+                for event in events:
+                    if event.container_id == self._waiting.id and event.action == "destroy":
+                        return
+
+    def _persist(self, call: Callable[[], T]) -> T:
+        """Call it until the engine answers as it should; EngineError when it has not for long."""
+        pause, since = _SHORTEST_PAUSE_S, time.monotonic()
+        while True:
+            began = time.monotonic()
+            try:
+                return call()
+            except EngineError:
+                if time.monotonic() - began > _LONGEST_PAUSE_S:  # it answered until now
+                    pause, since = _SHORTEST_PAUSE_S, time.monotonic()
+                if time.monotonic() - since > GIVE_UP_S:
+                    raise
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    # -- how it goes on ------------------------------------------------------------------------------------
+
+    def _skip(self, why: str) -> None:
+        if not self._persist(partial(give_up.end, self._engine, self._waiting, "skipped", why)):
+            self._end_removed()
+
+    def _end_removed(self) -> None:
+        """Record the end of an attempt whose container is gone: what was decided, else `cancelled`."""
+        read = partial(tombstones.read, self._engine, self._app_id)
+        stone = self._persist(read)
+        if stone is None:
+            time.sleep(_LATE_S)
+            others = self._persist(partial(list_containers, self._engine, self._app_id))
+            stone = self._persist(read)
+            if stone is None and others:
+                return  # another client has taken it over
+        state, message = (stone.outcome.state, stone.outcome.message) if stone else ("cancelled", GONE)
+        self._persist(partial(give_up.record_end, self._engine, self._waiting, state, message))
+        self._persist(partial(turn.forget, self._engine, self._app_id))
+
+    def _start(self) -> bool:
+        """Create the app, unless another process has ended the attempt first. May be called again."""
+        if not self._is_starting:
+            decided = turn.decide(self._engine, self._waiting, turn.START)
+            if turn.is_end(decided):
+                give_up.carry_out(self._engine, self._waiting, decided)
+                return False
+            if decided != turn.START:
+                self._end_removed()
+                return False
+            self._is_starting = True
+        try:
+            self._create()
+        except EngineUnreachable:
+            raise
+        except SchedulerError as error:
+            why = str(error).partition("\n")[0]
+            give_up.carry_out(self._engine, self._waiting, turn.ending("failed", why))
+            return False
+        record.append(self._app_dir, "go")
+        return True
+
+    def _create(self) -> None:
+        from launcher.schedulers.docker import handover
+        from launcher.schedulers.docker.containers import ContainerSetup
+
+        if not self._is_created:
+            for each in list_containers(self._engine, self._app_id):  # of a call that lost the engine
+                if is_replica(each) and each.labels.get(OWNER) == self._labels[OWNER]:
+                    self._engine.remove(each.id)
+            setup = ContainerSetup(self._engine, None)
+            setup.create(handover.from_json(self._job), self._labels, {})
+            self._is_created = True
+        self._engine.remove(self._waiting.id)
+        turn.forget(self._engine, self._app_id)

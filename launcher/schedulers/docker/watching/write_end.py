@@ -1,0 +1,28 @@
+"""Write how an app ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launcher.schedulers.docker import record, tombstones
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.status import DockerAppView
+
+
+def write_end(engine: Engine, app_dir: str, seen: DockerAppView, labels: Mapping[str, str]) -> None:
+    """Write how the app ended, at the engine and in its record; of several writers the first one counts.
+
+    Args:
+        labels: of a container, for an app without a record here.
+    """
+    recorded = (record.read_attempt(app_dir) or {}).get("labels")
+    tombstones.write(engine, recorded or labels, seen)
+    record.append(
+        app_dir,
+        "end",
+        state=seen.state,
+        message=seen.message,
+        code=seen.exit_code,
+        drift=seen.drift,
+        at=seen.ended_at,
+    )

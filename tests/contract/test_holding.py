@@ -1,0 +1,290 @@
+"""Contract: an attempt that waits for others until they have succeeded, of every scheduler that holds apps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import ReservedError, StartError
+from launcher.schedulers import StagedScheduler
+from launcher.specs import AppDef, AppState
+from launcher.specs.attempt import Attempt
+from launcher.specs.needs import StoodOn
+from tests import processes
+from tests.contract.conftest import Case
+from tests.contract.test_staged import attempt_of, seen, submit
+
+Staged = StagedScheduler[Any]
+
+
+@pytest.fixture
+def staged(staged: Staged) -> Staged:
+    if staged.backend not in staged.holds:
+        pytest.skip(f"{staged.backend} holds no apps")
+    return staged
+
+
+class Gate:
+    """A file that a replica waits for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.script = f"until [ -e {path} ]; do sleep 0.02; done"
+
+    def open(self) -> None:
+        self.path.touch()
+
+
+@pytest.fixture
+def gate(case: Case) -> Gate:
+    return Gate(case.shared / "gate")
+
+
+def needing(*needs: Attempt) -> tuple[StoodOn, ...]:
+    return tuple(
+        StoodOn(each.key.job, each.number, each.edition, each.app_id, each.scheduler) for each in needs
+    )
+
+
+def prepare(case: Case, staged: Staged, script: str, job: str = "prepare", number: int = 1) -> Attempt:
+    """Start an attempt of the job that others need."""
+    app = case.app(script)
+    attempt = attempt_of(case, app, number, case.key(job))
+    reservation = staged.reserve(attempt)
+    staged.create(reservation, app, {})
+    staged.start(reservation)
+    return attempt
+
+
+def hold(
+    case: Case, staged: Staged, app: AppDef, *needs: Attempt, job: str = "train", number: int = 1, **cfg: Any
+) -> Attempt:
+    """Submit an attempt that waits."""
+    attempt = attempt_of(case, app, number, case.key(job))
+    reservation = staged.reserve(attempt)
+    reservation.waits_for = needing(*needs)
+    staged.create(reservation, app, cfg)
+    staged.start(reservation)
+    return attempt
+
+
+def ended(case: Case, staged: Staged, attempt: Attempt) -> tuple[str, str]:
+    """State and message at the end."""
+    case.end(attempt.app_id)
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    return found.state, found.message
+
+
+def test_it_starts_when_its_need_has_succeeded(case: Case, staged: Staged, gate: Gate) -> None:
+    first = prepare(case, staged, f"{gate.script}; echo model >{case.shared}/model")
+    attempt = hold(case, staged, case.app(f"cat {case.shared}/model"), first)
+    assert seen(staged, first.app_id) == [(attempt.app_id, "waiting")]
+    gate.open()
+    assert ended(case, staged, attempt) == ("succeeded", "")
+    assert case.lines(attempt.app_id) == ["model\n"]
+
+
+def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
+    case: Case, staged: Staged, gate: Gate, launcher_home: Path
+) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    assert (found.state, found.message) == ("waiting", "waits for prepare")
+    assert found.owner.startswith(f"pid {holder} ")
+    described = staged.describe(attempt.app_id)
+    assert described is not None
+    assert (described.state, described.msg) == (AppState.PENDING, "waits for prepare")
+    [listed] = [each for each in case.listed() if each.app_id == attempt.app_id]
+    assert listed.state is AppState.PENDING
+    [record] = staged.refresh([attempt.app_id])
+    assert (record.state, record.message) == ("waiting", "waits for prepare")
+
+
+def test_it_waits_for_all_of_its_needs(case: Case, staged: Staged, gate: Gate) -> None:
+    other = Gate(case.shared / "other")
+    needs = prepare(case, staged, gate.script), prepare(case, staged, other.script, "fetch")
+    attempt = hold(case, staged, case.app(), *needs)
+    gate.open()
+    case.end(needs[0].app_id)
+    assert staged.wait(attempt.app_id, timeout_s=0.5) is not None
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    assert (found.state, found.message) == ("waiting", "waits for fetch")
+    other.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+@pytest.mark.parametrize("what", ["failed", "cancelled"])
+def test_it_is_skipped_when_its_need_does_not_succeed(
+    case: Case, staged: Staged, gate: Gate, what: str
+) -> None:
+    first = prepare(case, staged, f"{gate.script}; exit 3")
+    attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
+    if what == "failed":
+        gate.open()
+    else:
+        staged.cancel(first.app_id)
+    message = {"failed": "prepare failed", "cancelled": "prepare was cancelled"}[what]
+    assert ended(case, staged, attempt) == ("skipped", message)
+    assert not (case.shared / "ran").exists()
+    described = staged.describe(attempt.app_id)
+    assert described is not None
+    assert (described.state, described.msg) == (AppState.CANCELLED, message)
+    assert (attempt.app_id, "skipped") in [(each.app_id, each.state) for each in staged.reap()]
+
+
+def test_a_need_that_had_ended_before_counts(case: Case, staged: Staged) -> None:
+    good = prepare(case, staged, "true")
+    bad = prepare(case, staged, "exit 1", "fetch")
+    case.end(good.app_id)
+    case.end(bad.app_id)
+    assert ended(case, staged, hold(case, staged, case.app(), good))[0] == "succeeded"
+    assert ended(case, staged, hold(case, staged, case.app(), good, bad, job="other"))[0] == "skipped"
+
+
+def test_a_chain_runs_in_order(case: Case, staged: Staged, gate: Gate) -> None:
+    log = f">>{case.shared}/order"
+    first = prepare(case, staged, f"{gate.script}; echo first {log}")
+    second = hold(case, staged, case.app(f"echo second {log}"), first)
+    third = hold(case, staged, case.app(f"echo third {log}"), second, job="evaluate")
+    gate.open()
+    assert ended(case, staged, third)[0] == "succeeded"
+    assert (case.shared / "order").read_text().split() == ["first", "second", "third"]
+
+
+def test_a_chain_is_skipped_to_its_end(case: Case, staged: Staged, gate: Gate) -> None:
+    first = prepare(case, staged, f"{gate.script}; exit 1")
+    second = hold(case, staged, case.app(), first)
+    third = hold(case, staged, case.app(), second, job="evaluate")
+    gate.open()
+    assert ended(case, staged, third) == ("skipped", "train was skipped")
+    assert ended(case, staged, second) == ("skipped", "prepare failed")
+
+
+def test_it_needs_no_client(case: Case, staged: Staged, gate: Gate) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    staged.close()
+    gate.open()
+    assert case.end(attempt.app_id).state is AppState.SUCCEEDED
+
+
+def test_what_cannot_be_started_is_found_before_it_waits(
+    case: Case, staged: Staged, gate: Gate, launcher_home: Path
+) -> None:
+    first = prepare(case, staged, gate.script)
+    before = case.rests_of(launcher_home)
+    app = case.app()
+    app.roles[0].entrypoint = "no-such-command"
+    with pytest.raises(StartError, match="r/0"):
+        hold(case, staged, app, first)
+    assert case.rests_of(launcher_home) == before
+
+
+def test_a_waiting_attempt_that_is_cancelled_is_cancelled(case: Case, staged: Staged, gate: Gate) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
+    staged.cancel(attempt.app_id)
+    state, message = ended(case, staged, attempt)
+    assert state == "cancelled"
+    assert message.startswith("cancelled by ")
+    gate.open()
+    case.end(first.app_id)
+    assert not (case.shared / "ran").exists()
+
+
+def test_a_waiting_attempt_can_be_withdrawn(
+    case: Case, staged: Staged, gate: Gate, launcher_home: Path
+) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    assert staged.withdraw(attempt.app_id)
+    assert processes.gone([holder], timeout_s=20)
+    assert ended(case, staged, attempt) == ("skipped", "withdrawn")
+    assert not staged.withdraw(attempt.app_id)
+    with pytest.raises(ReservedError, match="skipped"):
+        staged.reserve(attempt)
+    following = hold(case, staged, case.app("echo new"), first, number=2)
+    gate.open()
+    assert ended(case, staged, following)[0] == "succeeded"
+
+
+def test_what_does_not_wait_cannot_be_withdrawn(case: Case, staged: Staged) -> None:
+    attempt = submit(case, staged, case.app("exec sleep 1000"))
+    assert not staged.withdraw(attempt.app_id)
+    assert not staged.withdraw("train-7-xxxxx")
+    assert seen(staged) == [(attempt.app_id, "running")]
+
+
+def test_it_is_withdrawn_or_it_runs(case: Case, staged: Staged, gate: Gate) -> None:
+    """A withdrawal at the moment of its start: never both, never neither."""
+    first = prepare(case, staged, gate.script)
+    waiting = [hold(case, staged, case.app("true"), first, job=f"train{k}") for k in range(6)]
+    gate.open()
+    withdrawn = [staged.withdraw(each.app_id) for each in waiting]
+    ends = [ended(case, staged, each) for each in waiting]
+    assert ends == [("skipped", "withdrawn") if each else ("succeeded", "") for each in withdrawn]
+
+
+def test_a_dead_holder_leaves_it_unfinished(
+    case: Case, staged: Staged, gate: Gate, launcher_home: Path
+) -> None:
+    """It is resumed under the same number, and waits again."""
+    first = prepare(case, staged, gate.script)
+    app = case.app("echo once")
+    attempt = hold(case, staged, app, first)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    processes.kill([holder])
+    assert processes.gone([holder], timeout_s=20)
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    assert (found.state, found.owner) == ("waiting", "")
+    hold(case, staged, app, first)
+    found = staged.attempt(attempt.app_id)
+    assert found is not None
+    assert found.owner
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+    assert case.lines(attempt.app_id) == ["once\n"]
+
+
+@pytest.mark.parametrize("how", ["withdraw", "cancel"])
+def test_without_a_holder_it_can_be_given_up(
+    case: Case, staged: Staged, gate: Gate, launcher_home: Path, how: str
+) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    holder = processes.supervisors(str(launcher_home))[attempt.app_id]
+    processes.kill([holder])
+    assert processes.gone([holder], timeout_s=20)
+    if how == "withdraw":
+        assert staged.withdraw(attempt.app_id)
+    else:
+        staged.cancel(attempt.app_id)
+    assert ended(case, staged, attempt)[0] == {"withdraw": "skipped", "cancel": "cancelled"}[how]
+
+
+def test_while_its_holder_lives_nobody_else_takes_it(case: Case, staged: Staged, gate: Gate) -> None:
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    with pytest.raises(ReservedError, match="waiting"):
+        case.another().reserve(attempt)  # type: ignore[attr-defined]
+
+
+def test_a_skipped_attempt_does_not_hide_the_one_before_it(case: Case, staged: Staged, gate: Gate) -> None:
+    good = submit(case, staged, case.app("true"))
+    case.end(good.app_id)
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app("echo new"), first, number=2)
+    assert staged.withdraw(attempt.app_id)
+    staged.reap()
+    found = {each.number: each.state for each in staged.observe([case.key()]) if each.key == case.key()}
+    assert found[2] == "skipped"
+    assert found.get(1, "succeeded") == "succeeded"
