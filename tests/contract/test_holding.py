@@ -1,4 +1,4 @@
-"""Contract: an attempt that waits for others until they have succeeded, of every scheduler that holds apps."""
+"""Contract: an attempt waits until others have succeeded, at every scheduler that holds apps."""
 
 from __future__ import annotations
 
