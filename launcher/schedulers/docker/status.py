@@ -113,7 +113,7 @@ def view(
     if not found and recorded.going_at is None and not recorded.exits and recorded.outcome is None:
         if recorded.waits_for is None:
             return None
-        return DockerAppView(state="cancelled", message=GONE)
+        return DockerAppView(state="cancelled", message=GONE, ended_at=recorded.last_at)
     number = max((Labels(each.labels).expected for each in parts), default=len(expected or recorded.exits))
     roles = progress(parts, recorded)
     # Those that wait for others may be all that is left: the order to start comes after the last is created.

@@ -1,0 +1,443 @@
+"""Attempts that wait, on Docker: killed at every act, pruned, and seen from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers.docker import gc, record, tombstones, turn
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.watching import client
+from launcher.specs import AppDef
+from launcher.specs.attempt import Attempt
+from launcher.specs.needs import to_json
+from launcher.specs.secret import Secret
+from tests import processes
+from tests.contract.conftest import DockerCase
+from tests.contract.test_holding import Gate, ended, hold, needing, prepare
+from tests.contract.test_staged import attempt_of
+from tests.engines.docker import Daemon, Thing
+
+ACTS = """
+import os, sys
+from launcher.schedulers.docker import record
+from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.watching.client import WatcherClient
+at, seen = {at}, []
+def did(act):
+    seen.append(act)
+    if len(seen) == at:
+        os.kill(os.getpid(), 9)
+def around(owner, name):
+    real = getattr(owner, name)
+    def call(*args, **how):
+        did(name)
+        made = real(*args, **how)
+        did(name)
+        return made
+    setattr(owner, name, call)
+for name in "create remove create_volume remove_volume put_archive start".split():
+    around(Engine, name)
+around(record, "append")
+around(record, "write_attempt")
+"""
+"""Python text: this process dies at its act number `at`; each act counts before and after it."""
+
+CLIENT = """
+import json
+from launcher.schedulers import get_scheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import app_from_document
+from launcher.specs.needs import from_json
+around(WatcherClient, "_send")
+attempt, needs = Attempt.from_json(json.loads(sys.argv[1])), from_json(json.loads(sys.argv[2]))
+staged = get_scheduler("local_docker", "x")
+reservation = staged.reserve(attempt)
+reservation.waits_for = needs
+staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
+staged.start(reservation)
+print(len(seen))
+"""
+
+
+@pytest.fixture
+def gate(case: DockerCase) -> Gate:
+    return Gate(case.shared / "gate")
+
+
+def state_of(case: DockerCase, attempt: Attempt) -> str:
+    staged: Any = case.scheduler
+    found = staged.attempt(attempt.app_id)
+    return "none" if found is None else found.state
+
+
+def killed_client(attempt: Attempt, first: Attempt, at: int) -> int:
+    """Submit an attempt that waits, in a process that dies at this act; how many there were when it lived."""
+    program = ACTS.format(at=at) + CLIENT
+    argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(to_json(needing(first)))]
+    ran = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
+    assert ran.returncode in (0, -9)
+    return int(ran.stdout or 0)
+
+
+def settle(case: DockerCase, app: AppDef, attempt: Attempt, first: Attempt) -> None:
+    """What apply does until the attempt is accepted: wait for owners, resume what has none."""
+    staged: Any = case.scheduler
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        found = staged.attempt(attempt.app_id)
+        is_rest = found is not None and found.state == "running" and found.unstarted
+        if found is not None and not (is_rest or found.state in ("reserved", "created", "waiting")):
+            return
+        if found is not None and found.owner:
+            if found.state == "waiting":
+                return
+            time.sleep(0.05)
+            continue
+        try:
+            reservation = staged.reserve(attempt)
+        except ReservedError:
+            continue
+        reservation.waits_for = needing(first) if state_of(case, first) == "running" else ()
+        staged.create(reservation, app, {})
+        staged.start(reservation)
+    raise AssertionError("it never settled")
+
+
+def rests(case: DockerCase) -> list[str]:
+    """Volumes that only a decision or a submission leaves, and containers that never ran."""
+    own = [one for one in Daemon().everything() if case.session in json.dumps(dict(one.labels))]
+    decided = [str(one) for one in own if "launcher.turn" in one.labels]
+    return [*decided, *(str(one) for one in own if one.kind == "container" and one.state == "created")]
+
+
+@pytest.mark.timeout(600)
+def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: Path) -> None:
+    staged: Any = case.scheduler
+    at = 0
+    while True:
+        at += 1
+        gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
+        first = prepare(case, staged, gate.script, f"prepare{at}")
+        app = case.app(f"echo once >>{ran}", replicas=2)
+        attempt = attempt_of(case, app, key=case.key(f"train{at}"))
+        acts = killed_client(attempt, first, at)
+        settle(case, app, attempt, first)
+        assert not ran.exists()
+        gate.open()
+        assert ended(case, staged, attempt)[0] == "succeeded", at
+        assert ran.read_text().split() == ["once", "once"], at
+        if acts:
+            break
+    assert acts < at <= acts + 1
+    assert at > 20
+    assert rests(case) == []
+
+
+@pytest.mark.timeout(600)
+def test_a_watcher_killed_at_any_act_is_no_loss(
+    case: DockerCase, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    main, at, states = client._MAIN, 0, set[str]()
+    while True:
+        at += 1
+        gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
+        first = prepare(case, staged, gate.script, f"prepare{at}")
+        app = case.app(f"echo once >>{ran}", replicas=2)
+        attempt = attempt_of(case, app, key=case.key(f"train{at}"))
+        killing = main.replace("; main()", f"; exec({ACTS.format(at=at)!r}); main()")
+        with monkeypatch.context() as armed:
+            armed.setattr(client, "_MAIN", killing)
+            with suppress(SchedulerError):  # its watcher has ended
+                hold(case, staged, app, first, job=f"train{at}")
+        gate.open()
+        if (watcher := processes.supervisors(str(launcher_home)).get(attempt.app_id)) is not None:
+            assert processes.gone([watcher], timeout_s=60)
+        states.add(state_of(case, attempt))
+        was_killed = (
+            state_of(case, attempt) != "succeeded"
+            or not (record.journal(record.folder(attempt.app_id)) or record.Journal()).outcome
+        )
+        settle(case, app, attempt, first)
+        assert ended(case, staged, attempt)[0] == "succeeded", at
+        assert ran.read_text().split() == ["once", "once"], at
+        if not was_killed:
+            break
+    assert {"none", "waiting", "created", "running"} <= states
+    assert rests(case) == []
+
+
+def test_a_pruned_reservation_is_a_cancellation(case: DockerCase, gate: Gate) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(f"touch {case.shared}/ran"), first)
+    Daemon().remove(containers(attempt))
+    assert ended(case, staged, attempt) == ("cancelled", "its reservation was removed")
+    stone = tombstones.read(connect(readonly=True), attempt.app_id)
+    assert stone is not None
+    assert stone.outcome.state == "cancelled"
+    gate.open()
+    case.end(first.app_id)
+    assert not (case.shared / "ran").exists()
+
+
+def test_a_reservation_pruned_after_its_watcher_had_died_is_one_too(
+    case: DockerCase, gate: Gate, launcher_home: Path
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    kill_watcher(attempt, launcher_home)
+    Daemon().remove(containers(attempt))
+    assert ended(case, staged, attempt) == ("cancelled", "its reservation was removed")
+    assert [(each.app_id, each.state) for each in staged.reap()] == [(attempt.app_id, "cancelled")]
+    with pytest.raises(ReservedError, match="cancelled"):
+        staged.reserve(attempt)
+
+
+def containers(attempt: Attempt) -> list[Thing]:
+    return [one for one in Daemon().containers() if one.labels.get("launcher.app-id") == attempt.app_id]
+
+
+def kill_watcher(attempt: Attempt, home: Path) -> None:
+    watcher = processes.supervisors(str(home))[attempt.app_id]
+    processes.kill([watcher])
+    assert processes.gone([watcher], timeout_s=20)
+
+
+@pytest.fixture
+def second_home(tmp_path: Path) -> Path:
+    return tmp_path / "second"
+
+
+def test_another_home_sees_that_it_waits_and_for_whom(
+    case: DockerCase, gate: Gate, second_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    here = staged.attempt(attempt.app_id)
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(second_home))
+        other: Any = case.another()
+        assert other.attempt(attempt.app_id) == here
+        [seen] = [each for each in other.observe([case.key()]) if each.app_id == attempt.app_id]
+        assert (seen.state, seen.owner) == ("waiting", here.owner)
+        with pytest.raises(ReservedError, match="waiting"):
+            other.reserve(attempt)
+        assert other.withdraw(attempt.app_id)
+        assert other.attempt(attempt.app_id).message == "withdrawn"
+    assert ended(case, staged, attempt) == ("skipped", "withdrawn")
+
+
+def test_an_attempt_of_another_home_is_waited_for(
+    case: DockerCase, gate: Gate, second_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, f"{gate.script}; echo model >{case.shared}/model")
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(second_home))
+        other: Any = case.another()
+        attempt = hold(case, other, case.app(f"cat {case.shared}/model"), first)
+        gate.open()
+        assert ended(case, other, attempt)[0] == "succeeded"
+
+
+def test_a_need_without_a_watcher_is_waited_for(case: DockerCase, gate: Gate, launcher_home: Path) -> None:
+    """Its container ends with nobody there to judge it, and may yet be restarted: that is no outcome."""
+    staged: Any = case.scheduler
+    once = f"[ -e {case.shared}/once ] || {{ touch {case.shared}/once; exit 1; }}"
+    app = case.app(f"{gate.script}; {once}", max_retries=1)
+    first = attempt_of(case, app, key=case.key("prepare"))
+    reservation = staged.reserve(first)
+    staged.create(reservation, app, {})
+    staged.start(reservation)
+    attempt = hold(case, staged, case.app(), first)
+    kill_watcher(first, launcher_home)
+    gate.open()
+    until(lambda: all(one.state == "exited" for one in containers(first)))
+    assert state_of(case, attempt) == "waiting"
+    assert staged.describe(first.app_id) is not None  # a later command
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+def test_a_need_that_waits_without_a_holder_is_waited_for(
+    case: DockerCase, gate: Gate, launcher_home: Path
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    app = case.app()
+    second = hold(case, staged, app, first)
+    third = hold(case, staged, case.app(), second, job="evaluate")
+    kill_watcher(second, launcher_home)
+    gate.open()
+    case.end(first.app_id)
+    assert state_of(case, third) == "waiting"
+    settle(case, app, second, first)
+    assert ended(case, staged, third)[0] == "succeeded"
+
+
+def test_a_local_app_is_waited_for(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
+    from launcher.schedulers import get_scheduler
+    from tests.contract.conftest import Case
+
+    local = Case("local_cwd", case.session, "", tmp_path)
+    staged: Any = case.scheduler
+    first = prepare(local, local.scheduler, gate.script)  # type: ignore[arg-type]
+    attempt = hold(case, staged, case.app(), first)
+    bad = prepare(local, get_scheduler("local_cwd", case.session, detach=True), "exit 1", "bad")  # type: ignore[arg-type]
+    assert ended(case, staged, hold(case, staged, case.app(), bad, job="other")) == ("skipped", "bad failed")
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+def test_secrets_are_read_when_it_is_accepted_and_written_nowhere(
+    case: DockerCase, gate: Gate, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    app = case.app('echo "$TOKEN $COPIED_ONE"')
+    app.roles[0].env["TOKEN"] = Secret("env:CANARY")
+    monkeypatch.setenv("CANARY", "s3cr3t-canary")
+    monkeypatch.setenv("COPIED_ONE", "c0pied-canary")
+    attempt = hold(case, staged, app, first, copy_env=["COPIED_*"])
+    monkeypatch.delenv("CANARY")
+    monkeypatch.delenv("COPIED_ONE")
+    [waiting] = containers(attempt)
+    assert "canary" not in json.dumps(Daemon().inspect(waiting.id))
+    files = [path for path in launcher_home.rglob("*") if path.is_file()]
+    assert [path for path in files if b"canary" in path.read_bytes()] == []
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+    assert case.lines(attempt.app_id) == ["s3cr3t-canary c0pied-canary\n"]
+
+
+def test_what_can_no_longer_be_created_has_failed(case: DockerCase, gate: Gate, tmp_path: Path) -> None:
+    """The folder that it mounts is gone by the time it may start."""
+    from launcher.specs import BindMount
+
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    app = case.app()
+    app.roles[0].mounts.append(BindMount(str(folder), "/data"))
+    attempt = hold(case, staged, app, first)
+    folder.rmdir()
+    gate.open()
+    state, message = ended(case, staged, attempt)
+    assert state == "failed"
+    assert "r/0" in message
+    assert rests(case) == []
+
+
+def test_gc_keeps_what_a_waiting_attempt_needs(
+    case: DockerCase, gate: Gate, launcher_home: Path, token: str
+) -> None:
+    staged: Any = case.scheduler
+    good = prepare(case, staged, "true", "fetch")
+    first = prepare(case, staged, gate.script)
+    case.end(good.app_id)
+    attempt = hold(case, staged, case.app(), good, first)
+    view = connect(readonly=True)
+    assert good.app_id not in [each.app_id for each in gc.finished(view)]
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+    assert good.app_id in [each.app_id for each in gc.finished(view)]
+
+
+@pytest.mark.parametrize("dead", [turn.START, turn.RESUME])
+def test_what_a_dead_process_decided_is_decided_again(
+    case: DockerCase, gate: Gate, launcher_home: Path, dead: str
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    kill_watcher(attempt, launcher_home)
+    program = (
+        "import sys; from launcher.schedulers.docker import turn, apps;"
+        "from launcher.schedulers.docker.client.engine import connect;"
+        "engine = connect(); [one] = apps.list_containers(engine, sys.argv[1]);"
+        "print(turn.decide(engine, one, sys.argv[2]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, attempt.app_id, dead], check=True, stdout=subprocess.PIPE, text=True
+    )
+    assert ran.stdout == f"{dead}\n"
+    assert staged.withdraw(attempt.app_id)
+    assert ended(case, staged, attempt) == ("skipped", "withdrawn")
+    assert rests(case) == []
+
+
+def test_an_end_that_was_decided_is_carried_out_by_others(
+    case: DockerCase, gate: Gate, launcher_home: Path
+) -> None:
+    """The client that withdrew it died before it could write that down."""
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    attempt = hold(case, staged, case.app(), first)
+    from launcher.schedulers.docker import apps
+
+    engine = connect()
+    [one] = apps.list_containers(engine, attempt.app_id)
+    assert turn.decide(engine, one, turn.ending("skipped", "withdrawn")) == turn.ending(
+        "skipped", "withdrawn"
+    )
+    gate.open()
+    assert ended(case, staged, attempt) == ("skipped", "withdrawn")
+    assert rests(case) == []
+
+
+def test_only_take_over_takes_what_another_machine_holds(
+    case: DockerCase, gate: Gate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, launcher_home: Path
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    app = case.app("echo once")
+    real = client.WatcherClient.owner.fget  # type: ignore[attr-defined]
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "far"))
+        there.setattr(client.WatcherClient, "owner", property(lambda self: replace(real(self), host="far")))
+        attempt = hold(case, staged, app, first)
+    kill_watcher(attempt, tmp_path / "far")
+    found = staged.attempt(attempt.app_id)
+    assert (found.state, found.owner.endswith(" on far")) == ("waiting", True)
+    with pytest.raises(ReservedError, match="on far"):
+        staged.reserve(attempt)
+    staged.take_over = True
+    assert staged.attempt(attempt.app_id).owner == ""
+    hold(case, staged, app, first)
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+def until(holds: Any, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.05)
+
+
+def test_a_skipped_tombstone_leaves_the_one_before_it(case: DockerCase, gate: Gate) -> None:
+    staged: Any = case.scheduler
+    good = prepare(case, staged, "true", "train")
+    case.end(good.app_id)
+    first = prepare(case, staged, gate.script)
+    view = connect(readonly=True)
+    for number in (2, 3):
+        assert staged.withdraw(hold(case, staged, case.app(), first, number=number).app_id)
+        assert {each.number for each in tombstones.read_all(view, good.key).values()} == {1, number}
+    last = hold(case, staged, case.app(), first, number=4)
+    gate.open()
+    case.end(last.app_id)
+    assert {each.number for each in tombstones.read_all(view, good.key).values()} == {4}
