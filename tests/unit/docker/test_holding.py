@@ -120,7 +120,8 @@ def rests(case: DockerCase) -> list[str]:
     return [*decided, *(str(one) for one in own if one.kind == "container" and one.state == "created")]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: Path) -> None:
     staged: Any = case.scheduler
     at = 0
@@ -143,7 +144,8 @@ def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: 
     assert rests(case) == []
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_watcher_killed_at_any_act_is_no_loss(
     case: DockerCase, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

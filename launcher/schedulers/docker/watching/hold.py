@@ -16,6 +16,7 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.labels import APP_ID, OWNER
+from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import is_replica
 from launcher.schedulers.docker.status import GONE
@@ -37,8 +38,9 @@ class Hold:
     """Holds one app, in memory, while other attempts run.
 
     Args:
-        message: `job` as from `handover.to_json`, the `labels` of its containers, `needs`, and the ids of the
-            containers `waiting`, which stands for the app, and `reservation`.
+        message: `job` as from `handover.to_json`, the `labels` of its containers, but for their owner, which
+            this process is, `needs`, and the ids of the containers `waiting`, which stands for the app, and
+            `reservation`.
     """
 
     def __init__(self, engine: Engine, lock: RecordLock, app_id: str, message: Mapping[str, Any]) -> None:
@@ -46,7 +48,7 @@ class Hold:
         self._app_dir = lock.app_dir
         self._app_id = app_id
         self._job: Mapping[str, Any] = message["job"]
-        self._labels: Mapping[str, str] = message["labels"]
+        self._labels: Mapping[str, str] = {**message["labels"], OWNER: this_process().to_json()}
         self._needs = needs.from_json(message["needs"])
         self._reservation: str = message["reservation"]
         self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
@@ -57,6 +59,9 @@ class Hold:
     def run(self) -> bool:
         """True when all containers exist and are to be started; False when the attempt has ended instead."""
         self._engine.remove(self._reservation)
+        recorded = record.read_attempt(self._app_dir)
+        if recorded is not None:
+            record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
         if not record.append(self._app_dir, "wait", **{"for": [each.job for each in self._needs]}):
             self._engine.remove(
                 self._waiting.id
