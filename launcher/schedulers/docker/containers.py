@@ -38,9 +38,10 @@ _ROOT = ("", "0", "root")
 
 
 def trial(job: DockerJob) -> DockerJob:
-    """The request for the first container of each role alone."""
+    """The request for the first container of each role alone, without what its needs are to provide."""
     firsts = {each.role: each for each in reversed(job.containers)}
-    return replace(job, containers=[each for each in job.containers if firsts[each.role] is each])
+    alone = (outputs.without_needs(each) for each in job.containers if firsts[each.role] is each)
+    return replace(job, containers=list(alone))
 
 
 class ContainerSetup:

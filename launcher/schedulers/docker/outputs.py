@@ -6,17 +6,19 @@ They do not have the label of apps: cleaning up after an app leaves them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER
 from launcher.schedulers.docker.names import OUTPUT, output_volume
-from launcher.schedulers.docker.request.job import DockerJob
+from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import output_macro, own_output, read_outputs
 
 LABEL = f"{PREFIX}output"
 """Marks the volume of an output folder; its value is the volume's name."""
+_NEEDS = "/launcher/needs/"
 _OF_JOB = tuple(f"{PREFIX}{name}" for name in ("project", "target", "job"))
 
 
@@ -57,10 +59,17 @@ def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
     return made
 
 
+def without_needs(container: DockerContainer) -> DockerContainer:
+    """The container without the output folders of needs, which may not exist before it starts."""
+    mounts = container.kwargs.get("mounts") or []
+    own = [each for each in mounts if not str(each.get("target", "")).startswith(_NEEDS)]
+    return replace(container, kwargs={**container.kwargs, "mounts": own})
+
+
 def _mounts(job: DockerJob) -> Iterable[tuple[str, str]]:
     """Target and source of every mount of an output folder."""
     for container in job.containers:
         for mount in container.kwargs.get("mounts") or ():
             target = str(mount.get("target", ""))
-            if target == OUTPUT or target.startswith("/launcher/needs/"):
+            if target == OUTPUT or target.startswith(_NEEDS):
                 yield target, str(mount["source"])
