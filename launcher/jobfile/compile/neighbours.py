@@ -19,7 +19,7 @@ from launcher.jobfile.compile.variables import Inputs
 from launcher.jobfile.diagnostics.diagnostic import Diagnostic
 from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import listing
-from launcher.jobfile.text.document import Document
+from launcher.jobfile.text.document import Document, Path
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import leads_out, read_source
 from launcher.specs import JobKey, Launch
@@ -65,19 +65,19 @@ def unknown_needs(
 ) -> Iterator[tuple[Launch, Diagnostic]]:
     """A warning for each need of `launches`, not resolved yet, that no job file of the project declares.
 
-    The jobs of one matrix have one warning.
+    The jobs of one matrix have one warning for each need in their file.
     """
     jobs = {launch.key for launch in launches}
     jobs |= {launch.key._replace(job=launch.matrix) for launch in launches if launch.matrix}
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[tuple[str, str, Path]] = set()
     for launch in launches:
         for need in launch.needs:
-            place = (launch.root, launch.file, need.job)
+            place = (launch.root, launch.file, traces[launch.key].needs[need.job][0])
             if launch.key._replace(job=need.job) in jobs or place in seen:
                 continue
-            seen.add(place)
             known = neighbours.of(launch)
             if not any(each.declares(need.job) for each in known):
+                seen.add(place)
                 yield launch, _unknown(launch, need.job, traces[launch.key], known)
 
 

@@ -106,7 +106,9 @@ class Declared:
         return self.jobs | {self.name}
 
     def declares(self, name: str) -> bool:
-        return name in self.names or (self.is_guessed and name.startswith(f"{self.name}-"))
+        if name == self.name or name in self.jobs:
+            return True
+        return self.is_guessed and name.startswith(f"{self.name}-")
 
 
 def declared_in(document: Document, target: str, inputs: Inputs, home: Home) -> Declared | None:

@@ -349,8 +349,11 @@ def test_a_component_of_a_neighbour_does_not_run(tmp_path: Path) -> None:
 
 
 def test_the_jobs_of_a_matrix_have_one_warning(tmp_path: Path) -> None:
-    job(tmp_path, "evaluate", "matrix: {n: {range: [0, 256]}}\nneeds: [prepare]")
-    assert warned(tmp_path, "evaluate.launcher.yaml") == [("unknown-need", "`prepare`", "")]
+    job(tmp_path, "evaluate", "matrix: {n: {range: [0, 256]}}\nneeds: [prepare, x-$<matrix.n>]")
+    assert warned(tmp_path, "evaluate.launcher.yaml") == [
+        ("unknown-need", "`prepare`", ""),
+        ("unknown-need", "`x-0`", ""),
+    ]
 
 
 def test_other_commands_do_not_look_around(tmp_path: Path) -> None:
