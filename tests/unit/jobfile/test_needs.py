@@ -162,7 +162,7 @@ def test_what_is_no_axis_stands_in_a_name_as_it_is(
         ("[$<app_id>]", "3:9 reference-phase"),
         ("{$<app_id>: {}}", "3:9 reference-phase"),
         ("[x-$<job.dir>]", "3:11 reference-phase"),
-        ("[$<needs.a.output_dir>]", "3:9 unknown-reference"),
+        ("[$<needs.a.output_dir>]", "3:9 reference-phase"),
         ("{x-$<var.no>: {}}", "3:11 unknown-reference there is no variable `no`"),
         ("[$<var.number>]", "3:9 wrong-type need 1 must be text, not the number 3"),
         ("[$<var.text>]", "3:9 invalid-name `A b` cannot name a job"),
