@@ -14,8 +14,8 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
 
-State = Literal["succeeded", "pending", "starts", "none"]
-T = TypeVar("T")
+_State = Literal["succeeded", "pending", "starts", "none"]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Ground:
 
     need: Need
     stands: StoodOn | None = None
-    state: State = "none"
+    state: _State = "none"
     edition: int = 0
     trouble: str = ""
     submitter: str = ""
@@ -71,21 +71,15 @@ class Grounds:
     """The needs of jobs while their plan is being made, each need before the jobs that need it.
 
     Attributes:
-        declared: the jobs of the plan that cannot be planned themselves.
         steps: the steps made so far.
     """
 
     snapshot: Snapshot
-    declared: frozenset[JobKey] = frozenset()
     steps: dict[JobKey, Step] = field(default_factory=dict)
 
     def of(self, launch: Launch) -> tuple[Ground, ...]:
         """One ground for each need of the job."""
         return tuple(self._ground(need, key_of(launch, need)) for need in launch.needs)
-
-    def knows(self, key: JobKey) -> bool:
-        """Whether there is a step or an attempt of the job."""
-        return key in self.steps or key in self.declared or key in self.snapshot.latest
 
     def _ground(self, need: Need, key: JobKey) -> Ground:
         step = self.steps.get(key)
@@ -124,7 +118,7 @@ def key_of(launch: Launch, need: Need) -> JobKey:
     return launch.key._replace(job=need.job)
 
 
-def in_order(launches: Mapping[JobKey, T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[T]:
+def in_order(launches: Mapping[JobKey, _T], needs: Mapping[JobKey, Iterable[JobKey]]) -> list[_T]:
     """The jobs, each behind those that it needs. Raises CycleError; its second argument is the cycle."""
     graph = {key: [need for need in needs.get(key, ()) if need in launches] for key in launches}
     return [launches[key] for key in TopologicalSorter(graph).static_order()]
@@ -145,8 +139,8 @@ def needs_of(launches: Iterable[Launch]) -> dict[JobKey, list[JobKey]]:
 
 def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
     """Whether every need is still the attempt that an unfinished attempt was bound to."""
-    stands = {ground.job: ground.stands and ground.stands.number for ground in grounds}
-    return stands == {each.job: each.number for each in attempt.needs}
+    stands = {ground.job: ground.stands and ground.stands[1:3] for ground in grounds}
+    return stands == {each.job: each[1:3] for each in attempt.needs}  # number and edition
 
 
 def moved(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:

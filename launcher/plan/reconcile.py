@@ -49,8 +49,8 @@ def reconcile(
     live = _by_key(snapshot.live)
     steps: list[Step] = []
     problems = _problems(desired, snapshot.latest, take_over) or _unmet(desired, others, snapshot)
-    faulty = frozenset(problem.key for problem in problems)
-    grounds = Grounds(snapshot, faulty)
+    faulty = {problem.key for problem in problems}
+    grounds = Grounds(snapshot)
     for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
         offered = grounds.of(launch)
         job = Desired.of(launch, rerun=launch.key in asked, retry_failed=retry_failed, grounds=offered)

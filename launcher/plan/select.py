@@ -29,14 +29,22 @@ def select(launches: Sequence[Launch], words: Collection[str]) -> tuple[list[Lau
 
 
 def named(launches: Sequence[Launch], name: str, option: str) -> list[Launch]:
-    """The jobs with a name, each as `job` or `project/job`. Raises UsageError when there is none."""
-    found = {launch.key: launch for launch in launches if name in (launch.key.job, str(launch.key))}
+    """The jobs with a name, each as `job` or `project/job`; all those of a matrix by its name.
+
+    Raises UsageError when there is none.
+    """
+    found = {launch.key: launch for launch in launches if name in _names(launch)}
     if not found:
         names = sorted({each.key.job for each in launches} | {str(each.key) for each in launches})
         near = nearest(name, names)
         hint = f"did you mean {near}?" if near else f"the jobs here: {', '.join(names) or 'none'}"
         raise UsageError(f"{option} {name}: no such job in the given files", hint=hint)
     return list(found.values())
+
+
+def _names(launch: Launch) -> tuple[str, ...]:
+    matrix = launch.matrix and str(launch.key._replace(job=launch.matrix))
+    return tuple(filter(None, (launch.key.job, str(launch.key), launch.matrix, matrix)))
 
 
 def reached(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from launcher.cli.render.changes import diff_lines
 from launcher.cli.render.document import flat
-from launcher.cli.render.plan_text import namer
+from launcher.cli.render.plan_text import action, namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import listing
 from launcher.plan.model import Plan
@@ -60,8 +60,9 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
 def _row(step: Step, name: str) -> str:
     paths = listing(list(dict.fromkeys(field(change.path) for change in step.changes)), 3)
     reason = step.why(f"changed: {paths}")
-    action = f"**{step.kind}**" if step.destructive else step.kind
-    return f"| `{step.mark}` | {_cell(name)} | {action} | {_cell(reason)} |"
+    words = _cell(action(step))
+    words = words.replace(step.kind, f"**{step.kind}**", 1) if step.destructive else words
+    return f"| `{step.mark}` | {_cell(name)} | {words} | {_cell(reason)} |"
 
 
 def _body(step: Step) -> list[str]:
@@ -69,7 +70,10 @@ def _body(step: Step) -> list[str]:
     lines = [line for change in step.changes for line in diff_lines(change, _COLUMNS)]
     if step.starts and not step.guard.attempt:
         lines += [f"+ {line}" for line in flat(step.document)]
-    return lines + [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops if step.has_effects]
+    if not step.has_effects:
+        return lines
+    lines += [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops]
+    return lines + [f"- withdraws {each.app_id} (waiting)" for each in step.withdraws]
 
 
 def _details(step: Step, name: str) -> str:

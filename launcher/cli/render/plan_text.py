@@ -28,6 +28,7 @@ STYLES = {
 _CHANGE_STYLES = {"+": "green", "-": "red", "~": "yellow"}
 _INDENT = "      "
 _DEEPER = "    "
+_BELOW = "  "
 
 
 def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) -> str:
@@ -41,8 +42,9 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
     shared = _shared_notes(plan.steps)
     quiet = {step.key for step in plan.steps if _is_quiet(step, shared)}
     shown = [step for step in plan.steps if step.key not in quiet]
-    page = _Page(name, max((len(name(step)) for step in shown), default=0), shared, color, columns)
-    lines = [line for step in shown for line in page.step(step)]
+    rows = [(step, _BELOW * depth + name(step)) for step, depth in _tree(shown)]
+    page = _Page(name, max((len(label) for _, label in rows), default=0), shared, color, columns)
+    lines = [line for step, label in rows for line in page.step(step, label)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
     lines += _unchanged([step for step in plan.steps if step.key in quiet], name, color)
     for note, steps in shared.items():
@@ -55,10 +57,42 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
     return "\n".join(lines)
 
 
+def action(step: Step) -> str:
+    """`create, after prepare`; a job of which the reason says that it will run is not named again."""
+    named = {reason.detail.partition(" ")[0] for reason in step.reasons if reason.code == "needs_changed"}
+    others = [job for job in step.after if job not in named]
+    return f"{step.kind}, after {listing(others)}" if others else step.kind
+
+
 def namer(plan: Plan) -> Callable[[Step], str]:
     """Returns the name of a step: the job's, with project and target if the plan has several."""
     single = len({step.key.session for step in plan.steps}) <= 1
     return lambda step: step.key.job if single else str(step.key)
+
+
+def _tree(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
+    """Each step with its depth: a step that waits for others stands below the one that comes last of them."""
+    by_job = {(step.key.session, step.key.job): step for step in steps if step.launch is not None}
+    depths: dict[int, int] = {}
+    below: dict[int, list[Step]] = {}
+
+    def depth(step: Step) -> int:
+        return depths.setdefault(id(step), 1 + max(map(depth, awaited(step)), default=-1))
+
+    def awaited(step: Step) -> list[Step]:
+        found = (by_job.get((step.key.session, job)) for job in step.after)
+        return [each for each in found if each is not None]
+
+    for step in steps:
+        last = max(awaited(step), key=depth, default=None)
+        below.setdefault(id(last), []).append(step)
+
+    def branch(parent: Step | None) -> Iterator[tuple[Step, int]]:
+        for step in below.get(id(parent), ()):
+            yield step, depth(step)
+            yield from branch(step)
+
+    yield from branch(None)
 
 
 class _Page:
@@ -80,13 +114,18 @@ class _Page:
         self._columns = (columns or COLUMNS) - len(_INDENT)
         self._shown: dict[str, Step] = {}
 
-    def step(self, step: Step) -> Iterator[str]:
+    def step(self, step: Step, label: str) -> Iterator[str]:
         first = self._shown.setdefault(repr(step.changes), step)
         mark = paint(step.mark.ljust(3), f"bold {STYLES[step.kind]}", self._color)
-        name = paint(self._name(step).ljust(self._size), "bold", self._color)
-        yield f"{mark} {name}  {step.kind}: {step.why(self._changed(step, first))}"
+        name = paint(label.ljust(self._size), "bold", self._color)
+        yield f"{mark} {name}  {action(step)}{self._why(step, first)}"
         for text, style in self._below(step, first):
             yield _INDENT + paint(text, style, self._color)
+
+    def _why(self, step: Step, first: Step) -> str:
+        """Nothing for a new job that waits: the roles below show that it is new."""
+        plain = len(step.reasons) == 1 and step.reasons[0].code == "no_attempt" and not step.reasons[0].detail
+        return "" if step.after and plain else f": {step.why(self._changed(step, first))}"
 
     def _changed(self, step: Step, first: Step) -> str:
         """`2 changes since attempt 1 (succeeded)`."""
@@ -107,6 +146,7 @@ class _Page:
             yield f"waits for {step.waits_for}", ""
         if step.has_effects:
             yield from ((f"stops {stop.app_id} ({stop.state})", "red") for stop in step.stops)
+            yield from ((f"withdraws {each.app_id} (waiting)", "") for each in step.withdraws)
         if step.kind == "hold":
             yield _remedy(step), ""
         for note in step.notes:
@@ -157,6 +197,8 @@ def _remedy(step: Step) -> str:
         if step.guard.state == "running":
             return f"to replace it, set `on_change: replace` in the job file, or {rerun}"
         return f"to run it, remove `on_change: hold` from the job file, or {rerun}"
+    if failed := next((reason for reason in step.reasons if reason.code == "needs_failed"), None):
+        return f"it follows once these have succeeded: {failed.detail}"
     return f"to run it again: --rerun {step.key.job}"
 
 

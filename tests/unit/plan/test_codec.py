@@ -19,6 +19,7 @@ from launcher.plan.recheck import located
 from launcher.specs import canonical
 from launcher.specs.attempt import AttemptState
 from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger, WorkspaceRef
+from launcher.specs.needs import Need, StoodOn
 from launcher.specs.secret import Secret
 from launcher.specs.trigger import combine
 from tests.unit.plan.strategies import documents, unhurried
@@ -268,3 +269,30 @@ def test_the_published_schema_is_the_one_we_check_by() -> None:
 
 def test_the_schema_is_a_schema() -> None:
     Draft202012Validator.check_schema(plan_schema())
+
+
+def test_needs_survive_the_file_of_a_plan() -> None:
+    prepare, train = job("prepare"), job("train", needs=(Need("prepare"), Need("x-0", False)))
+    done = [
+        attempt(prepare, "running", 3, edition=2),
+        attempt(job("x-0"), "succeeded", 2, edition=1),
+        attempt(train, "waiting", 4, owner=OWNER, needs=(StoodOn("prepare", 2, 1, "p-2", "local_cwd"),)),
+    ]
+    made = plan([prepare, train], *done, select=["+train"]).stamped(plan_id="p1", created_at=0)
+    data = encode(made)
+    VALIDATOR.validate(data)
+    back = located(loads(dumps(made)), root="/src", origin=ORIGIN)
+    assert back == made
+    assert back.steps[1].withdraws[0].state == "waiting"
+    assert [need["edition"] for need in data["jobs"][1]["needs"]] == [2, 1]
+    assert data["jobs"][0]["guard"]["edition"] == 2
+
+
+def test_a_plan_of_v1_is_read_and_matches_the_schema() -> None:
+    text = (Path(__file__).parent / "plan-v1.json").read_text()
+    made = loads(text)
+    VALIDATOR.validate(json.loads(text))
+    assert [(step.kind, step.after, step.needs) for step in made.steps] == [
+        (kind, (), ()) for kind in ("resume", "keep", "replace")
+    ]
+    assert (made.steps[2].guard.attempt, made.steps[2].guard.edition) == (2, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import Recheck, located, recheck, stale
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Launch
+from launcher.specs.launch import Launch, attempt_id
+from launcher.specs.needs import Need, StoodOn
 from tests.unit.plan.world import ENGINES, ORIGIN, OWNER, attempt, job, plan, world
 
 NEW, OLD, EVAL, GONE = job("train", "--lr", "5"), job("train", "--lr", "3"), job("eval"), job("gone")
@@ -289,3 +291,74 @@ def test_a_job_without_a_remote_is_at_home_in_its_folder() -> None:
     bound = located(saved, root="/home/ann", origin="/home/ann")
     assert bound.steps[0].launch is not None
     assert bound.steps[0].launch.root == "/home/ann/jobs"
+
+
+# Needs
+
+PREPARE = job("prepare")
+AFTER = job("after", needs=(Need("prepare"),))
+
+
+def on_prepare(number: int = 1, edition: int = 1) -> tuple[StoodOn, ...]:
+    return (StoodOn("prepare", number, edition, attempt_id(PREPARE.key, number), "local_cwd"),)
+
+
+def test_a_need_outside_of_the_plan_may_have_succeeded_meanwhile() -> None:
+    made = saved(AFTER, attempt(PREPARE, "running"))
+    assert made.steps[0].after == ("prepare",)
+    check = later(made, attempt(PREPARE, "succeeded"))
+    assert kinds(check) == ["create"]
+    assert check.plan.steps[0].after == ()
+    again = later(made, attempt(PREPARE, "succeeded", 2, edition=1))
+    assert check.refusal() is None
+    assert again.plan.steps[0].needs == on_prepare(2)
+
+
+@pytest.mark.parametrize(
+    "now", [attempt(PREPARE, "failed"), attempt(PREPARE, "succeeded", 2), attempt(PREPARE, "running", 2)]
+)
+def test_a_need_outside_of_the_plan_that_failed_or_changed_makes_it_stale(now: Attempt) -> None:
+    check = later(saved(AFTER, attempt(PREPARE, "running")), now)
+    assert [each.key for each in check.stale] == [AFTER.key]
+
+
+def test_a_kept_job_whose_need_has_changed_meanwhile_makes_the_plan_stale() -> None:
+    old = (attempt(PREPARE, "succeeded"), attempt(AFTER, "succeeded", needs=on_prepare()))
+    made = saved([AFTER, EVAL], *old)
+    assert kinds(later(made, *old)) == ["keep", "create"]
+    assert later(made, *old, attempt(PREPARE, "succeeded", 2)).stale
+
+
+def test_a_plan_that_was_interrupted_goes_on_with_the_jobs_that_wait() -> None:
+    made = saved([PREPARE, AFTER])
+    assert kinds(later(made, own(PREPARE, "running"))) == ["create", "keep"]
+    assert kinds(later(made, own(PREPARE, "succeeded"))) == ["create", "keep"]
+    left = own(AFTER, "waiting", needs=on_prepare())
+    assert kinds(later(made, own(PREPARE, "running"), left)) == ["resume", "keep"]
+
+
+def test_a_plan_whose_own_need_failed_holds_what_waits_for_it() -> None:
+    made = saved([PREPARE, AFTER, EVAL])
+    assert kinds(later(made, own(PREPARE, "failed"))) == ["hold", "create", "hold"]
+    skipped = own(AFTER, "skipped", needs=on_prepare(), message="skipped: prepare failed")
+    check = later(made, own(PREPARE, "failed"), skipped)
+    assert kinds(check) == ["hold", "create", "hold"]
+    assert check.plan.steps[0].why() == "needs_failed (skipped: prepare failed)"
+
+
+def test_a_waiting_attempt_that_has_started_meanwhile_makes_the_plan_stale() -> None:
+    changed = job("after", "-v", needs=(Need("prepare"),))
+    wait = attempt(AFTER, "waiting", owner=OWNER, needs=on_prepare())
+    made = saved(changed, attempt(PREPARE, "running"), wait)
+    assert kinds(later(made, attempt(PREPARE, "running"), wait)) == ["create"]
+    started = attempt(AFTER, "running", needs=on_prepare())
+    assert later(made, attempt(PREPARE, "succeeded"), started).stale
+
+
+def test_a_plan_of_v1_can_be_applied() -> None:
+    made = located(loads((Path(__file__).parent / "plan-v1.json").read_text()), root="/src", origin=ORIGIN)
+    running = attempt(OLD, "running", 2)
+    check = later(made, running, attempt(job("kept"), "succeeded", 4), attempt(EVAL, "reserved", 1))
+    assert kinds(check) == ["resume", "keep", "replace"]
+    assert check.plan.plan_digest == made.plan_digest
+    assert check.plan.steps[2].edition == 3

@@ -26,7 +26,7 @@ def job(name: str = "train", *args: str, env: Mapping[str, str] | None = None, *
         k: fields.pop(k)
         for k in (
             *("scheduler", "timeout_s", "enabled", "origin", "file", "project", "target"),
-            *("workspace", "trigger_digest"),
+            *("workspace", "trigger_digest", "needs"),
         )
         if k in fields
     }

@@ -1,0 +1,149 @@
+"""A small world that carries out plans of jobs with needs, without an engine or a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from launcher.plan.grounds import in_order, needs_of
+from launcher.plan.model import Plan
+from launcher.plan.reconcile import reconcile
+from launcher.plan.select import select
+from launcher.plan.step import Step
+from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.launch import JobKey, Launch
+from launcher.specs.needs import Need, StoodOn
+from tests.unit.plan.world import OWNER, attempt, job, world
+
+HOLDER = "pid 99 on node1"
+
+
+@dataclass
+class Jobs:
+    """Jobs, their attempts, and what happens to them."""
+
+    version: dict[str, int] = field(default_factory=dict)
+    needs: dict[str, dict[str, Need]] = field(default_factory=dict)
+    disabled: set[str] = field(default_factory=set)
+    attempts: dict[tuple[JobKey, int], Attempt] = field(default_factory=dict)
+
+    def launches(self) -> list[Launch]:
+        return [
+            replace(
+                job(name, str(version)),
+                needs=tuple(sorted(self.needs.get(name, {}).values())),
+                enabled=name not in self.disabled,
+            )
+            for name, version in self.version.items()
+        ]
+
+    def plan(
+        self, words: Collection[str] = (), *, rerun: Collection[str] = (), retry_failed: bool = False
+    ) -> Plan:
+        chosen, others = select(self.launches(), words)
+        there = {launch.key.job for launch in chosen if launch.enabled}
+        return reconcile(
+            chosen,
+            world(*self.attempts.values()),
+            others=others,
+            rerun=[name for name in rerun if name.strip("+") in there],
+            retry_failed=retry_failed,
+        )
+
+    def apply(self, plan: Plan, *, until: int | None = None) -> None:
+        """Carry out the plan, or its first steps: then its client is killed."""
+        waits = {step.key: step for step in plan.steps if step.launch is not None}
+        needs = needs_of(step.launch for step in waits.values() if step.launch is not None)
+        for waiting in (guard for step in plan.steps for guard in step.withdraws):
+            self._end(waiting.app_id, "skipped")
+        for at, step in enumerate(in_order(waits, needs)):
+            if until is not None and at >= until:
+                return
+            self._carry_out(step)
+        for step in plan.steps:
+            if step.launch is None:
+                self._stop(step)
+
+    def settle(self, fails: Collection[str] = ()) -> None:
+        """Everything that runs ends, and everything that waits for it goes on."""
+        while live := [each for each in self.attempts.values() if each.is_live and each.owner != OWNER]:
+            done = [each for each in live if self._goes_on(each, fails)]
+            if not done:
+                return
+
+    def _goes_on(self, attempt: Attempt, fails: Collection[str]) -> bool:
+        if attempt.state == "running":
+            self._put(replace(attempt, state="failed" if attempt.key.job in fails else "succeeded", owner=""))
+        elif attempt.state == "waiting" and attempt.owner:
+            states = [self._stood_on(each, attempt).state for each in attempt.needs]
+            if any(state in ENDED_STATES and state != "succeeded" for state in states):
+                self._put(replace(attempt, state="skipped", owner=""))
+            elif all(state == "succeeded" for state in states):
+                self._put(replace(attempt, state="running", owner=""))
+            else:
+                return False
+        else:
+            return False
+        return True
+
+    def _carry_out(self, step: Step) -> None:
+        self._stop(step)
+        launch = step.launch
+        if launch is None or not step.starts:
+            last = step.latest
+            if last is not None and step.adopts:
+                self._put(replace(last, needs=tuple(sorted({*last.needs, *step.adopts}))))
+            return
+        new = attempt(launch, "waiting" if step.after else "running", step.number)
+        new = replace(new, edition=step.edition, needs=step.needs, owner=HOLDER if step.after else "")
+        if step.kind != "resume" or self.attempts.get((step.key, step.number), new).state != "running":
+            self._put(new)
+        self._check(step, launch)
+
+    def _check(self, step: Step, launch: Launch) -> None:
+        """Nothing starts before its needs, and what waits can be waited for."""
+        made = self.attempts[step.key, step.number]
+        stood_on = {each.job: self._stood_on(each, made) for each in step.needs}
+        if step.kind != "resume":
+            assert {need.job for need in launch.needs} == set(stood_on)
+        for each in step.needs:
+            assert stood_on[each.job].edition == each.edition
+            assert stood_on[each.job].app_id == each.app_id
+            if each.job in step.after:
+                assert stood_on[each.job].is_live
+            elif made.state == "running" and step.kind != "resume":
+                assert stood_on[each.job].state == "succeeded"
+
+    def _stop(self, step: Step) -> None:
+        for guard in step.leftovers:
+            self.attempts.pop((step.key, guard.attempt), None)
+        for guard in step.stops:
+            self._end(guard.app_id, "cancelled")
+
+    def _end(self, app_id: str, state: str) -> None:
+        for each in list(self.attempts.values()):
+            if each.app_id == app_id and each.is_live:
+                self._put(replace(each, state=state, owner=""))  # type: ignore[arg-type]
+
+    def end_latest(self, name: str, state: str) -> None:
+        """The latest attempt ends, or loses its holder (state "orphaned")."""
+        live = [each for each in self.attempts.values() if each.key.job == name and each.is_live]
+        for each in live[-1:]:
+            if state == "orphaned":
+                self._put(replace(each, owner=""))
+            elif each.state == "running" or state == "cancelled":
+                self._put(replace(each, state=state, owner=""))  # type: ignore[arg-type]
+
+    def leave_behind(self, plan: Plan) -> None:
+        """A client reserves every attempt of the plan, and is killed."""
+        for step in plan.steps:
+            if step.starts and step.launch is not None and not step.withdraws:
+                new = attempt(step.launch, "reserved", step.number)
+                if (step.key, step.number) not in self.attempts:
+                    self._put(replace(new, edition=step.edition, needs=step.needs))
+
+    def _stood_on(self, need: StoodOn, attempt: Attempt) -> Attempt:
+        return self.attempts[attempt.key._replace(job=need.job), need.number]
+
+    def _put(self, attempt: Attempt) -> None:
+        self.attempts[attempt.key, attempt.number] = attempt

@@ -1,0 +1,121 @@
+"""Any jobs with needs and any history: what holds for every plan, carried out in a small world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from launcher.plan.model import Plan
+from launcher.plan.recheck import recheck
+from launcher.specs.needs import Need
+from tests.unit.plan.needs_model import Jobs
+from tests.unit.plan.strategies import unhurried
+from tests.unit.plan.world import world
+
+NAMES = ("a", "b", "c", "d")
+jobs = st.sampled_from(NAMES)
+some = st.sets(jobs, max_size=2)
+plus = st.sampled_from(["", "+"])
+words = st.lists(st.tuples(plus, jobs, plus).map("".join), max_size=2).map(tuple)
+asked = st.lists(st.tuples(jobs, plus).map("".join), max_size=2).map(tuple)
+events = st.one_of(
+    st.tuples(st.just("edit"), jobs),
+    st.tuples(st.just("need"), jobs, jobs, st.booleans()),
+    st.tuples(st.just("enable"), jobs),
+    st.tuples(st.just("end"), jobs, st.sampled_from(["cancelled", "lost", "failed", "orphaned"])),
+    st.tuples(st.just("settle"), some),
+    st.tuples(st.just("leave"), asked),
+    st.tuples(st.just("apply"), words, asked, st.booleans(), st.none() | st.integers(0, 3), some | st.none()),
+)
+
+
+def happens(world_: Jobs, event: tuple[Any, ...]) -> None:
+    kind, *args = event
+    if kind == "edit":
+        world_.version[args[0]] += 1
+    elif kind == "need":
+        _toggle(world_, *args)
+    elif kind == "enable":
+        world_.disabled ^= {args[0]}
+    elif kind == "end":
+        world_.end_latest(*args)
+    elif kind == "settle":
+        world_.settle(args[0])
+    elif kind == "leave":
+        plan = world_.plan(rerun=args[0])
+        if not plan.problems:
+            world_.leave_behind(plan)
+    else:
+        words, rerun, retry, until, fails = args
+        plan = world_.plan(words, rerun=rerun, retry_failed=retry)
+        if not plan.problems:
+            holds_good(plan)
+            world_.apply(plan, until=until)
+        if fails is not None:
+            world_.settle(fails)
+
+
+def _toggle(world_: Jobs, one: str, other: str, rerun: bool) -> None:
+    """A job needs only jobs that stand before it in the alphabet."""
+    low, high = sorted((one, other))
+    if low == high:
+        return
+    needs = world_.needs.setdefault(high, {})
+    if low in needs:
+        del needs[low]
+    else:
+        needs[low] = Need(low, rerun)
+
+
+def holds_good(plan: Plan) -> None:
+    steps = {step.key.job: step for step in plan.steps if step.launch is not None}
+    for step in steps.values():
+        if not step.starts or step.launch is None:
+            assert not step.after
+            continue
+        assert 1 <= step.edition <= step.number
+        for need in step.launch.needs:
+            if need.job in steps and not (step.kind == "resume" and not step.after):
+                assert steps[need.job].kind not in ("hold", "destroy")
+                assert steps[need.job].starts <= (need.job in step.after)
+
+
+@settings(unhurried, max_examples=300)
+@given(st.lists(events, max_size=14))
+def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list[tuple[Any, ...]]) -> None:
+    here = Jobs(version=dict.fromkeys(NAMES, 1))
+    for event in history:
+        happens(here, event)
+    here.settle()
+    made = here.plan()
+    note(str(made))
+    if made.problems:
+        return
+    holds_good(made)
+    here.apply(made)
+    between = here.plan()
+    note(f"at once: {between}")
+    assert between.is_empty
+    here.settle()
+    after = here.plan()
+    note(f"at the end: {after}")
+    assert after.is_empty
+
+
+@settings(unhurried, max_examples=100)
+@given(st.lists(events, max_size=14), asked, st.booleans())
+def test_a_plan_stands_while_nothing_has_happened(
+    history: list[tuple[Any, ...]], rerun: tuple[str, ...], retry: bool
+) -> None:
+    here = Jobs(version=dict.fromkeys(NAMES, 1))
+    for event in history:
+        happens(here, event)
+    made = here.plan(rerun=rerun, retry_failed=retry)
+    note(str(made))
+    if made.problems:
+        return
+    checked = recheck(made, world(*here.attempts.values()), now=0)
+    assert checked.stale == ()
+    assert checked.plan.steps == made.steps
