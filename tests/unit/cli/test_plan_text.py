@@ -10,6 +10,7 @@ from launcher.cli.render.markdown import plan_markdown
 from launcher.cli.render.plan_text import plan_text
 from launcher.cli.render.roles import command
 from launcher.specs import Probe, Role
+from launcher.specs.needs import Need, StoodOn
 from tests.unit.cli.worlds import attempt, launch, plan
 
 
@@ -270,3 +271,56 @@ def test_markdown_cannot_be_broken_by_what_is_in_a_job():
     assert "<script>" not in row
     assert row.replace("\\|", "").count("|") == 5
     assert text.count("\n````\n") == 1  # the end of the fence itself, longer than any in a value
+
+
+def needing(name: str, *jobs: str, **fields):
+    return replace(launch(name), needs=tuple(Need(job) for job in jobs), **fields)
+
+
+def firsts(*args, **options):
+    return [line for line in lines(*args, **options) if line[:1] not in (" ", "")]
+
+
+def test_jobs_stand_below_the_last_of_those_that_they_wait_for():
+    chain = [
+        needing("evaluate", "train", "fetch"),
+        launch("prepare"),
+        needing("train", "prepare"),
+        launch("fetch"),
+    ]
+    assert firsts(chain)[:4] == [
+        "+   fetch         create: no attempt of this job is on record",
+        "+   prepare       create: no attempt of this job is on record",
+        "+     train       create, after prepare",
+        "+       evaluate  create, after fetch, train",
+    ]
+
+
+def test_a_job_that_is_named_in_the_reason_is_not_named_twice():
+    old = attempt(launch("prepare"), "succeeded")
+    stood = StoodOn("prepare", 1, 1, old.app_id, old.scheduler)
+    done = attempt(needing("train", "prepare"), "succeeded", needs=(stood,))
+    changed = replace(launch("prepare"), timeout_s=60)
+    assert firsts([changed, needing("train", "prepare")], [old, done])[1] == (
+        "r     train  rerun: needs_changed (prepare will run)"
+    )
+
+
+def test_a_job_whose_need_failed_says_what_it_waits_for():
+    failed = attempt(launch("prepare"), "failed", message="main/0 exited with 3")
+    shown = lines([launch("prepare"), needing("train", "prepare")], [failed])
+    assert shown[2:4] == [
+        "!   train    hold: needs_failed (prepare: failed); no attempt of this job is on record",
+        "      it follows once these have succeeded: prepare: failed",
+    ]
+
+
+def test_what_waits_is_withdrawn():
+    live = attempt(launch("prepare"), "running")
+    stood = StoodOn("prepare", 1, 1, live.app_id, live.scheduler)
+    wait = attempt(needing("train", "prepare"), "waiting", needs=(stood,), owner="pid 9 on node1")
+    changed = replace(needing("train", "prepare"), timeout_s=60)
+    shown = plan([launch("prepare"), changed], [live, wait])
+    assert f"      withdraws {wait.app_id} (waiting)" in plan_text(shown).splitlines()
+    assert f"- withdraws {wait.app_id} (waiting)" in plan_markdown(shown)
+    assert " create, after prepare | " in plan_markdown(shown)

@@ -21,7 +21,7 @@ def launch(job, *, project="default", args=("1",), enabled=True, env=None, **lif
     )
 
 
-def attempt(of, state, *, number=1, message=""):
+def attempt(of, state, *, number=1, message="", **fields):
     document = canonical.document(of)
     return Attempt(
         key=of.key,
@@ -35,6 +35,7 @@ def attempt(of, state, *, number=1, message=""):
         state=state,
         message=message,
         created_at=1.0,
+        **fields,
     )
 
 

@@ -33,6 +33,7 @@ REFUSED = {
     "other_engine": "local_cwd ",
     "other_origin": "the plan is for ",
     "duplicate_job": "declared by ",
+    "needs_cycle": "jobs need each other",
 }
 """What the message of a refusal says, which has no codes."""
 

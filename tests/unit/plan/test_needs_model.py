@@ -82,7 +82,7 @@ def holds_good(plan: Plan) -> None:
                 assert steps[need.job].starts <= (need.job in step.after)
 
 
-@settings(unhurried, max_examples=300)
+@settings(unhurried, max_examples=150)
 @given(st.lists(events, max_size=14))
 def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list[tuple[Any, ...]]) -> None:
     here = Jobs(version=dict.fromkeys(NAMES, 1))
@@ -104,7 +104,7 @@ def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list
     assert after.is_empty
 
 
-@settings(unhurried, max_examples=100)
+@settings(unhurried, max_examples=60)
 @given(st.lists(events, max_size=14), asked, st.booleans())
 def test_a_plan_stands_while_nothing_has_happened(
     history: list[tuple[Any, ...]], rerun: tuple[str, ...], retry: bool

@@ -17,6 +17,10 @@ _TO_ITS_END = f"{_APPLY} --wait"
 _PLAN = f"plan {JOB}"
 _MEND = ("launcher logs train", "echo 1 >data.csv")
 
+_NEEDS = "version: 1\nname: %s\nneeds: [%s]\nroles: {main: {entrypoint: echo, args: [done]}}\n"
+_PREPARE = "version: 1\nname: prepare\nroles: {main: {entrypoint: echo, args: [one]}}\n"
+_ALL_TO_THEIR_END = "launcher apply . --yes --wait"
+
 EXPLANATIONS = (
     ReasonExplanation(
         "no_attempt",
@@ -92,6 +96,32 @@ EXPLANATIONS = (
         ),
         "Apply it: the new attempt remembers what the files hold now.",
         (_TO_ITS_END,),
+    ),
+    ReasonExplanation(
+        "needs_changed",
+        "A job that this one needs (`needs:`) has changed since the attempt that this one stands on: it ran "
+        "with another document or other files, or this plan is about to run it. Running a job again without "
+        "a change, as `--rerun` does, leaves what needs it alone.",
+        Example(
+            {JOB: _NEEDS % ("train", "prepare"), "prepare.launcher.yaml": _PREPARE},
+            "plan .",
+            (_ALL_TO_THEIR_END, "sed -i.bak s/one/two/ prepare.launcher.yaml"),
+        ),
+        "Apply it: the job runs once what it needs has succeeded. `needs: {prepare: {rerun: never}}` keeps "
+        "the order, and lets changes of that job pass.",
+        (_ALL_TO_THEIR_END,),
+    ),
+    ReasonExplanation(
+        "needs_failed",
+        "The job would start, and a job that it needs (`needs:`) has failed, was cancelled or lost, never "
+        "ran or is held itself. Nothing starts without what it needs.",
+        Example(
+            {JOB: _FRAGILE % "", "evaluate.launcher.yaml": _NEEDS % ("evaluate", "train")},
+            "plan .",
+            (_ALL_TO_THEIR_END,),
+        ),
+        "Mend the job that it needs and run that one again: what waited for it follows by itself.",
+        (*_MEND, f"{_ALL_TO_THEIR_END} --retry-failed"),
     ),
     ReasonExplanation(
         "max_attempts",

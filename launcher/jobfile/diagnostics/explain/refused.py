@@ -14,6 +14,17 @@ import launcher
 launch = launcher.load_job("{JOB}")
 print(launcher.make_plan([launch, launch]))
 """
+_CIRCLE = f"""\
+from dataclasses import replace
+
+import launcher
+from launcher.specs.needs import Need
+
+launch = replace(launcher.load_job("{JOB}"), needs=(Need("train"),))
+print(launcher.make_plan([launch]))
+"""
+_NEEDS = "version: 1\nname: train\nneeds: [prepare]\nroles: {main: {entrypoint: echo, args: [trained]}}\n"
+_PREPARE = "'version: 1\\nname: prepare\\nroles: {main: {entrypoint: echo}}\\n'"
 
 EXPLANATIONS = (
     ReasonExplanation(
@@ -32,6 +43,23 @@ EXPLANATIONS = (
         "files `duplicate-job` says so earlier; this is for plans that are made in Python.",
         Example({JOB: _QUICK, "twice.py": _PYTHON}, "", ("python twice.py",)),
         "Pass each launch once, or give one of them another name.",
+        (f"launcher plan {JOB}",),
+    ),
+    ReasonExplanation(
+        "unknown_need",
+        "A job needs another one by a name that no file of the command declares, and no job of that name has "
+        "ever run in this project and target.",
+        Example({JOB: _NEEDS}, f"plan {JOB}"),
+        "Correct the name, or pass the file of that job as well. With `--select`, a `+` in front of a job "
+        "selects what it needs.",
+        (f"printf {_PREPARE} >prepare.launcher.yaml", "launcher plan ."),
+    ),
+    ReasonExplanation(
+        "needs_cycle",
+        "Jobs need each other in a circle, so that none of them could ever start. Among job files "
+        "`needs-cycle` says so earlier; this is for plans that are made in Python.",
+        Example({JOB: _QUICK, "twice.py": _CIRCLE}, "", ("python twice.py",)),
+        "Remove one of the needs.",
         (f"launcher plan {JOB}",),
     ),
     ReasonExplanation(
