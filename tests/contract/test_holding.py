@@ -100,6 +100,9 @@ def test_a_waiting_attempt_says_what_it_waits_for_and_who_holds_it(
     described = staged.describe(attempt.app_id)
     assert described is not None
     assert (described.state, described.msg) == (AppState.PENDING, "waits for prepare")
+    shown = staged.record(attempt.app_id)
+    assert shown is not None
+    assert (shown.state, shown.message) == ("waiting", "waits for prepare")
     [listed] = [each for each in case.listed() if each.app_id == attempt.app_id]
     assert listed.state is AppState.PENDING
     [record] = staged.refresh([attempt.app_id])
@@ -136,6 +139,9 @@ def test_it_is_skipped_when_its_need_does_not_succeed(
     described = staged.describe(attempt.app_id)
     assert described is not None
     assert (described.state, described.msg) == (AppState.CANCELLED, message)
+    shown = staged.record(attempt.app_id)
+    assert shown is not None
+    assert (shown.state, shown.message) == ("skipped", message)
     assert (attempt.app_id, "skipped") in [(each.app_id, each.state) for each in staged.reap()]
 
 

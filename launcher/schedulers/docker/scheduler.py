@@ -235,6 +235,18 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     # Records for the commands
 
+    def record(self, app_id: str) -> AppRecord | None:
+        """As `describe`, which has no word for an app that waits for others, or was skipped."""
+        from launcher.schedulers.answers import of_description
+
+        found = self._find_watched(app_id)
+        if found is None:
+            return None
+        record = of_description(self._response(found), self.backend, self.session_name)
+        if found.view.state in ("waiting", "skipped"):
+            record.state = found.view.state
+        return record
+
     @property
     def shared_engine(self) -> str:
         return "the Docker engine"
