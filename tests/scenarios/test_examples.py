@@ -83,9 +83,9 @@ def test_service_answers_the_client_and_ends_with_it(scenario):
     assert "stopped at the end of the app" in status
 
 
-def test_pipeline_passes_its_numbers_on(scenario):
-    scenario.run_to_end(EXAMPLES / "pipeline")
-    assert "the sum of the squares is 385" in scenario.logs("pipeline/sum")
+def test_stream_passes_its_numbers_on(scenario):
+    scenario.run_to_end(EXAMPLES / "stream")
+    assert "the sum of the squares is 385" in scenario.logs("stream/sum")
 
 
 def test_retry_succeeds_at_the_third_try_in_one_log(scenario):

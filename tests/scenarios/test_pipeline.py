@@ -1,0 +1,80 @@
+"""examples/pipeline: prepare, train and evaluate, which hand their files on. In containers too, below docker/."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from tests.scenarios.test_examples import EXAMPLES
+
+ALL = ("evaluate", "prepare", "train")
+CRASH = 'if step == 150 and not first: raise SystemExit("crashed")'
+
+
+class Pipeline:
+    """A copy of the example that a test may edit; `on` are the arguments that choose its target."""
+
+    def __init__(self, scenario, *on):
+        self.scenario = scenario
+        self.on = on
+        self.folder = scenario.folder / "pipeline"
+        shutil.copytree(EXAMPLES / "pipeline", self.folder)
+
+    def apply(self, *argv, code=0):
+        return self.scenario.run_to_end(self.folder, *self.on, *argv, code=code)
+
+    def actions(self, *argv):
+        return self.scenario.actions(self.folder, *self.on, *argv)
+
+    def logs(self, job):
+        return self.scenario.logs(job, "--no-prefix")
+
+    def edit(self, name, old, new):
+        text = (self.folder / name).read_text()
+        assert old in text
+        (self.folder / name).write_text(text.replace(old, new, 1))
+
+    def crash_once(self):
+        """Make the training end in the middle, after its first checkpoint. The program is no input."""
+        self.edit("train.py", "    errors =", f"    {CRASH}\n    errors =")
+
+
+@pytest.fixture
+def pipeline(scenario):
+    return Pipeline(scenario)
+
+
+def test_the_jobs_run_in_order_and_not_again(pipeline):
+    assert pipeline.actions() == dict.fromkeys(ALL, "create")
+    pipeline.apply()
+    assert pipeline.logs("prepare") == "kept 60 of 61 measurements\n"
+    assert re.fullmatch(r"mean error 0\.\d\d over 60 points\n", pipeline.logs("evaluate"))
+    assert pipeline.actions() == dict.fromkeys(ALL, "keep")
+
+
+def test_a_changed_input_runs_all_of_them_again_and_a_changed_job_what_follows_it(pipeline):
+    pipeline.apply()
+    with (pipeline.folder / "measurements.csv").open("a") as file:
+        file.write("6.0,11.2\n")
+    assert "keep" not in pipeline.actions().values()
+    pipeline.apply()
+    assert "over 61 points" in pipeline.logs("evaluate")
+    pipeline.edit("train.launcher.yaml", "default: 2000", "default: 1900")
+    assert pipeline.actions() == {"prepare": "keep", "train": "create", "evaluate": "rerun"}
+    pipeline.apply()
+    assert "start at step 0" in pipeline.logs("train")  # another edition has another folder
+    pipeline.edit("evaluate.launcher.yaml", "args: [evaluate.py", "args: [-u, evaluate.py")
+    assert pipeline.actions() == {"prepare": "keep", "train": "keep", "evaluate": "create"}
+
+
+def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
+    pipeline.crash_once()
+    done = pipeline.apply(code=5)
+    assert "train failed" in done.out + done.err
+    assert pipeline.actions() == {"prepare": "keep", "train": "hold", "evaluate": "hold"}
+    assert pipeline.actions("--retry-failed") == {"prepare": "keep", "train": "rerun", "evaluate": "create"}
+    pipeline.apply("--retry-failed")
+    assert "start at step 100" in pipeline.logs("train")
+    assert "mean error" in pipeline.logs("evaluate")
