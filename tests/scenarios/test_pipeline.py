@@ -1,4 +1,4 @@
-"""examples/pipeline: prepare, train and evaluate, which hand their files on. In containers too, below docker/."""
+"""examples/pipeline: prepare, train and evaluate, which hand their files on. Below docker/, in containers."""
 
 from __future__ import annotations
 
