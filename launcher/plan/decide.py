@@ -170,8 +170,7 @@ def _interrupted(desired: Desired, history: History, leftover: Attempt) -> Step:
     detail = f"the submission of attempt {leftover.number} was interrupted"
     if leftover.state == "waiting":
         detail = f"attempt {leftover.number} waits, and its holder has died"
-    after = tuple(ground.job for ground in desired.grounds if ground.is_pending)
-    return _resume(desired, history, leftover, detail, after)
+    return _resume(desired, history, leftover, detail, _awaited(desired))
 
 
 def _half_started(desired: Desired, history: History, last: Attempt) -> Step:
@@ -308,9 +307,13 @@ def _start(
         step,
         edition=_edition(desired, history),
         needs=tuple(sorted(stands)),
-        after=tuple(ground.job for ground in desired.grounds if ground.is_pending),
+        after=_awaited(desired),
         waits_for=step.waits_for or busy,
     )
+
+
+def _awaited(desired: Desired) -> tuple[str, ...]:
+    return tuple(sorted(ground.job for ground in desired.grounds if ground.is_pending))
 
 
 def _starting(

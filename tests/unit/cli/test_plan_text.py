@@ -282,13 +282,8 @@ def firsts(*args, **options):
 
 
 def test_jobs_stand_below_the_last_of_those_that_they_wait_for():
-    chain = [
-        needing("evaluate", "train", "fetch"),
-        launch("prepare"),
-        needing("train", "prepare"),
-        launch("fetch"),
-    ]
-    assert firsts(chain)[:4] == [
+    last, train = needing("evaluate", "train", "fetch"), needing("train", "prepare")
+    assert firsts([last, launch("prepare"), train, launch("fetch")])[:4] == [
         "+   fetch         create: no attempt of this job is on record",
         "+   prepare       create: no attempt of this job is on record",
         "+     train       create, after prepare",
