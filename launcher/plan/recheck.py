@@ -231,6 +231,8 @@ def _stands(step: Step, today: Step) -> bool:
         return today.kind == step.kind
     if (today.guard.attempt, today.guard.app_id) != (step.guard.attempt, step.guard.app_id):
         return False
+    if step.withdraws and today.guard.state not in ("waiting", "skipped"):
+        return False  # it has started since
     if step.kind == "destroy":  # of a disabled job; an attempt that has ended since needs no stop
         return today.kind in ("destroy", "keep")
     approved = {stop.app_id for stop in step.stops}

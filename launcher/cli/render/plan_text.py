@@ -198,7 +198,8 @@ def _remedy(step: Step) -> str:
             return f"to replace it, set `on_change: replace` in the job file, or {rerun}"
         return f"to run it, remove `on_change: hold` from the job file, or {rerun}"
     if failed := next((reason for reason in step.reasons if reason.code == "needs_failed"), None):
-        return f"it follows once these have succeeded: {failed.detail}"
+        jobs = [trouble.partition(":")[0] for trouble in failed.detail.split(", ")]
+        return f"it follows once {listing(jobs)} {'has' if len(jobs) == 1 else 'have'} succeeded"
     return f"to run it again: --rerun {step.key.job}"
 
 

@@ -306,7 +306,7 @@ def test_a_job_whose_need_failed_says_what_it_waits_for():
     shown = lines([launch("prepare"), needing("train", "prepare")], [failed])
     assert shown[2:4] == [
         "!   train    hold: needs_failed (prepare: failed); no attempt of this job is on record",
-        "      it follows once these have succeeded: prepare: failed",
+        "      it follows once prepare has succeeded",
     ]
 
 
