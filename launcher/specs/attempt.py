@@ -96,6 +96,11 @@ class Attempt:
         """Whether it has, or may soon have, processes or containers."""
         return self.state in LIVE_STATES
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that tell its replicas which attempt they belong to."""
+        return {"LAUNCHER_ATTEMPT": str(self.number), "LAUNCHER_EDITION": str(self.edition)}
+
     def about(self) -> dict[str, Any]:
         """Its origin and its document."""
         return {

@@ -278,6 +278,8 @@ def create(
     """
     attempt, found = reservation.attempt, outputs.volumes(reservation.attempt)
     job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
+    for each in job.containers:
+        each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
     made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
     reservation.submission = made
     try:

@@ -16,6 +16,8 @@ LOGS = "logs"
 
 _OURS = frozenset(
     {
+        "LAUNCHER_ATTEMPT",
+        "LAUNCHER_EDITION",
         "LAUNCHER_JOB_ID",
         "LAUNCHER_OUTPUT_DIR",
         "LAUNCHER_RANK0_HOST",

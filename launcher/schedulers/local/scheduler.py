@@ -201,6 +201,9 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         mine = _ours(reservation)
         request = self._request(app, self.run_opts().resolve(cfg), mine.attempt.key.session)
         bound = bind_request(request, mine.app_id, outputs.folders(self._state_dir, mine.attempt))
+        for params in bound.role_params.values():
+            for param in params:
+                param.env.update(mine.attempt.variables)
         if has_output(app):
             outputs.make(self._state_dir, mine.attempt)
         mine.is_over = True

@@ -258,3 +258,9 @@ def test_a_long_chain_has_no_limit(world: World, monkeypatch: pytest.MonkeyPatch
         made = replace(step, key=step.key._replace(job=f"job-{number}"))
         steps.append(replace(made, after=(f"job-{number - 1}",) if number else ()))
     assert in_order(steps[::-1]) == steps
+
+
+def test_programs_know_their_attempt_and_its_edition(world: World) -> None:
+    step = world.steps(job="echo $LAUNCHER_ATTEMPT $LAUNCHER_EDITION >numbers")["job"]
+    world.wait(*world.carry_out(replace(step, number=7, edition=4)).values())
+    assert (world.folder / "numbers").read_text() == "7 4\n"
