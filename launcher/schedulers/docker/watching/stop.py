@@ -18,7 +18,15 @@ from launcher.schedulers.docker.client.errors import Conflict, EngineError, Engi
 from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, OWNER, Labels
-from launcher.schedulers.docker.replicas import ALL_MARKS, MARKS, STOPPED, is_replica, waits_for_restart
+from launcher.schedulers.docker.replicas import (
+    ALL_MARKS,
+    MARKS,
+    STOPPED,
+    is_replica,
+    is_reservation,
+    is_waiting,
+    waits_for_restart,
+)
 from launcher.schedulers.docker.status import DockerAppView, has_retries
 from launcher.schedulers.docker.watching.client import wait_for_exit
 from launcher.schedulers.docker.watching.decide import cancel_message
@@ -165,7 +173,8 @@ def remove_app(engine: Engine, app_id: str, *, force: bool) -> bool:
 
 
 def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
-    """As `remove_app`, without the record. The reservation goes last: until then no client recreates the app.
+    """As `remove_app`, without the record. The reservation goes last: until then no client recreates the app,
+    or takes it for one that waits.
 
     Objects that a client with another state folder has made under the same id stay.
     """
@@ -184,7 +193,8 @@ def remove_objects(engine: Engine, app_id: str, *, force: bool) -> bool:
         for volume in engine.volumes(f"{APP_ID}={app_id}"):
             if is_own(volume.labels):
                 engine.remove_volume(volume.name)
-        _remove(engine, [each for each in found if not is_replica(each)], force=force)
+        _remove(engine, [each for each in found if is_waiting(each)], force=force)
+        _remove(engine, [each for each in found if is_reservation(each)], force=force)
     except Conflict:  # started just now
         return False
     return True
