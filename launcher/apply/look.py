@@ -15,7 +15,7 @@ from launcher.plan.grounds import needs_of
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.recheck import located, recheck
-from launcher.plan.reconcile import reconcile
+from launcher.plan.reconcile import DeclaredIn, nowhere, reconcile
 from launcher.plan.select import select
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.store import Store
@@ -23,7 +23,10 @@ from launcher.state.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The caller's choices beside the job files; see `launcher.plan.reconcile`, and `plan.select`."""
+    """The caller's choices beside the job files; see `launcher.plan.reconcile`, and `plan.select`.
+
+    `declared_in` finds the file of a need that is not among them: see `launcher.plan.reconcile`.
+    """
 
     select: tuple[str, ...] = ()
     rerun: tuple[str, ...] = ()
@@ -31,6 +34,7 @@ class Choices:
     prune: bool = False
     take_over: bool = False
     scopes: tuple[Scope, ...] = ()
+    declared_in: DeclaredIn = nowhere
 
 
 NO_CHOICES = Choices()
@@ -49,6 +53,7 @@ def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, en
         prune=choices.prune,
         take_over=choices.take_over,
         scopes=choices.scopes,
+        declared_in=choices.declared_in,
     )
     return dry_run_plan(plan, engines)
 

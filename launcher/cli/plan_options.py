@@ -59,7 +59,15 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
         prune=args.prune,
         take_over=args.take_over,
         scopes=_scopes(launches, args.files or ["."]),
+        declared_in=_declared_in,
     )
+
+
+def _declared_in(launch: Launch, job: str) -> str:
+    """The job file of the project, not given on the command line, that declares a need; "" for none."""
+    from launcher.jobfile import declared_elsewhere
+
+    return declared_elsewhere(job, launch)
 
 
 def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:

@@ -14,6 +14,7 @@ from launcher.lazy import on_use
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from launcher.jobfile.compile.files import Compiled, Environment, compile_files, load_job, load_jobs
+    from launcher.jobfile.compile.neighbours import declared_elsewhere, resolve_elsewhere
     from launcher.jobfile.diagnostics.diagnostic import Diagnostic, Related, Span, job_file_error, render
     from launcher.jobfile.schema.job import job_schema
 
@@ -24,11 +25,13 @@ __all__ = [
     "Related",
     "Span",
     "compile_files",
+    "declared_elsewhere",
     "job_file_error",
     "job_schema",
     "load_job",
     "load_jobs",
     "render",
+    "resolve_elsewhere",
 ]
 
 _HOMES = {
@@ -37,6 +40,8 @@ _HOMES = {
     "compile_files": "compile.files",
     "load_job": "compile.files",
     "load_jobs": "compile.files",
+    "declared_elsewhere": "compile.neighbours",
+    "resolve_elsewhere": "compile.neighbours",
     "Diagnostic": "diagnostics.diagnostic",
     "Related": "diagnostics.diagnostic",
     "Span": "diagnostics.diagnostic",

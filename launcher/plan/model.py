@@ -128,7 +128,7 @@ class Plan:
         if self.is_empty and not self.problems:
             parts.insert(0, "no changes")
         if self.problems:
-            parts.append(f"{len(self.problems)} cannot be planned")
+            parts.append(f"{len({problem.key for problem in self.problems})} cannot be planned")
         if self.orphans:
             parts.append(f"{len(self.orphans)} orphaned")
         return "Plan: " + ", ".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,13 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import natural, nearest
 
+DeclaredIn = Callable[[Launch, str], str]
+"""A launch, and the name of a job that it needs → the file that declares that job; "" for none."""
+
+
+def nowhere(launch: Launch, job: str) -> str:
+    return ""
+
 
 def reconcile(
     desired: Sequence[Launch],
@@ -30,6 +37,7 @@ def reconcile(
     prune: bool = False,
     take_over: bool = False,
     scopes: Collection[Scope] = (),
+    declared_in: DeclaredIn = nowhere,
 ) -> Plan:
     """Make the plan that turns the snapshot into the desired jobs.
 
@@ -42,13 +50,16 @@ def reconcile(
         prune: destroy orphans instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
         scopes: where to look for orphans; nowhere by default.
+        declared_in: finds the file of a need that neither the jobs nor the snapshot have.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
     asked = asked_for(desired, rerun)
     live = _by_key(snapshot.live)
     steps: list[Step] = []
-    problems = _problems(desired, snapshot.latest, take_over) or _unmet(desired, others, snapshot)
+    problems = _problems(desired, snapshot.latest, take_over) or _unmet(
+        desired, others, snapshot, declared_in
+    )
     faulty = {problem.key for problem in problems}
     grounds = Grounds(snapshot)
     for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
@@ -150,7 +161,9 @@ def _problems(
     return sorted(problems, key=lambda problem: problem.key)
 
 
-def _unmet(desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapshot) -> list[PlanProblem]:
+def _unmet(
+    desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapshot, declared_in: DeclaredIn
+) -> list[PlanProblem]:
     """The needs that no job meets: a circle, or a name that no file declares and that never ran."""
     if circle := cycle_in(desired):
         around = " → ".join(key.job for key in circle)
@@ -163,7 +176,7 @@ def _unmet(desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapsh
     known = {launch.key for launch in desired} | set(snapshot.latest)
     return sorted(
         (
-            _unknown(launch, need.job, desired, others)
+            _unknown(launch, need.job, desired, others, declared_in)
             for launch in desired
             for need in launch.needs
             if launch.enabled and key_of(launch, need) not in known
@@ -172,13 +185,22 @@ def _unmet(desired: Sequence[Launch], others: Sequence[Launch], snapshot: Snapsh
     )
 
 
-def _unknown(launch: Launch, name: str, desired: Sequence[Launch], others: Sequence[Launch]) -> PlanProblem:
+def _unknown(
+    launch: Launch,
+    name: str,
+    desired: Sequence[Launch],
+    others: Sequence[Launch],
+    declared_in: DeclaredIn,
+) -> PlanProblem:
     key = launch.key._replace(job=name)
     message = f"it needs `{name}`, which no file given here declares and which never ran"
     hint = f"give the file of `{name}` as well"
     if file := next((each.file for each in others if each.key == key), ""):
         message = f"it needs `{name}` ({file}), which is not selected and never ran"
         hint = f"select it as well: --select +{launch.key.job}"
+    elif file := declared_in(launch, name):
+        message = f"it needs `{name}`, which never ran, and its file is not given here"
+        hint = f"give {file} as well"
     else:
         group = (launch.key.project, launch.key.target)
         names = {each.key.job for each in (*desired, *others) if each.key[:2] == group} - {launch.key.job}

@@ -78,3 +78,20 @@ def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
     pipeline.apply("--retry-failed")
     assert "start at step 100" in pipeline.logs("train")
     assert "mean error" in pipeline.logs("evaluate")
+
+
+def test_the_file_of_a_need_that_is_missing_is_named(pipeline):
+    done = pipeline.scenario.launcher("plan", pipeline.folder / "train.launcher.yaml", code=1)
+    assert "it needs `prepare`, which never ran" in done.err
+    assert "pipeline/prepare.launcher.yaml as well" in done.err
+
+
+def test_a_matrix_of_another_file_stands_for_its_jobs(scenario):
+    shutil.copytree(EXAMPLES / "sweep", scenario.folder / "sweep")
+    scenario.write("launcher.toml", "")
+    best = scenario.job("true", name="best", top="needs: [sweep]")
+    done = scenario.launcher("plan", best, code=1)
+    assert "Plan: 1 cannot be planned" in done.out
+    assert "it needs `sweep-0p1-1`" in done.err
+    scenario.run_to_end(scenario.folder / "sweep")
+    assert scenario.actions(best) == {"best": "create"}
