@@ -126,3 +126,10 @@ def _with_all_needs(launches: tuple[Launch, ...]) -> tuple[Launch, ...]:
     from launcher.jobfile import resolve_elsewhere
 
     return tuple(resolve_elsewhere(launches, known))
+
+
+def declared_in(launch: Launch, job: str) -> str:
+    """The job file of the project, not given on the command line, that declares a need; "" for none."""
+    from launcher.jobfile import declared_elsewhere
+
+    return declared_elsewhere(job, launch)

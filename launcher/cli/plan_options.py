@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.apply.look import Choices
 from launcher.cli.argument_types import several_of
+from launcher.cli.jobs import declared_in
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
 from launcher.plan.verdict import FAIL_ON, matches
@@ -59,15 +60,8 @@ def choices(launches: Sequence[Launch], args: Any) -> Choices:
         prune=args.prune,
         take_over=args.take_over,
         scopes=_scopes(launches, args.files or ["."]),
-        declared_in=_declared_in,
+        declared_in=declared_in,
     )
-
-
-def _declared_in(launch: Launch, job: str) -> str:
-    """The job file of the project, not given on the command line, that declares a need; "" for none."""
-    from launcher.jobfile import declared_elsewhere
-
-    return declared_elsewhere(job, launch)
 
 
 def _scopes(launches: Sequence[Launch], paths: Sequence[str]) -> tuple[Scope, ...]:
