@@ -29,6 +29,8 @@ def say_what_waits(apps: Iterable[AppRecord], refresh: Refresh) -> None:
                 if seen.get(need.app_id) != "succeeded"
             ]
             app.message = f"waits for {', '.join(left)}" if left else "is about to start"
+            if app.abandoned:
+                app.message = f"the process that would start it has died: launcher apply {attempt.path}"
 
 
 def what_starts(app: AppRecord) -> str:

@@ -34,11 +34,12 @@ class AppRecord:
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
         in_use: whether the client that started it has yet to read the outcome.
+        abandoned: whether it waits for others and the process that would start it has died.
     """
 
     __slots__ = (
-        "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "job", "message", "name",
-        "num_restarts", "number", "own", "plan_id", "project", "replicas", "scheduler", "session",
+        "abandoned", "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "job", "message",
+        "name", "num_restarts", "number", "own", "plan_id", "project", "replicas", "scheduler", "session",
         "started_at", "state", "target", "warnings",
     )  # fmt: skip
 
@@ -82,6 +83,7 @@ class AppRecord:
         self.warnings: Sequence[str] = ()
         self.own = True
         self.in_use = False
+        self.abandoned = False
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -115,6 +117,7 @@ class AppRecord:
         self.started_at = seen.started_at or self.started_at
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
         self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
+        self.abandoned = seen.abandoned
 
     def __repr__(self) -> str:
         return f"<AppRecord {self.handle} {self.state}>"

@@ -134,6 +134,10 @@ def test_a_killed_waiting_supervisor_is_resumed_under_its_number(scenario, pipel
     pid = scenario.supervisors()[attempt.app_id]
     processes.kill([pid])
     assert processes.gone([pid], timeout_s=20)
+    why = f"the process that would start it has died: launcher apply {victim}.launcher.yaml"
+    assert json.loads(scenario.launcher("status", victim, "--json").out)["message"] == why
+    listed = json.loads(scenario.launcher("list", "--json").out)
+    assert why in [each["message"] for each in listed]
     assert scenario.actions(".")[victim] == "resume"
     scenario.apply(".")
     assert pipeline.states() == {"prepare": "running", "train": "waiting", "evaluate": "waiting"}

@@ -73,10 +73,15 @@ class DockerApp:
     def expected_replicas(self) -> list[tuple[str, int]]:
         return expected_replicas(self.labels)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it waits for others, and its watcher has died."""
+        return self.view.state == "waiting" and not self.owner
+
     def to_record(self) -> AppRecord:
         """The app as a list shows it, without its replicas."""
         labels, view = self.labels, self.view
-        return AppRecord(
+        found = AppRecord(
             SCHEDULER,
             labels.session,
             self.app_id,
@@ -88,6 +93,8 @@ class DockerApp:
             message=view.message,
             exit_code=view.exit_code,
         )
+        found.abandoned = self.is_abandoned
+        return found
 
     def ports_of(self, role: str) -> Mapping[str, int]:
         """The role's `port_map`: name → port in the container."""

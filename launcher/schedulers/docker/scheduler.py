@@ -245,6 +245,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         record = of_description(self._response(found), self.backend, self.session_name)
         if found.view.state in ("waiting", "skipped"):
             record.state = found.view.state
+            record.abandoned = found.is_abandoned
         return record
 
     @property

@@ -34,6 +34,7 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
         exit_code=view.exit_code,
     )
     record.num_restarts = view.num_restarts
+    record.abandoned = view.state == "waiting" and not view.owner
     record.warnings = list(view.warnings)
     return record
 

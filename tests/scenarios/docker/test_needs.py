@@ -58,6 +58,8 @@ def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(sce
     waiting = {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")}
     for app_id in waiting:
         scenario.kill_watcher(app_id)
+    assert "has died: launcher apply" in scenario.launcher("status", "train").out
+    assert scenario.launcher("list", "--json").out.count("has died: launcher apply") == len(waiting)
     assert scenario.actions(".") == {"prepare": "keep", "train": "resume", "evaluate": "resume"}
     scenario.apply(".")
     assert {scenario.attempts(job)[-1].app_id for job in ("train", "evaluate")} == waiting
