@@ -9,9 +9,10 @@ from typing import Any
 
 from launcher.apply.ends import record_ends
 from launcher.apply.engines import Engines
-from launcher.errors import LauncherError
+from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES
+from launcher.specs.outputs import job_of, own_output, read_outputs
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 from launcher.text import plural
@@ -84,6 +85,7 @@ def collect(
     now: float,
     dry_run: bool = False,
     tombstones: bool = False,
+    outputs: bool = False,
 ) -> Collected:
     """Record new ends, remove apps by `rule`, then remove shared objects that no app uses any more.
 
@@ -92,6 +94,7 @@ def collect(
     Args:
         dry_run: change nothing; shared objects are not examined.
         tombstones: also remove the engines' records of outcomes, by the age in `rule`.
+        outputs: also remove the output folders that no job stands on any more, whatever their age.
     """
     done = Collected()
     for name in schedulers:
@@ -109,6 +112,8 @@ def collect(
                 leftovers = scheduler.leftovers()
             if tombstones:
                 done.shared += _forget(scheduler, store, rule, now=now, dry_run=dry_run)
+            if outputs:
+                _remove_outputs(scheduler, store, rule, done, dry_run=dry_run)
             done.kept += [*_kept(Counter(why for _, why in judged if why), len(found) - len(own)), *leftovers]
         except LauncherError as error:
             done.problems.append((name, error))
@@ -123,6 +128,38 @@ def _needed(store: Store) -> set[str]:
     unstarted = [each.app_id for each in store.live_attempts() if each.state in UNSTARTED_STATES]
     attempts = map(store.by_app_id, unstarted)
     return {need.app_id for attempt in attempts if attempt is not None for need in attempt.needs}
+
+
+def _remove_outputs(
+    scheduler: StagedScheduler[Any], store: Store, rule: Rule, done: Collected, *, dry_run: bool
+) -> None:
+    """Remove old output folders: of each job the latest success, the latest attempt and what live attempts
+    stand on stay."""
+    latest = store.latest()
+    live = [store.by_app_id(each.app_id) for each in store.live_attempts()]
+    used = {name for attempt in live if attempt is not None for name in read_outputs(attempt).values()}
+    used |= {own_output(attempt) for attempt in (*store.decisive(latest), *live) if attempt is not None}
+    why: Counter[str] = Counter()
+    for name in scheduler.outputs():
+        key = job_of(name, latest)
+        if key is None or not rule.concerns(key.project):
+            why["of other users, state folders (LAUNCHER_HOME) or projects"] += 1
+        elif name in used:
+            why["of the latest attempts, or read by live ones"] += 1
+        elif _is_removed(name, scheduler, dry_run=dry_run):
+            done.shared.append(f"output folder {name} of {key}")
+        else:
+            why["apps that have ended still have them: remove those first"] += 1
+    done.kept += [(plural(number, "output folder"), reason) for reason, number in why.items()]
+
+
+def _is_removed(name: str, scheduler: StagedScheduler[Any], *, dry_run: bool) -> bool:
+    try:
+        if not dry_run:
+            scheduler.remove_output(name)
+    except SchedulerError:
+        return False
+    return True
 
 
 def _forget(

@@ -55,6 +55,11 @@ def add_arguments(parser: Any) -> None:
         action="store_true",
         help="also remove the outcomes stored on the engine, and list the jobs that will run again",
     )
+    parser.add_argument(
+        "--outputs",
+        action="store_true",
+        help="also remove output folders, except those of each job's latest success and attempt",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would be removed")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -67,7 +72,16 @@ def run(args: Any, console: Console) -> int:
     names = [args.scheduler] if args.scheduler is not None else with_apps_here()
     now = time.time()
     with open_store(readonly=args.dry_run) as store, Engines(readonly=args.dry_run) as engines:
-        done = collect(store, engines, names, rule, now=now, dry_run=args.dry_run, tombstones=args.tombstones)
+        done = collect(
+            store,
+            engines,
+            names,
+            rule,
+            now=now,
+            dry_run=args.dry_run,
+            tombstones=args.tombstones,
+            outputs=args.outputs,
+        )
     if args.scheduler is not None and [name for name, _ in done.problems] == names:
         raise done.problems[0][1]
     _show(done, args, console, now)

@@ -182,6 +182,13 @@ class StagedScheduler(Scheduler[T]):
         Raises SchedulerError when it has not ended.
         """
 
+    def outputs(self) -> list[str]:
+        """The names of all output folders that the engine has; see `launcher.specs.outputs`."""
+        return []
+
+    def remove_output(self, name: str) -> None:
+        """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""
+
     def sweep(self) -> list[str]:
         """Remove shared objects that no app uses any more; returns descriptions of the removed ones."""
         return []

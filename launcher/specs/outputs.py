@@ -5,12 +5,12 @@ A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.check import Problem, macro_texts
-from launcher.specs.jobkey import attempt_id
+from launcher.specs.jobkey import JobKey, attempt_id
 from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
 
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
@@ -58,3 +58,11 @@ def output_macro(job: str = "") -> str:
 
 def _texts(app: AppDef) -> Iterator[str]:
     return (text for role in app.roles for _, text in macro_texts(role))
+
+
+def job_of(output: str, keys: Iterable[JobKey]) -> JobKey | None:
+    """The job among `keys` that an output folder is of; None when it is of none of them."""
+    number = output.rpartition("-")[0].rpartition("-")[2]
+    if not number.isdecimal():
+        return None
+    return next((key for key in keys if attempt_id(key, int(number)) == output), None)

@@ -19,6 +19,7 @@ class Pipeline:
     def __init__(self, scenario, *on):
         self.scenario = scenario
         self.on = on
+        self.target = on[1] if on else "default"
         self.folder = scenario.folder / "pipeline"
         shutil.copytree(EXAMPLES / "pipeline", self.folder)
 
@@ -77,6 +78,19 @@ def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
     assert pipeline.actions("--retry-failed") == {"prepare": "keep", "train": "rerun", "evaluate": "create"}
     pipeline.apply("--retry-failed")
     assert "start at step 100" in pipeline.logs("train")
+    assert "mean error" in pipeline.logs("evaluate")
+
+
+def test_gc_removes_the_output_folders_that_no_job_stands_on(pipeline):
+    pipeline.apply()
+    first = pipeline.scenario.attempts("train", target=pipeline.target)[0]
+    pipeline.edit("train.launcher.yaml", "default: 2000", "default: 1900")
+    pipeline.apply()
+    pipeline.scenario.launcher("gc", "--older-than", "0")
+    done = pipeline.scenario.launcher("gc", "--outputs")
+    assert f"removed output folder {first.app_id} of " in done.out
+    assert done.out.count("removed output folder") == 1
+    pipeline.apply("--rerun", "evaluate")
     assert "mean error" in pipeline.logs("evaluate")
 
 

@@ -14,6 +14,7 @@ SCRATCH = "/launcher/scratch"
 OUTPUT = "/launcher/output"
 """Mount point of a job's own output folder."""
 
+_OUTPUT_END = "-output"
 _LIMIT = 63  # of a DNS label, since a container's name is its hostname
 _MARK = 6
 
@@ -34,7 +35,12 @@ def scratch_volume(app_id: str) -> str:
 
 def output_volume(output: str) -> str:
     """The volume of an output folder; `output` as in `launcher.specs.outputs`."""
-    return f"{output}-output"
+    return f"{output}{_OUTPUT_END}"
+
+
+def output_of(volume: str) -> str:
+    """The output folder of a volume: the inverse of `output_volume`."""
+    return volume.removesuffix(_OUTPUT_END)
 
 
 def output_of_need(job: str) -> str:

@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.client.engine import Engine
+from launcher.schedulers.docker.client.errors import Conflict
+from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER
-from launcher.schedulers.docker.names import OUTPUT, output_volume
+from launcher.schedulers.docker.names import OUTPUT, output_of, output_volume
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import output_macro, own_output, read_outputs
@@ -64,6 +66,19 @@ def without_needs(container: DockerContainer) -> DockerContainer:
     mounts = container.kwargs.get("mounts") or []
     own = [each for each in mounts if not str(each.get("target", "")).startswith(_NEEDS)]
     return replace(container, kwargs={**container.kwargs, "mounts": own})
+
+
+def names(engine: EngineView) -> list[str]:
+    """The output folders at the engine."""
+    return sorted(output_of(each.name) for each in engine.volumes(LABEL))
+
+
+def remove(engine: Engine, name: str) -> None:
+    """Raises SchedulerError while a container uses it."""
+    try:
+        engine.remove_volume(output_volume(name))
+    except Conflict as error:
+        raise SchedulerError(f"the output folder {name} is in use: {error.cause}") from error
 
 
 def _mounts(job: DockerJob) -> Iterable[tuple[str, str]]:

@@ -372,6 +372,16 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
         self.engine.remove_volume(tombstones.name_of(app_id))
 
+    def outputs(self) -> list[str]:
+        from launcher.schedulers.docker import outputs
+
+        return outputs.names(self.view)
+
+    def remove_output(self, name: str) -> None:
+        from launcher.schedulers.docker import outputs
+
+        outputs.remove(self.engine, name)
+
     def sweep(self) -> list[str]:
         from launcher.schedulers.docker import gc
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from launcher import paths
+from launcher.schedulers.appfolder import remove_tree
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import output_macro, own_output, read_outputs
 
@@ -24,3 +25,14 @@ def folders(state_dir: str, attempt: Attempt) -> Mapping[str, str]:
 def make(state_dir: str, attempt: Attempt) -> None:
     """Make the attempt's own folder, unless an attempt of its edition has. Raises StateError."""
     paths.ensure(os.path.join(root(state_dir), own_output(attempt)))
+
+
+def names(state_dir: str) -> list[str]:
+    try:
+        return sorted(os.listdir(root(state_dir)))
+    except FileNotFoundError:
+        return []
+
+
+def remove(state_dir: str, name: str) -> None:
+    remove_tree(os.path.join(root(state_dir), name))

@@ -279,6 +279,16 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     # For the commands: answered from the records, without importing the specs
 
+    def outputs(self) -> list[str]:
+        from launcher.schedulers.local import outputs
+
+        return outputs.names(self._state_dir)
+
+    def remove_output(self, name: str) -> None:
+        from launcher.schedulers.local import outputs
+
+        outputs.remove(self._state_dir, name)
+
     @property
     def shared_engine(self) -> str:
         return ""
