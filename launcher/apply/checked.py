@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from launcher.apply.engines import Engines
 from launcher.apply.inputs import large_workspace_notes
-from launcher.apply.needs import check_held
+from launcher.apply.needs import check_held, check_outputs
 from launcher.errors import LauncherError, SchedulerError
 from launcher.plan.model import Plan
 from launcher.plan.step import Guard, Step
@@ -69,6 +69,7 @@ def _bind(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
     check_held(step, (each for each in step.needs if each.job in step.after), engines)
+    check_outputs(step, engines)
     return replace(step, bound=engines.bind(step.launch))
 
 
@@ -76,6 +77,7 @@ def _dry_run(step: Step, engines: Engines) -> Step:
     if not step.starts or step.launch is None:
         return step
     check_held(step, (each for each in step.needs if each.job in step.after), engines)
+    check_outputs(step, engines)
     bound = engines.bind(step.launch)
     info = engines.dry_run(bound)
     notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))

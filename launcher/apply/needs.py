@@ -13,6 +13,7 @@ from launcher.errors import SchedulerError, StaleError
 from launcher.plan.step import Guard, Step
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
+from launcher.specs.outputs import jobs_read
 from launcher.state.store import Store
 
 
@@ -51,6 +52,22 @@ def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
                 f"it needs `{each.job}`, and an app of {name} cannot wait for one of {each.scheduler}"
                 " (needs-across-engines)",
                 hint=f"apply it once `{each.job}` has succeeded, or run both on one engine",
+            )
+
+
+def check_outputs(step: Step, engines: Engines) -> None:
+    """Raise SchedulerError when the step reads the output folder of a need that another engine keeps."""
+    if step.launch is None or not step.starts:
+        return
+    name, read = step.launch.scheduler, jobs_read(step.launch.app)
+    for each in step.needs:
+        if each.job not in read or each.scheduler == name:
+            continue
+        if each.scheduler not in engines.get(name).holds or name not in engines.get(each.scheduler).holds:
+            raise SchedulerError(
+                f"it reads the output folder of `{each.job}`, which {each.scheduler} keeps, and an app of"
+                f" {name} cannot reach that (needs-across-engines)",
+                hint=f"run it and `{each.job}` on one engine",
             )
 
 

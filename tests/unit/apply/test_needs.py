@@ -18,7 +18,7 @@ from launcher.apply.events import Events, Outcome
 from launcher.apply.execute import execute
 from launcher.apply.follow import follow
 from launcher.apply.gc import Rule, collect
-from launcher.apply.needs import check_held, in_order
+from launcher.apply.needs import check_held, check_outputs, in_order
 from launcher.errors import SchedulerError, StaleError
 from launcher.inventory.listing import newest
 from launcher.inventory.needs import what_starts
@@ -222,6 +222,23 @@ def test_a_scheduler_that_cannot_wait_for_the_other_one_says_so(world: World) ->
     with pytest.raises(SchedulerError, match="cannot wait for one of slurm") as failed:
         check_held(train, train.needs, world.engines)
     assert failed.value.hint == "apply it once `prepare` has succeeded, or run both on one engine"
+
+
+@pytest.mark.parametrize(("argument", "refused"), [("$<needs.prepare.output_dir>", True), ("x", False)])
+def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(
+    world: World, argument: str, refused: bool
+) -> None:
+    made = world.steps(prepare="true", train="true")
+    train = after(made["train"], made["prepare"], scheduler="slurm")
+    assert train.launch is not None
+    app = train.launch.app
+    reading = replace(app, roles=[replace(app.roles[0], args=[argument])])
+    train = replace(train, launch=replace(train.launch, app=reading))
+    if refused:
+        with pytest.raises(SchedulerError, match="output folder of `prepare`, which slurm keeps"):
+            check_outputs(train, world.engines)
+    else:
+        check_outputs(train, world.engines)
 
 
 def test_gc_keeps_what_is_waited_for(world: World) -> None:
