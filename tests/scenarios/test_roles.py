@@ -108,6 +108,9 @@ def test_the_supervisor_is_killed_and_the_record_decides(scenario, death):
     process.communicate()
     assert processes.gone(scenario.supervisors().values(), timeout_s=60)
     if death not in FINISHED:
+        scenario.launcher("list")  # ends what the dead supervisor has left: its client may be about to write
+        left = [pid for app in scenario.apps() for pid in scenario.processes_of(app)]
+        assert processes.gone(left, timeout_s=60)
         (scenario.folder / "runs").unlink(missing_ok=True)
         scenario.run_to_end(file, "--retry-failed")
     assert_done_once(scenario, file)
