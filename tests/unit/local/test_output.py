@@ -62,14 +62,15 @@ def test_a_replica_that_says_nothing_has_no_files(app: Driven) -> None:
 
 def test_the_index_tells_stream_and_time_of_every_byte(app: Driven) -> None:
     before = time.time_ns()
-    os.mkfifo(os.path.join(app.cwd, "gate"))
-    app.start(app.role("main", sh("echo one; read x <gate; echo two >&2; read x <gate; echo three")))
+    for gate in ("after-one", "after-two"):  # of a single one, a slow writer would end the second read
+        os.mkfifo(os.path.join(app.cwd, gate))
+    app.start(app.role("main", sh("echo one; read x <after-one; echo two >&2; read x <after-two; echo three")))
     for line in ("one", "two"):
         app.until_log(line)
         until = time.monotonic() + 0.05
         while time.monotonic() < until:
             pass
-        Path(app.cwd, "gate").write_text("go\n")
+        Path(app.cwd, f"after-{line}").write_text("go\n")
     app.ended()
     records = index_of(app)
     assert [(offset, kind) for offset, _, kind in records] == [(0, 0), (4, 1), (8, 0)]

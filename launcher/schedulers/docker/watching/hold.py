@@ -63,9 +63,8 @@ class Hold:
         if recorded is not None:
             record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
         if not record.append(self._app_dir, "wait", **{"for": [each.job for each in self._needs]}):
-            self._engine.remove(
-                self._waiting.id
-            )  # it was cancelled before it was accepted, or the disk is full
+            # It was cancelled before it was accepted, or the disk is full.
+            self._engine.remove(self._waiting.id)
             return False
         self._follow(None, self._removed)
         for each in self._needs:
