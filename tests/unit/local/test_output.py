@@ -64,7 +64,9 @@ def test_the_index_tells_stream_and_time_of_every_byte(app: Driven) -> None:
     before = time.time_ns()
     for gate in ("after-one", "after-two"):  # of a single one, a slow writer would end the second read
         os.mkfifo(os.path.join(app.cwd, gate))
-    app.start(app.role("main", sh("echo one; read x <after-one; echo two >&2; read x <after-two; echo three")))
+    app.start(
+        app.role("main", sh("echo one; read x <after-one; echo two >&2; read x <after-two; echo three"))
+    )
     for line in ("one", "two"):
         app.until_log(line)
         until = time.monotonic() + 0.05
