@@ -17,6 +17,8 @@ LANES = {
     "slow": "take long",
 }
 ENGINE_FIXTURES = frozenset({"token"})
+TWIN = "local_dir"
+"""Shares nearly all of its code with local_cwd, whose contract tests are in the quick lane."""
 EDITOR_TESTS = "tests/editors/"
 
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
@@ -33,6 +35,8 @@ def mark(item: pytest.Item) -> None:
     call = getattr(item, "callspec", None)
     if names & ENGINE_FIXTURES or (call is not None and call.params.get("case") == "local_docker"):
         item.add_marker("engine")
+    if call is not None and call.params.get("case") == TWIN:
+        item.add_marker("slow")
     if item.nodeid.startswith(EDITOR_TESTS):
         item.add_marker("editor")
 

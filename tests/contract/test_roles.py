@@ -11,6 +11,7 @@ from launcher.schedulers.checks import RejectedAppError
 from launcher.specs import AppDef, AppState, Probe
 from tests.contract.conftest import Case, states
 from tests.contract.test_staged import observed, submit
+from tests.lanes import sampled
 
 FIELDS: dict[str, Any] = {
     "service": True,
@@ -156,7 +157,7 @@ def test_a_restart_of_the_app_starts_its_roles_in_order_again(able: Case) -> Non
     assert _steps(able) == ["server", "client", "server", "client"]
 
 
-@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+@pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "ROLE"))
 def test_a_replica_that_is_not_ready_in_time_is_restarted_by_its_policy(able: Case, policy: str) -> None:
     up, tries = able.shared / "up", able.shared / "tries"
     script = f"test -e {tries} && touch {up}; touch {tries}; exec sleep 1000"

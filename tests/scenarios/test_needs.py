@@ -118,6 +118,7 @@ def test_a_cancelled_waiting_job_is_held(scenario, pipeline):
     scenario.cancel("prepare")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", sampled(STEPS, "attempt_waiting"))
 @pytest.mark.parametrize("number", ["1", "2"])
 def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, pipeline, step, number):
@@ -127,6 +128,7 @@ def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, pipel
     pipeline.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", sampled(JOBS[1:], "train"))
 def test_a_killed_waiting_supervisor_is_resumed_under_its_number(scenario, pipeline, victim):
     scenario.apply(".")
@@ -157,6 +159,7 @@ def test_a_killed_supervisor_of_a_need_skips_what_waits_for_it(scenario, pipelin
     assert pipeline.ran() == list(JOBS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", sampled(["created", "waiting", "met", "starting"], "waiting", "met"))
 def test_what_supervisors_leave_that_die_at_an_event_is_finished_by_the_next_applies(
     scenario, pipeline, event

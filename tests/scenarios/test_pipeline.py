@@ -55,6 +55,7 @@ def test_the_jobs_run_in_order_and_not_again(pipeline):
     assert pipeline.actions() == dict.fromkeys(ALL, "keep")
 
 
+@pytest.mark.slow
 def test_a_changed_input_runs_all_of_them_again_and_a_changed_job_what_follows_it(pipeline):
     pipeline.apply()
     with (pipeline.folder / "measurements.csv").open("a") as file:
@@ -81,6 +82,7 @@ def test_a_crashed_training_goes_on_from_its_checkpoint(pipeline):
     assert "mean error" in pipeline.logs("evaluate")
 
 
+@pytest.mark.slow
 def test_gc_removes_the_output_folders_that_no_job_stands_on(pipeline):
     pipeline.apply()
     first = pipeline.scenario.attempts("train", target=pipeline.target)[0]

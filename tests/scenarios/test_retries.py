@@ -13,6 +13,7 @@ import pytest
 from launcher.apply.event_schema import event_schema
 from launcher.runner import get_runner
 from launcher.specs import AppState
+from tests.lanes import sampled
 from tests.scenario import until_line
 
 TWICE = 'echo "run $LAUNCHER_RESTART"; printf "$LAUNCHER_RESTART begun"; [ $LAUNCHER_RESTART = 2 ]'
@@ -55,7 +56,7 @@ def restarted(scenario, policy="replica", delay="1s"):
     return scenario.job(TWICE, role=f"max_retries: 3\nretry_policy: {policy}\nretry_delay: {delay}")
 
 
-@pytest.mark.parametrize("policy", ["replica", "role", "application"])
+@pytest.mark.parametrize("policy", sampled(["replica", "role", "application"], "role"))
 @pytest.mark.parametrize("options", [[], ["--logs"]], ids=["quiet", "logs"])
 def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
     file = restarted(scenario, policy)
