@@ -16,7 +16,7 @@ from tests.scenarios.test_kill import killed
 
 JOBS = ("prepare", "train", "evaluate")
 STEPS = ["reserving", "reserved", "created", "starting", "started", "attempt_waiting", "recorded"]
-MOMENTS = 24
+MOMENTS = 8
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
 
