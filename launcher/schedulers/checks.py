@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from launcher.errors import SchedulerError
 from launcher.specs.app import AppDef, Role
 from launcher.specs.check import SET_FOR_REPLICAS, Problem, check_app, macro_texts
-from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output, needs_host
+from launcher.specs.macros import find_macros, needs_host
+from launcher.specs.outputs import references
 from launcher.specs.rolefields import CAPABILITIES
 from launcher.specs.runopts import runopts
 
@@ -76,18 +77,9 @@ def _unknown_hosts(role: Role, scheduler: str, others: list[str]) -> Iterator[Pr
 
 def refuse_outputs(app: AppDef) -> None:
     """Raise RejectedAppError for an app without a job that speaks of an output folder."""
-    check_problems(app, _outputs(app))
-
-
-def _outputs(app: AppDef) -> Iterator[Problem]:
-    for role in app.roles:
-        for path, text in macro_texts(role):
-            for name, start, end in find_macros(text):
-                if name == OUTPUT_DIR or job_of_output(name) is not None:
-                    message = (
-                        f"`{text[start:end]}` is a folder of a job, and this app has none: use launcher apply"
-                    )
-                    yield Problem(("roles", role.name, *path), "reference-phase", message)
+    text = "`{}` is a folder of a job, and this app has none: use launcher apply"
+    found = references(app)
+    check_problems(app, (Problem(each.path, "reference-phase", text.format(each.written)) for each in found))
 
 
 def add_times(opts: runopts, grace_s: float) -> None:

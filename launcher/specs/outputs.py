@@ -6,6 +6,7 @@ A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from launcher.specs.app import AppDef
 from launcher.specs.attempt import Attempt
@@ -16,29 +17,41 @@ from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
 
 
+class Reference(NamedTuple):
+    """A place in an app that names an output folder: of a job that it needs, or its own (`job` is "")."""
+
+    path: tuple[str | int, ...]
+    written: str
+    job: str
+
+
+def references(app: AppDef) -> Iterator[Reference]:
+    """Every `$<output_dir>` and `$<needs.NAME.output_dir>` of the app, in the order of its texts."""
+    for role in app.roles:
+        for path, text in macro_texts(role):
+            for name, start, end in find_macros(text):
+                job = "" if name == OUTPUT_DIR else job_of_output(name)
+                if job is not None:
+                    yield Reference(("roles", role.name, *path), text[start:end], job)
+
+
 def has_output(app: AppDef) -> bool:
     """Whether the app has an output folder of its own."""
-    return any(
-        OUTPUT_VARIABLE in text or any(name == OUTPUT_DIR for name, _, _ in find_macros(text))
-        for text in _texts(app)
-    )
+    texts = (text for role in app.roles for _, text in macro_texts(role))
+    return any(not each.job for each in references(app)) or any(OUTPUT_VARIABLE in text for text in texts)
 
 
 def jobs_read(app: AppDef) -> list[str]:
     """The jobs whose output folders the app reads, sorted."""
-    names = (name for text in _texts(app) for name, _, _ in find_macros(text))
-    return sorted({job for name in names if (job := job_of_output(name)) is not None})
+    return sorted({each.job for each in references(app) if each.job})
 
 
 def unneeded(app: AppDef, needs: Collection[str]) -> Iterator[Problem]:
     """The references to output folders of jobs that are not among `needs`."""
-    for role in app.roles:
-        for path, text in macro_texts(role):
-            for name, start, end in find_macros(text):
-                job = job_of_output(name)
-                if job is not None and job not in needs:
-                    message = f"`{text[start:end]}`: job `{job}` is not among this job's `needs`"
-                    yield Problem(("roles", role.name, *path), "unknown-reference", message)
+    for path, written, job in references(app):
+        if job and job not in needs:
+            message = f"`{written}`: job `{job}` is not among this job's `needs`"
+            yield Problem(path, "unknown-reference", message)
 
 
 def own_output(attempt: Attempt) -> str:
@@ -54,10 +67,6 @@ def read_outputs(attempt: Attempt) -> Mapping[str, str]:
 def output_macro(job: str = "") -> str:
     """The name of the macro for the output folder of a need, or of the job itself."""
     return f"needs.{job}.{OUTPUT_DIR}" if job else OUTPUT_DIR
-
-
-def _texts(app: AppDef) -> Iterator[str]:
-    return (text for role in app.roles for _, text in macro_texts(role))
 
 
 def job_of(output: str, keys: Iterable[JobKey]) -> JobKey | None:

@@ -120,6 +120,14 @@ def rests(case: DockerCase) -> list[str]:
     return [*decided, *(str(one) for one in own if one.kind == "container" and one.state == "created")]
 
 
+def held_pair(case: DockerCase, staged: Any, at: int) -> tuple[Gate, Path, Attempt, AppDef, Attempt]:
+    """A need that waits for a gate, and an app behind it: gate, file of its runs, need, app, its attempt."""
+    gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
+    first = prepare(case, staged, gate.script, f"prepare{at}")
+    app = case.app(f"echo once >>{ran}", replicas=2)
+    return gate, ran, first, app, attempt_of(case, app, key=case.key(f"train{at}"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: Path) -> None:
@@ -127,10 +135,7 @@ def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, launcher_home: 
     at = 0
     while True:
         at += 1
-        gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
-        first = prepare(case, staged, gate.script, f"prepare{at}")
-        app = case.app(f"echo once >>{ran}", replicas=2)
-        attempt = attempt_of(case, app, key=case.key(f"train{at}"))
+        gate, ran, first, app, attempt = held_pair(case, staged, at)
         acts = killed_client(attempt, first, at)
         settle(case, app, attempt, first)
         assert not ran.exists()
@@ -153,10 +158,7 @@ def test_a_watcher_killed_at_any_act_is_no_loss(
     main, at, states = client._MAIN, 0, set[str]()
     while True:
         at += 1
-        gate, ran = Gate(case.shared / f"gate{at}"), case.shared / f"ran{at}"
-        first = prepare(case, staged, gate.script, f"prepare{at}")
-        app = case.app(f"echo once >>{ran}", replicas=2)
-        attempt = attempt_of(case, app, key=case.key(f"train{at}"))
+        gate, ran, first, app, attempt = held_pair(case, staged, at)
         killing = main.replace("; main()", f"; exec({ACTS.format(at=at)!r}); main()")
         with monkeypatch.context() as armed:
             armed.setattr(client, "_MAIN", killing)

@@ -69,7 +69,8 @@ def build_request(
         image_pull=_of(cfg, "image_pull", str, "missing"),
         notes=notes(app, cfg),
     )
-    fixed, folders = _environment_of_all(job, app), _output_folders(app)
+    folders = _output_folders(app)
+    fixed = _environment_of_all(job, app, folders)
     for role in app.roles:
         job.containers += [_container(role, k, job, cfg, fixed, folders) for k in range(role.num_replicas)]
     return job if app_id == SYMBOLIC_APP_ID else bind_request(job, app_id, outputs)
@@ -115,7 +116,7 @@ def _container(
     return DockerContainer(role.image, left, kwargs, role.name, k)
 
 
-def _environment_of_all(job: DockerJob, app: AppDef) -> dict[str, str]:
+def _environment_of_all(job: DockerJob, app: AppDef, folders: Mapping[str, str]) -> dict[str, str]:
     def host(role: str) -> str:
         return "localhost" if shares_host_name(job.network) else symbolic_name(role, 0)
 
@@ -124,7 +125,7 @@ def _environment_of_all(job: DockerJob, app: AppDef) -> dict[str, str]:
         "LAUNCHER_JOB_ID": job.handle,
         RANK0_ENV: host(app.roles[0].name),
         "LAUNCHER_SCRATCH": SCRATCH,
-        **({OUTPUT_VARIABLE: OUTPUT} if has_output(app) else {}),
+        **({OUTPUT_VARIABLE: OUTPUT} if output_macro() in folders else {}),
         **{host_variable(role): host(role) for role in served},
     }
 

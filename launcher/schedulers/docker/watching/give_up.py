@@ -42,8 +42,7 @@ def end(engine: Engine, waiting: Container, state: AttemptState, message: str) -
 
 
 def carry_out(engine: Engine, waiting: Container, decided: str) -> None:
-    """Record the end that was decided, and remove the container. Its outcome comes first: whoever misses the
-    container finds it."""
+    """Record the end that was decided, then remove the container: its outcome is always found."""
     state, message = turn.outcome(decided)
     record_end(engine, waiting, state, message)  # type: ignore[arg-type]  # written by `end`
     engine.remove(waiting.id)
