@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+_ALLOCATIONS = 20_000
+"""New objects before a search for garbage: more than a short command makes when it loads its modules."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name) and return its exit code.
 
@@ -18,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         return _run(list(argv))
+    gc.set_threshold(_ALLOCATIONS)
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:  # before the command's own handler was installed

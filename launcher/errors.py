@@ -58,6 +58,10 @@ class Interruption(BaseException):
     """A signal asks this process to end. Like KeyboardInterrupt, it is no error of the running code."""
 
 
+class Terminated(Interruption):
+    """SIGTERM was received by a command that turns it into this (`launcher.cli.interrupts`)."""
+
+
 class UsageError(LauncherError):
     """The command line is wrong."""
 

@@ -43,6 +43,19 @@ def local() -> str:
     return os.path.join(home(), "local")
 
 
+def slots() -> str:
+    """Folder of the tickets of apps that share this machine: $LAUNCHER_SLOTS, else below LAUNCHER_HOME."""
+    given = os.environ.get("LAUNCHER_SLOTS")
+    return os.path.abspath(os.path.expanduser(given)) if given else os.path.join(home(), "slots")
+
+
+def runtime() -> str:
+    """Folder that all state folders of this user on this machine share: $XDG_RUNTIME_DIR/launcher, else
+    /tmp/launcher-UID."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    return os.path.join(given, "launcher") if given else f"/tmp/launcher-{os.geteuid()}"
+
+
 def workspaces() -> str:
     """Folder of the manifests of workspaces: which files each held, one file per digest."""
     return os.path.join(home(), "workspaces")
@@ -57,29 +70,37 @@ def ensure(folder: str) -> str:
     Raises StateError when one is not the user's own, or cannot be made: read-only, full, a file in the way.
     """
     root = home()
-    below = os.path.relpath(folder, root).split(os.sep)
+    if os.path.relpath(folder, root).split(os.sep)[0] != os.pardir:
+        return ensure_private(root, folder, "LAUNCHER_HOME")
     try:
-        if below[0] == os.pardir:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            return folder
-        mode = _own(root, root)
-        if mode & 0o022:
-            raise _unsafe(
-                root,
-                "other users can write to it",
-                f"chmod go-w {root}, or set LAUNCHER_HOME to {root}/launcher",
-            )
-        path = root
-        for name in below:
-            if name != os.curdir:
-                path = os.path.join(path, name)
-                _own(path, root)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise unusable(error, folder) from error
     return folder
 
 
-def _own(path: str, root: str) -> int:
+def ensure_private(root: str, folder: str, variable: str) -> str:
+    """`ensure` of a folder below any root; `variable` names the one that the environment variable gives."""
+    below = os.path.relpath(folder, root).split(os.sep)
+    try:
+        mode = _own(root, root, variable)
+        if mode & 0o022:
+            raise _unsafe(
+                root,
+                "other users can write to it",
+                f"chmod go-w {root}, or set {variable} to {root}/launcher",
+            )
+        path = root
+        for name in below:
+            if name != os.curdir:
+                path = os.path.join(path, name)
+                _own(path, root, variable)
+    except OSError as error:
+        raise unusable(error, folder) from error
+    return folder
+
+
+def _own(path: str, root: str, variable: str) -> int:
     """Make the folder `path` if it does not exist. Its mode; StateError when another user may control it."""
     try:
         _make(path)
@@ -91,14 +112,18 @@ def _own(path: str, root: str) -> int:
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         target = os.path.realpath(path)
+        if path == runtime():  # below the folder that the variable names
+            raise _unsafe(
+                path, "it is a symbolic link", f"remove it, or set {variable} to a folder of your own"
+            )
         if path == root:
-            raise _unsafe(path, "it is a symbolic link", f"set LAUNCHER_HOME to where it leads: {target}")
+            raise _unsafe(path, "it is a symbolic link", f"set {variable} to where it leads: {target}")
         raise _unsafe(path, f"it is a symbolic link to {target}", "replace it by the folder that it leads to")
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if found.st_uid != os.geteuid():
         owner = f"user {found.st_uid} owns it, and this is user {os.geteuid()}"
-        raise _unsafe(path, owner, "set LAUNCHER_HOME to a folder of your own")
+        raise _unsafe(path, owner, f"set {variable} to a folder of your own")
     return found.st_mode
 
 
@@ -115,7 +140,16 @@ def _unsafe(path: str, why: str, hint: str) -> StateError:
 
 def unusable(error: OSError, path: str) -> StateError:
     """The error for a state folder that cannot be written."""
-    return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error))
+    return StateError(f"cannot write {path}: {error.strerror or error}", hint=remedy(error, _elsewhere(path)))
+
+
+def _elsewhere(path: str) -> str:
+    """The hint that names the variable which moves `path`."""
+    of_slots = slots() if os.environ.get("LAUNCHER_SLOTS") else ""
+    for variable, root in (("LAUNCHER_SLOTS", of_slots), ("XDG_RUNTIME_DIR", runtime())):
+        if root and f"{path}/".startswith(f"{root}/"):
+            return _ELSEWHERE.replace("LAUNCHER_HOME", variable)
+    return _ELSEWHERE
 
 
 def remedy(error: OSError, otherwise: str = _ELSEWHERE) -> str:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests import lanes, processes
 from tests.engines import require, required
+from tests.engines import slurm as engine_slurm
 from tests.engines import tidy as engine_tidy
 from tests.engines.docker import Daemon, Thing
+from tests.engines.slurm import LOGIN, OwnCluster, SlurmCluster
 from tests.scenario import Scenario
 
 ROOT = Path(__file__).resolve().parent.parent
+OURS = ("LAUNCHER_", "SLURM_", "SBATCH_")
 KEPT = {"LAUNCHER_REQUIRE"}
 BEFORE = pytest.StashKey[list[Thing]]()
 SETTLE_S = 40.0  # an app whose last replica has ended needs a moment to write that down
@@ -89,7 +93,7 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     Afterwards no process may be left that works for this LAUNCHER_HOME.
     """
     home = tmp_path / "l"
-    for name in [name for name in os.environ if name.startswith("LAUNCHER_") and name not in KEPT]:
+    for name in [name for name in os.environ if name.startswith(OURS) and name not in KEPT]:
         monkeypatch.delenv(name)
     for name in (
         "CI",
@@ -106,6 +110,7 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     (tmp_path / "u").mkdir()
     monkeypatch.setenv("LAUNCHER_HOME", str(home))
     monkeypatch.setenv("HOME", str(tmp_path / "u"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "u"))
     for name in ("STATE", "CONFIG", "CACHE", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "u" / name.lower()))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -153,3 +158,51 @@ def token(launcher_home: Path) -> Iterator[str]:
     daemon.remove(own)
     if left:
         pytest.fail(f"the test left behind on the engine: {', '.join(map(str, left))}")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, launcher_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    """The cluster of this machine. Apps of the test lie below its HOME; afterwards none is queued."""
+    require("slurm")
+    cluster = SlurmCluster(os.environ[engine_slurm.HERE])
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    yield cluster
+    _fail_on_jobs(cluster.clear(below=str(tmp_path)))
+
+
+@pytest.fixture
+def slurm_ssh(launcher_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    """The cluster that `ssh login1` reaches, as a user of this test alone; afterwards it has no job queued.
+
+    LAUNCHER_SLURM_HOST names it. `cluster.user` is the user.
+    """
+    require("slurm_ssh")
+    cluster = SlurmCluster(os.environ[engine_slurm.THERE], user=engine_tidy.new_token())
+    with engine_slurm.own_user(cluster):
+        monkeypatch.setenv("PATH", str(cluster.folder / "bin"), prepend=os.pathsep)
+        monkeypatch.setenv(engine_slurm.USER, cluster.user)
+        monkeypatch.setenv("LAUNCHER_SLURM_HOST", LOGIN)
+        yield cluster
+        left = cluster.clear(user=cluster.user)
+    _fail_on_jobs(left)
+
+
+def _fail_on_jobs(left: list[engine_slurm.Job]) -> None:
+    if left:
+        pytest.fail(f"the test left behind in the queue: {', '.join(map(str, left))}")
+
+
+@pytest.fixture
+def own_slurm(launcher_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OwnCluster]]:
+    """Starts a cluster that this test may break, with options of `tests/engines/slurm up`."""
+    require("slurm_own")
+    with ExitStack() as stack:
+
+        def start(*options: str) -> OwnCluster:
+            if "--accounting" in options:
+                require("slurm_accounting")
+            cluster = stack.enter_context(OwnCluster(*options))
+            monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+            return cluster
+
+        yield start

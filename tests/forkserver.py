@@ -1,12 +1,14 @@
 """Run `launcher ARGV` in a process forked from an interpreter that has launcher loaded.
 
-A command is a process of its own, as a user's is: only its modules are loaded before it starts, which is most
-of the time that a short command takes. Tests of start-up itself start whole interpreters.
+A command is a process of its own, as a user's is: only its modules are loaded and the validators of job files
+built before it starts, which is most of the time that a short command takes. Tests of start-up itself start
+whole interpreters.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import resource
@@ -54,10 +56,14 @@ class ForkServer:
 
     def can_run(self, environ: Mapping[str, str]) -> bool:
         """Whether a command with these variables and this process's limits would start as the server did."""
-        return _limits() == self._limits and all(
-            environ.get(name) == self._environ.get(name)
-            for name in {*environ, *self._environ}
-            if name.startswith(STARTUP)
+        return (
+            _limits() == self._limits
+            and environ.get("PYTHONPATH", "").split(os.pathsep)[-1] == str(ROOT)
+            and all(
+                environ.get(name) == self._environ.get(name)
+                for name in {*environ, *self._environ} - {"PYTHONPATH"}
+                if name.startswith(STARTUP)
+            )
         )
 
     def run(self, argv: Sequence[str], *, cwd: str, environ: Mapping[str, str], timeout_s: float) -> Done:
@@ -83,9 +89,7 @@ class ForkServer:
 
 def serve() -> None:
     """The server's loop: a request with two descriptors in, the pid and then the exit code out."""
-    from tests.soak import load
-
-    load()
+    _warm_up()
     connection = socket.socket(fileno=int(sys.argv[1]))
     while True:
         head, fds, _, _ = socket.recv_fds(connection, 4, 2)
@@ -103,6 +107,17 @@ def serve() -> None:
         connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "little", signed=True))
 
 
+def _warm_up() -> None:
+    """Do once what each command would do again: load the modules, build the validators of job files."""
+    from launcher.jobfile.model.base import model_classes
+    from tests.soak import load
+
+    load()
+    for model in model_classes():
+        model.model_rebuild()
+    gc.freeze()
+
+
 def _command(argv: Sequence[str], cwd: str, environ: Mapping[str, str], out: int, err: int) -> NoReturn:
     """Become `launcher ARGV`."""
     from launcher.__main__ import main
@@ -116,6 +131,7 @@ def _command(argv: Sequence[str], cwd: str, environ: Mapping[str, str], out: int
     os.environ.clear()
     os.environ.update(environ)
     sys.argv = ["launcher", *argv]
+    sys.path[:0] = environ["PYTHONPATH"].split(os.pathsep)[:-1]  # those of plug-ins
     try:
         main()
     except BaseException:

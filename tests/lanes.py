@@ -12,11 +12,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 LANES = {
-    "engine": "need a Docker engine",
+    "engine": "need a Docker engine or a Slurm cluster",
     "editor": "need the language servers of editors",
     "slow": "take long",
+    "far": "repeat behind ssh what the cluster of this machine proves",
 }
-ENGINE_FIXTURES = frozenset({"token"})
+ENGINE_FIXTURES = frozenset({"token", "slurm", "slurm_ssh", "own_slurm"})
+ENGINE_CASES = frozenset({"local_docker", "slurm", "slurm_ssh"})
+NEAR = ("test_logs", "test_staged", "test_submit")
+"""The modules of the contract suite whose tests run behind ssh, too, in the engine lane."""
 TWIN = "local_dir"
 """Shares nearly all of its code with local_cwd, whose contract tests are in the quick lane."""
 EDITOR_TESTS = "tests/editors/"
@@ -33,12 +37,18 @@ def mark(item: pytest.Item) -> None:
     """Give a test the marks of what its fixtures need."""
     names = frozenset(getattr(item, "fixturenames", ()))
     call = getattr(item, "callspec", None)
-    if names & ENGINE_FIXTURES or (call is not None and call.params.get("case") == "local_docker"):
+    if call is not None and call.params.get("case") == "slurm_ssh" and not _is_near(item):
+        item.add_marker("far")
+    elif names & ENGINE_FIXTURES or (call is not None and call.params.get("case") in ENGINE_CASES):
         item.add_marker("engine")
     if call is not None and call.params.get("case") == TWIN:
         item.add_marker("slow")
     if item.nodeid.startswith(EDITOR_TESTS):
         item.add_marker("editor")
+
+
+def _is_near(item: pytest.Item) -> bool:
+    return item.path.stem in NEAR
 
 
 def register_profiles() -> None:

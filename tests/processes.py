@@ -49,6 +49,16 @@ def of_app(home: str, app_id: str) -> list[int]:
     ]
 
 
+def of_scratch(end: str) -> list[int]:
+    """Every live process whose LAUNCHER_SCRATCH ends so: replicas on a cluster, which has its own paths."""
+    found = []
+    for pid in everything():
+        variables = _read(pid, "environ").split(b"\0")
+        if any(each.startswith(b"LAUNCHER_SCRATCH=") and each.endswith(end.encode()) for each in variables):
+            found.append(pid)
+    return found
+
+
 def supervisors(home: str) -> dict[str, int]:
     """App id → pid of the live supervisor that holds its lock, or of the watcher of its containers."""
     found = {}
@@ -62,6 +72,17 @@ def supervisors(home: str) -> dict[str, int]:
 def with_argument(text: str) -> list[int]:
     """Every live process with `text` as one whole argument: finds those that threw their environment away."""
     return [pid for pid in everything() if text.encode() in _read(pid, "cmdline").split(b"\0")]
+
+
+def of_user(uid: int) -> list[int]:
+    """Every live process of a user, by its effective uid."""
+    found = []
+    for pid in everything():
+        status = _read(pid, "status").split(b"\n")
+        uids = next((line.split() for line in status if line.startswith(b"Uid:")), [])
+        if uids[2:3] == [b"%d" % uid] and b"State:\tZ (zombie)" not in status:
+            found.append(pid)
+    return found
 
 
 def gone(pids: Iterable[int], *, timeout_s: float) -> bool:

@@ -22,7 +22,7 @@ import launcher.apply
 import launcher.cli
 import launcher.jobfile
 import launcher.plan
-import launcher.schedulers.local
+import launcher.schedulers
 from launcher.cli.main import main
 from tests import processes
 
@@ -135,7 +135,7 @@ def judged_world(folder: Path, home: Path) -> list[Problem]:
 
 def load() -> None:
     """Import what the commands import, once for all of them."""
-    for package in (launcher.apply, launcher.cli, launcher.jobfile, launcher.plan, launcher.schedulers.local):
+    for package in (launcher.apply, launcher.cli, launcher.jobfile, launcher.plan, launcher.schedulers):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
 

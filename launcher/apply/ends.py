@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
-_NEXT = {"waiting": PENDING_STATES, "running": PENDING_STATES | {"waiting"}}
+_NEXT = {
+    "waiting": PENDING_STATES,
+    "queued": PENDING_STATES | {"waiting"},
+    "running": UNSTARTED_STATES,
+}
 """State → the states before it."""
 
 GONE = "it started, and nothing of it or of its outcome is left"

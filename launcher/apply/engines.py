@@ -13,6 +13,7 @@ from launcher.specs.binding import BoundLaunch, bind_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Any
 
@@ -68,6 +69,11 @@ class Engines:
             scheduler.on_wait = self._on_wait
             self._made[name, session] = scheduler
         return self._made[name, session]
+
+    def expect(self, launches: Iterable[Launch]) -> None:
+        """Show the launches to their schedulers, before these are asked: run options may name an engine."""
+        for launch in launches:
+            self.get(launch.scheduler).expect(launch.cfg)
 
     def bind(self, launch: Launch) -> BoundLaunch:
         """The launch with this machine's paths, for its scheduler.

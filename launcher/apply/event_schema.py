@@ -16,7 +16,10 @@ _APP: Final = {**_JOB, "app_id": _TEXT}
 _MOVING: Final = {**_ATTEMPT, "image": _TEXT, "done": _NUMBER, "total": _NUMBER}
 _MOVED: Final = {**_ATTEMPT, "image": _TEXT}
 _OPTIONAL: Final = frozenset({"hint", "done", "total", "line"})
-_OPTIONAL_OF: Final[Mapping[EventName, frozenset[str]]] = {"stopping": frozenset({"message"})}
+_OPTIONAL_OF: Final[Mapping[EventName, frozenset[str]]] = {
+    "attempt_queued": frozenset({"cpu", "memory_mb", "gpus"}),
+    "stopping": frozenset({"message"}),
+}
 
 EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     "planned": (
@@ -45,17 +48,26 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
     ),
     "stopped": ("Nothing of it is left.", {**_APP, "attempt": _NUMBER}),
     "starting": ("The new attempt is about to be started.", _ATTEMPT),
-    "started": ("Every replica was seen to start.", _ATTEMPT),
+    "started": (
+        "Every replica was seen to start; of an attempt that was waiting (with --wait): its holder has begun"
+        " to start them.",
+        _ATTEMPT,
+    ),
     "attempt_waiting": (
         "It is accepted, and starts once the attempts of these jobs have succeeded.",
         {**_ATTEMPT, "needs": {"type": "array", "items": _TEXT}},
     ),
+    "attempt_queued": (
+        "It is accepted, and starts when its turn comes: where it is in line and, in line for this machine,"
+        " what it asks of it.",
+        {**_ATTEMPT, "message": _TEXT, "cpu": {"type": "number"}, "memory_mb": _NUMBER, "gpus": _NUMBER},
+    ),
     "attempt_skipped": (
-        "A waiting attempt has ended, and nothing of it has run: a job that it needs did not succeed, or it"
-        " was withdrawn.",
+        "A waiting or queued attempt has ended, and nothing of it has run: a job that it needs did not"
+        " succeed, or it was withdrawn.",
         {**_APP, "attempt": _NUMBER, "message": _TEXT},
     ),
-    "recorded": ("The ledger knows that it runs, or waits.", _ATTEMPT),
+    "recorded": ("The ledger knows that it runs, waits or is in line.", _ATTEMPT),
     "restarting": (
         "A replica has failed, and it, its role or the whole app restarts (with --wait): which of its"
         " max_retries restarts this is, and the pause in seconds before it.",

@@ -35,6 +35,7 @@ EventName = Literal[
     "starting",
     "started",
     "attempt_waiting",
+    "attempt_queued",
     "attempt_skipped",
     "recorded",
     "restarting",
@@ -114,6 +115,7 @@ class Outcome:
         error: why the job could not be applied; "" when it was.
         overtaken: another client took the attempt's number first: the job's step is to be planned again.
         disabled: nothing was done, because the job file says `enabled: false`.
+        held: why a job that should run was not started, as the plan says; "" for any other one.
         warnings: other problems, such as lost output or a row that the ledger could not write.
     """
 
@@ -124,6 +126,7 @@ class Outcome:
     hint: str = ""
     overtaken: bool = False
     disabled: bool = False
+    held: str = ""
     warnings: tuple[str, ...] = ()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import git
 from launcher.actor import actor
@@ -12,7 +12,7 @@ from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.needs import in_order, keys_after, make_way, pending
-from launcher.apply.submit import clear, record_start, stop, submit, unrecorded
+from launcher.apply.submit import Submission, clear, record_start, stop, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
@@ -21,6 +21,11 @@ from launcher.specs.launch import JobKey
 from launcher.specs.trigger import adopted
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
+
+if TYPE_CHECKING:
+    from launcher.apply.turn import Turn
+    from launcher.apply.turns import Turns
+    from launcher.turns.ask import Limit
 
 WORKERS = 8
 """Jobs submitted at the same time."""
@@ -33,6 +38,7 @@ def execute(
     engines: Engines,
     store: Store,
     events: Events,
+    limits: Sequence[Limit] = (),
 ) -> tuple[Outcome, ...]:
     """Carry out the steps; returns their outcomes in order. A job that fails stops only those that need it.
 
@@ -43,23 +49,31 @@ def execute(
 
     Args:
         plan: recorded as the origin of new attempts; `steps` may be a part of it.
+        limits: of the apply that these steps are a part of.
     """
+    turns = _turns(steps, engines, limits)
     provenance = _provenance(plan, steps)
     begun: set[JobKey] = set()
     done: dict[JobKey, Outcome] = {}
     steps = make_way(steps, engines=engines, store=store, events=events)
 
     def one(step: Step, needed: Sequence[Outcome] = ()) -> Outcome:
-        if refused := _without(step, needed, events):
-            return refused
-        begun.add(step.key)
-        outcome = _carry_out(step, provenance=provenance, engines=engines, store=store, events=events)
-        done[step.key] = outcome
-        return outcome
+        turn = turns.of(step) if turns is not None else None
+        try:
+            if refused := _without(step, needed, events):
+                return refused
+            begun.add(step.key)
+            done[step.key] = _carry_out(
+                step, turn, provenance=provenance, engines=engines, store=store, events=events
+            )
+            return done[step.key]
+        finally:
+            if turn is not None:
+                turn.settled.set()
 
     busy = [step for step in steps if step.has_effects]
     try:
-        return _all(one, steps, busy, engines)
+        return _all(one, steps, turns.order(steps) if turns is not None else in_order(steps), busy, engines)
     except BaseException as error:
         if not isinstance(error, Exception):
             from launcher.apply.interrupted import what_became
@@ -71,9 +85,24 @@ def execute(
         raise
 
 
+def _turns(steps: Sequence[Step], engines: Engines, limits: Sequence[Limit]) -> Turns | None:
+    """None where no job that the steps start has to take its turn."""
+    launches = [step.launch for step in steps if step.launch is not None and step.starts]
+    if not launches or not (limits or any(launch.asks for launch in launches)):
+        return None
+    from launcher.apply.turns import Turns  # most jobs ask for nothing, and pay nothing
+
+    return Turns(steps, engines, limits)
+
+
 def _all(
-    one: Callable[..., Outcome], steps: Sequence[Step], busy: Sequence[Step], engines: Engines
+    one: Callable[..., Outcome],
+    steps: Sequence[Step],
+    ordered: Sequence[Step],
+    busy: Sequence[Step],
+    engines: Engines,
 ) -> tuple[Outcome, ...]:
+    """The outcomes of `steps`. `ordered` has them in the order of their submission, each behind its needs."""
     if len(busy) <= 1:
         return tuple(map(one, steps))
     for step in busy:  # only one thread makes schedulers
@@ -90,7 +119,7 @@ def _all(
 
     with ThreadPoolExecutor(max_workers=min(WORKERS, len(busy))) as pool:
         made: dict[int, Future[Outcome]] = {}
-        for step in in_order(steps):  # so a thread waits only for steps that were begun before
+        for step in ordered:  # so a thread waits only for steps that were begun before
             needed = [of_job[key] for key in keys_after(step) if key in of_job]
             made[id(step)] = pool.submit(behind, step, needed)
             if step.launch is not None:
@@ -117,6 +146,7 @@ def _without(step: Step, needed: Sequence[Outcome], events: Events) -> Outcome |
 
 def _carry_out(
     step: Step,
+    turn: Turn | None,
     *,
     provenance: Mapping[str, Mapping[str, Any]],
     engines: Engines,
@@ -126,14 +156,8 @@ def _carry_out(
     try:
         if step.starts and step.launch is not None:
             about = provenance[step.launch.origin]
-            made = submit(
-                step,
-                provenance=about,
-                engines=engines,
-                store=store,
-                events=events,
-                waits_for=pending(step, engines, store),
-            )
+            submission = Submission(step, about, engines=engines, store=store, events=events)
+            made = submission.submit(pending(step, engines, store), turn)
             warnings = record_start(made, store=store, events=events)
             return replace(_outcome(step, made), warnings=warnings)
         if step.kind == "destroy":
@@ -150,7 +174,8 @@ def _carry_out(
         events.emit("failed", step.key, message=str(error), hint=error.hint)
         return Outcome(key=step.key, kind=step.kind, error=str(error), hint=error.hint or "")
     events.emit("kept" if step.kind == "keep" else "held", step.key, app_id=step.guard.app_id)
-    return replace(_outcome(step, step.latest), warnings=warnings)
+    skipped = store.by_app_id(step.guard.app_id) if step.guard.state == "skipped" else None
+    return replace(_outcome(step, skipped or step.latest), warnings=warnings)
 
 
 def _remember(step: Step, store: Store) -> tuple[str, ...]:
@@ -179,7 +204,8 @@ def _watch(step: Step, store: Store) -> None:
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
     disabled = step.kind == "keep" and step.launch is not None and not step.launch.enabled
     app = None if attempt is None else of_attempt(attempt)
-    return Outcome(key=step.key, kind=step.kind, app=app, disabled=disabled)
+    held = str(step.reasons[0]) if step.kind == "hold" else ""
+    return Outcome(key=step.key, kind=step.kind, app=app, disabled=disabled, held=held)
 
 
 def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:

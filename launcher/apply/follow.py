@@ -40,7 +40,6 @@ class Watching:
 UNWATCHED = Watching()
 
 _STACK_BYTES = 256 * 1024
-_PROGRESS_S = 0.25
 
 
 def follow(
@@ -58,6 +57,10 @@ def follow(
     live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
     ended: dict[str, Outcome] = {}
 
+    def begin(outcome: Outcome) -> None:
+        if outcome.app is not None and outcome.app.is_held:
+            _until_start(outcome, engines, events)
+
     def one(outcome: Outcome) -> None:
         if watching.on_log is None:  # else they are reported between the lines of the output
             for restart in _scheduler(outcome, engines).restarts(outcome.app_id):
@@ -69,12 +72,13 @@ def follow(
 
     keys = {outcome.app_id: outcome.key for outcome in live}
     if len(live) == 1 and watching.on_log is None and watching.on_progress is None:
+        begin(live[0])
         one(live[0])
     elif live:
         if watching.on_log is not None:
             for outcome in live:
                 _scheduler(outcome, engines).on_restart = restarting
-        _in_threads(live, one, engines, watching.on_log, watching.on_progress)
+        _in_threads(live, begin, one, engines, watching.on_log, watching.on_progress)
     return tuple(ended.get(outcome.app_id, outcome) if outcome.app_id else outcome for outcome in outcomes)
 
 
@@ -89,6 +93,16 @@ def _facts(app_id: str, restart: Restart) -> dict[str, Any]:
         "delay_s": restart.delay_s,
         "message": str(restart),
     }
+
+
+def _until_start(outcome: Outcome, engines: Engines, events: Events) -> None:
+    """Wait while its holder does not start the attempt, and report the start."""
+    scheduler = _scheduler(outcome, engines)
+    scheduler.wait_for_start(outcome.app_id)
+    attempt = scheduler.attempt(outcome.app_id)
+    if attempt is not None and attempt.started_at is not None:
+        about = {"attempt": attempt.number, "app_id": attempt.app_id, "handle": attempt.handle}
+        events.emit("started", outcome.key, **about)
 
 
 def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events) -> Outcome:
@@ -132,6 +146,7 @@ def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:
 
 def _in_threads(
     live: Sequence[Outcome],
+    begin: Callable[[Outcome], None],
     one: Callable[[Outcome], None],
     engines: Engines,
     on_log: OnLog | None,
@@ -155,6 +170,7 @@ def _in_threads(
     def to_the_end(outcome: Outcome) -> None:
         """Copy the output first, so that the end of an app is reported after all of its output."""
         try:
+            begin(outcome)
             if on_log is not None:
                 _copy(on_log, outcome, engines)
         finally:
@@ -192,10 +208,11 @@ def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:
 
 
 def _report(on_progress: OnProgress, live: Sequence[Outcome], engines: Engines, done: Event) -> None:
-    """Poll the apps a few times a second for a terminal display, and once more at the end."""
+    """Poll the apps for a terminal display, as often as their schedulers allow, and once more at the end."""
+    every_s = max(_scheduler(outcome, engines).describe_every_s for outcome in live)
     last = False
     while not last:
-        last = done.wait(_PROGRESS_S)
+        last = done.wait(every_s)
         for outcome in live:
             seen = _scheduler(outcome, engines).describe(outcome.app_id)
             if seen is not None:

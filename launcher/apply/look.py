@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from launcher import git
+from launcher.apply.approval import check_capacity
 from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.observe import observe
@@ -19,6 +21,10 @@ from launcher.plan.reconcile import DeclaredIn, nowhere, reconcile
 from launcher.plan.select import select
 from launcher.specs.launch import JobKey, Launch
 from launcher.state.store import Store
+
+if TYPE_CHECKING:
+    from launcher.plan.turns import Room
+    from launcher.turns.ask import Limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +46,21 @@ class Choices:
 NO_CHOICES = Choices()
 
 
-def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, engines: Engines) -> Plan:
-    """Make the plan of job files: observe, decide, and check with the schedulers."""
+def plan_launches(
+    launches: Sequence[Launch],
+    choices: Choices,
+    store: Store,
+    engines: Engines,
+    limits: Sequence[Limit] = (),
+) -> Plan:
+    """Make the plan of job files: observe, decide, and check with the schedulers.
+
+    Args:
+        limits: of groups that all of its jobs belong to.
+    """
     chosen, others = select(launches, choices.select)
+    engines.expect(chosen)
+    room = _room(chosen, engines, limits)
     plan = reconcile(
         chosen,
         observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen)),
@@ -54,8 +72,24 @@ def plan_launches(launches: Sequence[Launch], choices: Choices, store: Store, en
         take_over=choices.take_over,
         scopes=choices.scopes,
         declared_in=choices.declared_in,
+        room=room,
     )
-    return dry_run_plan(plan, engines)
+    checked = dry_run_plan(plan, engines)
+    if room is None:
+        return checked
+    from launcher.plan.turns import with_turns
+
+    return with_turns(checked, room)
+
+
+def _room(launches: Sequence[Launch], engines: Engines, limits: Sequence[Limit]) -> Room | None:
+    """None where no job takes turns: then nothing of that is imported."""
+    asking = [launch for launch in launches if launch.enabled and (launch.asks or limits)]
+    if not asking:
+        return None
+    from launcher.apply.turns import room_for
+
+    return room_for(asking, engines, limits)
 
 
 def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
@@ -68,11 +102,16 @@ def plan_rest(
     plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
 ) -> Plan:
     """What is left to do of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
+    engines.expect(step.launch for step in plan.steps if step.launch is not None)
     snapshot = observe(store, engines, keys, schedulers)
     # Only a saved plan can expire, not one that was just made in this process.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():
         raise refusal
+    starting = [step for step in checked.plan.steps if step.starts]
+    if (room := _room([each.launch for each in starting if each.launch], engines, ())) is not None:
+        lacks = {each.key: room.lack(each.launch) for each in starting if each.launch is not None}
+        check_capacity({key: lack for key, lack in lacks.items() if lack is not None})
     return bind_plan(checked.plan, engines)
 
 

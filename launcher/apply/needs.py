@@ -56,19 +56,26 @@ def check_held(step: Step, needs: Iterable[StoodOn], engines: Engines) -> None:
 
 
 def check_outputs(step: Step, engines: Engines) -> None:
-    """Raise SchedulerError when the step reads the output folder of a need that another engine keeps."""
+    """Raise SchedulerError when the step reads an output folder of another engine, or of no job but a matrix.
+
+    Job files that are compiled together have that said at the reference.
+    """
     if step.launch is None or not step.starts:
         return
-    name, read = step.launch.scheduler, jobs_read(step.launch.app)
+    read, scheduler = jobs_read(step.launch.app), engines.get(step.launch.scheduler)
     for each in step.needs:
-        if each.job not in read or each.scheduler == name:
-            continue
-        if each.scheduler not in engines.get(name).holds or name not in engines.get(each.scheduler).holds:
+        if each.job in read and (why := scheduler.unreadable(each.scheduler)):
             raise SchedulerError(
-                f"it reads the output folder of `{each.job}`, which {each.scheduler} keeps, and an app of"
-                f" {name} cannot reach that (needs-across-engines)",
+                f"it reads the output folder of `{each.job}`, which {each.scheduler} keeps, and {why}"
+                " (needs-across-engines)",
                 hint=f"run it and `{each.job}` on one engine",
             )
+    unknown = [job for job in read if job not in {each.job for each in step.needs}]
+    if unknown and step.kind != "resume":
+        raise SchedulerError(
+            f"it reads the output folder of `{unknown[0]}`, which is no job that it needs",
+            hint="a matrix stands for its jobs: LAUNCHER_NEEDS lists each of them with its folder",
+        )
 
 
 def _has_succeeded(need: StoodOn, engines: Engines, store: Store) -> bool:
@@ -111,6 +118,6 @@ def _withdraw(old: Guard, step: Step, *, engines: Engines, store: Store, events:
         events.emit("attempt_skipped", step.key, app_id=old.app_id, attempt=old.attempt, message="withdrawn")
     elif found is not None and found.state != "skipped":
         raise StaleError(
-            f"{step.key}: expected attempt {old.attempt} (waiting), found {found.state}",
+            f"{step.key}: expected {old}, found {found.state}",
             hint="plan again",
         )

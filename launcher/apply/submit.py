@@ -6,43 +6,120 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
-from launcher.apply.events import Events
+from launcher.apply.events import EventName, Events
 from launcher.apply.inputs import keep_workspaces
 from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
-from launcher.specs.binding import BoundLaunch
+from launcher.specs.launch import Launch
 from launcher.specs.needs import StoodOn
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
 
+if TYPE_CHECKING:
+    from launcher.apply.turn import Turn
 
-def submit(
-    step: Step,
-    *,
-    provenance: Mapping[str, Any],
-    engines: Engines,
-    store: Store,
-    events: Events,
-    waits_for: Sequence[StoodOn] = (),
-) -> Attempt:
-    """Reserve, create, stop the old attempts, record, start. `record_start` records the state after that.
 
-    The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
-    When a later stage fails, everything that this attempt made is removed.
+class Submission:
+    """One step on its way from the plan to an accepted attempt.
 
     Args:
         provenance: the fields of the attempt that say where it comes from (actor, commit, plan …).
-        waits_for: the attempts among the step's needs that have not succeeded yet.
     """
-    assert step.bound is not None, "what a plan starts is bound before it is carried out"
-    launch = step.bound.launch
-    scheduler = engines.get(launch.scheduler)
-    attempt = Attempt(
+
+    def __init__(
+        self,
+        step: Step,
+        provenance: Mapping[str, Any],
+        *,
+        engines: Engines,
+        store: Store,
+        events: Events,
+    ) -> None:
+        assert step.bound is not None, "what a plan starts is bound before it is carried out"
+        self._step, self._bound = step, step.bound
+        self._engines, self._store, self._events = engines, store, events
+        self._scheduler = engines.get(step.bound.launch.scheduler)
+        self._attempt = _attempt(step, step.bound.launch, provenance)
+        self._about = {"attempt": step.number, "app_id": step.app_id, "handle": self._attempt.handle}
+
+    def submit(self, waits_for: Sequence[StoodOn] = (), turn: Turn | None = None) -> Attempt:
+        """Reserve, create, stop the old attempts, record, start. `record_start` records the state after that.
+
+        The new attempt is created before the old ones are stopped: when creation fails, they are untouched.
+        When a later stage fails, everything that this attempt made is removed.
+
+        Args:
+            waits_for: the attempts among the step's needs that have not succeeded yet.
+        """
+        clear(self._step, self._engines)
+        self._events.introduce(self._step.key, **self._about)
+        self._emit("reserving")
+        reservation = self._scheduler.reserve(self._attempt)
+        reservation.waits_for = tuple(waits_for)
+        if turn is not None:
+            reservation.turn, reservation.follow = turn.ask, turn.follow
+        try:
+            self._emit("reserved")
+            self._create(reservation)
+            for old in self._step.stops:
+                stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
+            if turn is not None:
+                turn.follow()
+            # Recorded before it runs, so that clients find it by name even when this process dies now.
+            self._store.record(replace(self._attempt, state="created"))
+            self._emit("starting")
+            self._scheduler.start(reservation)
+        except BaseException:
+            self._take_back(reservation)
+            raise
+        keep_workspaces(self._bound)
+        return self._accepted(reservation)
+
+    def _create(self, reservation: Reservation) -> None:
+        """Build the workspace and create the checked app. The scheduler derives the request again from the
+        same app and options, for the app id and the session of the reservation."""
+        scheduler, bound, app = self._scheduler, self._bound, self._bound.app
+        workspace = self._engines.workspace(bound)
+        if workspace is not None:
+            app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
+        self._emit("creating")
+        scheduler.create(reservation, app, bound.cfg)
+        self._emit("created")
+
+    def _take_back(self, reservation: Reservation) -> None:
+        self._scheduler.abort(reservation)
+        with suppress(SchedulerError):  # the engine cannot be asked; the error of the submission says why
+            left = self._scheduler.attempt(self._step.app_id)
+            if left is None:
+                self._store.forget(self._step.app_id)
+            elif left.is_live:
+                self._store.record(left)  # interrupted after the start had begun: the app keeps running
+
+    def _accepted(self, reservation: Reservation) -> Attempt:
+        """The attempt in the state that its scheduler accepted it in."""
+        if reservation.waits_for:
+            jobs = [each.job for each in reservation.waits_for]
+            self._emit("attempt_waiting", needs=jobs)
+            return replace(self._attempt, state="waiting", message=f"waits for {', '.join(jobs)}")
+        if reservation.accepted == "queued":
+            ask = reservation.turn
+            share = {} if ask is None else {"cpu": ask.cpu, "memory_mb": ask.memory_mb, "gpus": ask.gpus}
+            self._emit("attempt_queued", message=reservation.queued_for, **share)
+            return replace(self._attempt, state="queued", message=reservation.queued_for)
+        self._emit("started")
+        return replace(self._attempt, state="running", started_at=time())
+
+    def _emit(self, name: EventName, **facts: Any) -> None:
+        self._events.emit(name, self._step.key, **self._about, **facts)
+
+
+def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
+    return Attempt(
         key=step.key,
         number=step.number,
         app_id=step.app_id,
@@ -59,46 +136,16 @@ def submit(
         needs=step.needs,
         **provenance,
     )
-    about = {"attempt": step.number, "app_id": step.app_id, "handle": attempt.handle}
-    clear(step, engines)
-    events.introduce(step.key, **about)
-    events.emit("reserving", step.key, **about)
-    reservation = scheduler.reserve(attempt)
-    reservation.waits_for = tuple(waits_for)
-    try:
-        events.emit("reserved", step.key, **about)
-        _create(step.bound, engines, reservation, events, about)
-        for old in step.stops:
-            stop(old, step, engines=engines, store=store, events=events)
-        # Recorded before it runs, so that clients find it by name even when this process dies now.
-        store.record(replace(attempt, state="created"))
-        events.emit("starting", step.key, **about)
-        scheduler.start(reservation)
-    except BaseException:
-        scheduler.abort(reservation)
-        with suppress(SchedulerError):  # the engine cannot be asked; the error below says why
-            left = scheduler.attempt(step.app_id)
-            if left is None:
-                store.forget(step.app_id)
-            elif left.is_live:
-                store.record(left)  # interrupted after the start had begun: the app keeps running
-        raise
-    keep_workspaces(step.bound)
-    if waits_for:
-        jobs = [each.job for each in waits_for]
-        events.emit("attempt_waiting", step.key, **about, needs=jobs)
-        return replace(attempt, state="waiting", message=f"waits for {', '.join(jobs)}")
-    events.emit("started", step.key, **about)
-    return replace(attempt, state="running", started_at=time())
 
 
 def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str, ...]:
-    """Record that it runs or waits; returns warnings when that fails, as it does so anyway."""
+    """Record that it runs, waits or is in line; returns warnings when that fails, as it does so anyway."""
     about = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
     try:
         store.record(started)
     except StateError as error:
-        return (unrecorded("it waits" if started.state == "waiting" else "it runs", error),)
+        what = {"waiting": "it waits", "queued": "it is in line"}.get(started.state, "it runs")
+        return (unrecorded(what, error),)
     events.emit("recorded", started.key, **about)
     return ()
 
@@ -106,20 +153,6 @@ def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str
 def unrecorded(what: str, error: StateError) -> str:
     """The warning that the ledger could not record a fact of an app."""
     return f"{what}, and its row in the ledger is incomplete until a later command can write it: {error}"
-
-
-def _create(
-    bound: BoundLaunch, engines: Engines, reservation: Reservation, events: Events, about: Mapping[str, Any]
-) -> None:
-    """Build the workspace and create the checked app. The scheduler derives the request again from the same
-    app and options, for the app id and the session of the reservation."""
-    scheduler, app = engines.get(bound.launch.scheduler), bound.app
-    workspace = engines.workspace(bound)
-    if workspace is not None:
-        app = scheduler.build_workspace(app, bound.cfg, workspace, app_id=reservation.app_id)
-    events.emit("creating", reservation.attempt.key, **about)
-    scheduler.create(reservation, app, bound.cfg)
-    events.emit("created", reservation.attempt.key, **about)
 
 
 def clear(step: Step, engines: Engines) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.apply.approval import check_approved
 from launcher.apply.ends import record_ends
@@ -20,6 +20,9 @@ from launcher.schedulers.appstore import open_store
 from launcher.specs.launch import JobKey
 from launcher.state.store import Store
 
+if TYPE_CHECKING:
+    from launcher.turns.ask import Limit
+
 
 class Goal(NamedTuple):
     """The goal of an apply.
@@ -30,6 +33,7 @@ class Goal(NamedTuple):
         look: returns the present plan, with its launches bound.
         take_over: attempts that other machines are submitting count as left behind.
         plan: the plan to apply as it was made; None when job files are applied.
+        limits: of the group of all jobs that it starts.
     """
 
     keys: Sequence[JobKey]
@@ -37,6 +41,7 @@ class Goal(NamedTuple):
     look: Callable[[Store, Engines], Plan]
     take_over: bool
     plan: Plan | None = None
+    limits: Sequence[Limit] = ()
 
 
 class Consent(NamedTuple):
@@ -76,7 +81,8 @@ def _carry_out(
     _check(todo, goal, consent)
 
     def carry_out(steps: Sequence[Step]) -> tuple[Outcome, ...]:
-        return execute(steps, plan=goal.plan or todo, engines=engines, store=store, events=events)
+        plan = goal.plan or todo
+        return execute(steps, plan=plan, engines=engines, store=store, events=events, limits=goal.limits)
 
     return retry_overtaken(todo, carry_out, look, timeout_s=timeout_s)
 

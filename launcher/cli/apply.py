@@ -9,7 +9,7 @@ from launcher.apply import apply_launches, apply_plan, make_plan
 from launcher.apply.approval import check_approved, unapproved_stops
 from launcher.apply.inputs import check_secrets
 from launcher.cli import jobs, plan_options
-from launcher.cli.argument_types import duration, one_of
+from launcher.cli.argument_types import duration, one_of, positive
 from launcher.cli.console import Console
 from launcher.cli.empty_state import empty_state_warning
 from launcher.cli.interrupts import terminate_with_exception
@@ -63,6 +63,12 @@ def add_arguments(parser: Any) -> None:
         "--root",
         metavar="DIR",
         help="checkout to apply a saved plan to (default: the current one)",
+    )
+    group.add_argument(
+        "--parallel",
+        metavar="N",
+        type=positive,
+        help="how many of the started jobs run at once, at most; the others wait in line",
     )
     group = parser.add_argument_group("Progress")
     group.add_argument("-w", "--wait", action="store_true", help="wait until the jobs have ended")
@@ -144,6 +150,7 @@ def _apply_files(args: Any, console: Console) -> int:
             approve=approve,
             allow_destructive=args.allow_destructive or agreed is not None or args.expect_digest is not None,
             wait=args.wait,
+            parallel=args.parallel,
             watching=watch.watching(),
             lock_timeout_s=args.lock_timeout,
         )
@@ -152,7 +159,7 @@ def _apply_files(args: Any, console: Console) -> int:
 
 def _agreed(launches: Sequence[Launch], choices: Any, args: Any, console: Console) -> Plan:
     """Show the plan, ask for approval, and return the approved plan. Raises BlockedError."""
-    plan = make_plan(launches, choices=choices)
+    plan = make_plan(launches, choices=choices, parallel=args.parallel)
     if args.format == "text":
         console.print(plan_text(plan, color=console.color, columns=console.columns), flush=True)
     elif not plan.is_empty:
@@ -207,6 +214,7 @@ def _apply_saved(args: Any, console: Console) -> int:
             root=args.root,
             approve=approve,
             wait=args.wait,
+            parallel=args.parallel,
             watching=watch.watching(),
             lock_timeout_s=args.lock_timeout,
         )

@@ -10,7 +10,6 @@ from launcher.text import DURATION_EXAMPLES, did_you_mean, duration_meant, is_nu
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 _LAST = 253_402_214_400.0  # the end of the year 9999: calendars go no further
 
@@ -42,6 +41,14 @@ def count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise ArgumentTypeError(f"expected a whole number, got `{text}`")
     return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number, 1 or more."""
+    number = count(text)
+    if number < 1:
+        raise ArgumentTypeError(f"expected at least 1, got `{text}`")
+    return number
 
 
 def key_value(text: str) -> tuple[str, str]:
@@ -94,13 +101,3 @@ def moment(text: str) -> float:
         raise ArgumentTypeError(
             f"expected a time such as 10m (ago), 12:30, 2025-03-01T12:30 or @1740832200, got `{text}`"
         ) from None
-
-
-def add_target(parser: Any, *names: str) -> None:
-    """Declare --target, for commands that take apps."""
-    parser.add_argument(
-        *names or ("-t", "--target"),
-        metavar="TARGET",
-        default="",
-        help="target of the job, if it runs in several",
-    )

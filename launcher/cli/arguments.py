@@ -62,6 +62,16 @@ class Argument:
         return value
 
 
+def add_target(parser: Any, *names: str) -> None:
+    """Declare --target, for commands that take apps."""
+    parser.add_argument(
+        *names or ("-t", "--target"),
+        metavar="TARGET",
+        default="",
+        help="target of the job, if it runs in several",
+    )
+
+
 class Unusual(Exception):
     """This command line is for argparse to read."""
 

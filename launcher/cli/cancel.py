@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import add_target, duration
+from launcher.cli.argument_types import duration
+from launcher.cli.arguments import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -34,6 +34,8 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "logs": "show the output of an app's replicas",
             "wait": "wait until apps have ended",
             "cancel": "stop apps",
+            "queue": "show what apps hold of this machine, and who is in line",
+            "start": "start apps in line at once",
             "gc": "remove logs, records and containers of ended apps",
         },
     ),

@@ -28,21 +28,21 @@ def names(kind: str) -> list[str]:
 
 
 def _apps() -> list[str]:
-    """Jobs of the current directory's project that have a recorded attempt."""
+    """Jobs of the current directory's projects that have a recorded attempt."""
     from launcher.inventory import recorded
-    from launcher.inventory.project import project_here
+    from launcher.inventory.project import projects_here
 
-    project = project_here()
-    return [app.name for app in recorded.newest(_MOST) if app.project == project]
+    projects = {*projects_here()}
+    return [app.name for app in recorded.newest(_MOST) if app.project in projects]
 
 
 def _live() -> list[str]:
-    """Running jobs of the current directory's project, for `cancel`."""
+    """Running jobs of the current directory's projects, for `cancel`."""
     from launcher.inventory import recorded
-    from launcher.inventory.project import project_here
+    from launcher.inventory.project import projects_here
 
-    project = project_here()
-    return [app.name for app in recorded.live() if app.project == project]
+    projects = {*projects_here()}
+    return [app.name for app in recorded.live() if app.project in projects]
 
 
 def _schedulers() -> Iterable[str]:

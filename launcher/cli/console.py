@@ -180,6 +180,20 @@ class Console:
         except OSError:
             self._err = None
 
+    def note_in_place(self, text: str) -> None:
+        """Write a message to the terminal on stderr without ending its line; the next one takes its place.
+
+        "" removes the last one. The message is cut to one line.
+        """
+        if self._err is None:
+            return
+        shown = visible(text.replace("\n", " "))[: terminal_width(self._err) - 1]
+        try:
+            self._err.write(f"\r\x1b[K{shown}")
+            self._err.flush()
+        except OSError:
+            self._err = None
+
     def warn(self, text: str) -> None:
         self.note(f"{paint('warning:', 'bold yellow', self.err_color)} {text}")
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from launcher.cli.component_arguments import called, words_of
+from launcher.cli.component_arguments import called
+from launcher.cli.component_words import words_of
 from launcher.cli.console import Console
 from launcher.cli.init_files import label
 from launcher.cli.render.job_text import role_fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import add_target
+from launcher.cli.arguments import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 USAGE = "describe APP [-t TARGET] [--json]"
 HELP = """\
-Show all details of an app: its state, where it came from, and its document:
-what runs, in the normal form from which the digest is computed."""
+Show all details of an app: its state, where it came from, the attempts of other
+jobs that it stands on, and its document: what runs, in the normal form from
+which the digest is computed."""
 EXAMPLES = """\
   launcher describe train
   launcher describe train@2 --json | jq .document"""
@@ -55,6 +56,8 @@ def run(args: Any, console: Console) -> int:
 
 
 def _text(value: Any) -> str:
-    return (
-        ", ".join(f"{key}={text}" for key, text in value.items()) if isinstance(value, dict) else str(value)
-    )
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={text}" for key, text in value.items())
+    if isinstance(value, list):  # of needs
+        return ", ".join(f"{each['job']}@{each['attempt']} (edition {each['edition']})" for each in value)
+    return str(value)

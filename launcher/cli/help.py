@@ -17,6 +17,7 @@ _NAMES = {
     "APP": "apps",
     "JOB": "apps",
     "cancel APP": "live",
+    "start APP": "live",
     "SCHEDULER": "schedulers",
     "COMPONENT": "components",
     "components NAME": "components",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.errors import Interruption
+from launcher.errors import Terminated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from launcher.state.records import AppRecord
-
-
-class Terminated(Interruption):
-    """SIGTERM was received. Like KeyboardInterrupt, `except Exception` does not catch it."""
 
 
 def terminate_with_exception() -> None:

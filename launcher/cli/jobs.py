@@ -80,6 +80,7 @@ def compiled(files: Sequence[str], args: Any, *, placeholders: bool = False) -> 
     environment = Environment(
         schedulers=schedulers,
         rules=schedulers.problems,
+        reach=schedulers.unreadable,
         components=False if args.no_components else None,
         reads_environ=not args.no_env_vars,
     )

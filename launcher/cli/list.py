@@ -50,8 +50,8 @@ def add_arguments(parser: Any) -> None:
         metavar="STATE",
         type=_states,
         default=(),
-        help="only apps in these states (comma-separated): waiting, running, succeeded, failed, cancelled,"
-        " skipped, lost",
+        help="only apps in these states (comma-separated): waiting, queued, running, succeeded, failed,"
+        " cancelled, skipped, lost",
     )
     parser.add_argument(
         "-n",

@@ -99,7 +99,7 @@ def _refresh(
 
 def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) -> None:
     key = JobKey(*app.key) if app.job else JobKey(app.session, DEFAULT_TARGET, app.app_id)
-    progress.update(key, description_of(app))
+    progress.update(key, description_of(app), app if app.is_held else None)
     if is_new and not app.is_live:
         state, style = state_cell(app.state)
         took = ran_for(app, time.time())
@@ -109,7 +109,7 @@ def _show(app: AppRecord, is_new: bool, progress: Progress, console: Console) ->
 
 def _line(app: AppRecord, is_new: bool, console: Console) -> None:
     if is_new:
-        why = f": {app.message}" if app.message and not app.is_live else ""
+        why = f": {app.message}" if app.message and (app.is_held or not app.is_live) else ""
         console.print(f"{app.handle} {app.state.upper()}{why}", flush=True)
 
 

@@ -29,12 +29,14 @@ class LogRequest:
         since, until: seconds since the epoch.
         prefixes: one per replica, or empty.
         runs: replica → when the run of it began and ended whose output is wanted; None for all output.
+        is_held: whether the app has not started, and its start is to be waited for.
         on_restart: called with the app id and each restart while the logs are followed.
         live: the display that shows lines and progress bars; `read` then yields nothing.
     """
 
     __slots__ = (
         "follow",
+        "is_held",
         "live",
         "on_restart",
         "prefixes",
@@ -55,6 +57,7 @@ class LogRequest:
         self.until: float | None = None
         self.tail: int | None = None
         self.follow = False
+        self.is_held = False
         self.regex: str | None = None
         self.timestamps = False
         self.prefixes: list[bytes] = []
@@ -106,7 +109,9 @@ def _of_apps(logs: Logs) -> Iterator[bytes]:
 
 
 def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
-    """The text to show for one app, in pieces."""
+    """The text to show for one app, in pieces. Of a held app, from its start on."""
+    if request.is_held:
+        return _from_start(app, request)
     if request.runs is not None:
         return _of_runs(app, request)
     merged = len(request.replicas) > 1 and request.tail is None and not request.follow
@@ -127,6 +132,12 @@ def read(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
     if len(request.replicas) == 1 and not request.prefixes:
         return _single((data for _, _, data in chunks), request)
     return _several(app.app_id, chunks, request)
+
+
+def _from_start(app: AppRecord, request: LogRequest) -> Iterator[bytes]:
+    scheduler_of(app).wait_for_start(app.app_id)
+    request.is_held = False
+    yield from read(app, request)
 
 
 def _of_runs(app: AppRecord, request: LogRequest) -> Iterator[bytes]:

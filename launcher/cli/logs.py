@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import add_target, count, moment, one_of
+from launcher.cli.argument_types import count, moment, one_of
+from launcher.cli.arguments import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,16 +75,43 @@ def run(args: Any, console: Console) -> int:
     if args.regex is not None:
         check_regex(args.regex)
     found = find_all(args.app, args.target)
+    held = _held(found, console, follow=args.follow)
+    if not found.selected:
+        return 0
     logs = _requests(args, found, console)
     display(logs, console)
     if args.follow:
         for app, request in logs:
+            request.is_held = app.handle in held
             request.on_restart = _reporter(app if found.is_group else None, request, console)
     show(logs, console)
     for app, _ in logs:
         for warning in scheduler_of(app).warnings(app.app_id):
             console.warn(f"{app.app_id}: {warning}")
     return 0
+
+
+def _held(found: Selection, console: Console, *, follow: bool) -> set[str]:
+    """The handles of the apps that have not started, whose output is to be followed from their start.
+
+    Prints why these apps have no output yet, and skipped ones never will; what cannot be shown is taken out
+    of `found`.
+    """
+    held = set()
+    for selected in list(found.selected):
+        app = selected.app
+        if app.is_held:  # as recorded; it may have started since
+            from launcher.inventory.status import inspect
+
+            app = inspect(app)
+        if app.is_held or app.state == "skipped":
+            verb = "has not started" if app.is_held else "was skipped"
+            console.note(f"{app.name or app.app_id} {verb}: {app.message}")
+            if app.is_held and follow:
+                held.add(app.handle)
+            else:
+                found.selected.remove(selected)
+    return held
 
 
 def _requests(args: Any, found: Selection, console: Console) -> Logs:

@@ -10,8 +10,7 @@ import sys
 
 from launcher.cli.commands import command, names, overview
 from launcher.cli.console import Console, OutputClosed
-from launcher.cli.interrupts import Terminated
-from launcher.errors import JobFileError, LauncherError, UsageError
+from launcher.errors import JobFileError, LauncherError, Terminated, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ class RunRequest:
     Attributes:
         scheduler_args: run options; `scheduler_cfg` takes precedence.
         component_args: parameter → value; `component_args_str` takes precedence.
-        dryrun, detach: as the options of these names.
+        dryrun, detach, queue: as the options of these names.
         workspace, parent_run_id: as the options; None if absent.
         wait, log, tee_logs: accepted and ignored: `run` waits and shows output unless it detaches.
     """
@@ -31,6 +31,7 @@ class RunRequest:
     component_args_str: list[str] = field(default_factory=list)
     dryrun: bool = False
     detach: bool = False
+    queue: bool = False
     workspace: str | None = None
     parent_run_id: str | None = None
     wait: bool = False

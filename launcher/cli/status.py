@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import add_target
+from launcher.cli.arguments import add_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from launcher.cli.argument_types import add_target, duration
+from launcher.cli.argument_types import duration
+from launcher.cli.arguments import add_target
 from launcher.errors import NOT_SUCCEEDED
+from launcher.state.records import WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def _wait(app: AppRecord, timeout_s: float | None, console: Console) -> int:
 
     state = wait_for(app, timeout_s)
     why = ""
-    if state in ("failed", "skipped", "lost"):
+    if state in ("failed", "skipped", "lost", *WAITING):
         found = inspect(app)
         why = "; ".join(part for part in (found.message, cause(found)) if part)
     console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)

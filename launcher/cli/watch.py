@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from _thread import RLock
 from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.events import Outcome, Result, event, of_job
 from launcher.apply.follow import Watching
 from launcher.cli.console import Console, OutputClosed, OutputError
+from launcher.cli.live_display import LiveDisplay
+from launcher.cli.render.image_text import IMAGE_EVENTS
 from launcher.cli.render.log_lines import Shaper, prefixes
-from launcher.cli.render.outcomes import (
-    IMAGE_EVENTS,
-    errors_text,
-    event_line,
-    image_progress,
-    outcomes_text,
-    result_json,
-)
+from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, result_json
 from launcher.cli.render.plan_text import plan_text
+from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name
+from launcher.inventory.listing import present
 from launcher.plan.model import Plan
+from launcher.specs.appstate import AppState
 from launcher.specs.launch import JobKey
 
 if TYPE_CHECKING:
     from launcher.cli.render.live_frames import LiveFrames
-    from launcher.cli.render.progress import Progress
     from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.state.records import AppRecord
 
 
+_HELD_S = 1.0  # between two looks at why an app is held
 _MOST_ROWS = 20  # unchanged jobs listed in the result; more are only counted
 _DETACHED = "detached: the jobs keep running; to watch them: launcher status --watch"
 
@@ -51,8 +51,9 @@ class Watch:
         self._lock = RLock()
         self._shapers: dict[tuple[JobKey, str, int], Shaper] = {}
         self._fronts: dict[tuple[JobKey, str, int], bytes] = {}
-        self._progress: Progress | None = None
+        self._display = LiveDisplay(console, self._note)
         self._frames: LiveFrames | None = None
+        self._held_apps: dict[str, tuple[float, AppRecord | None]] = {}
         self._interrupted = False  # before any job was started
 
     def __enter__(self) -> Watch:
@@ -61,9 +62,7 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._progress is not None:
-            self._progress.__exit__(kind, error, trace)
-            self._progress = None
+        self._display.close()
         if self._frames is not None:
             self._frames.close()
         if kind is KeyboardInterrupt and self._wait and not self._interrupted:
@@ -100,6 +99,7 @@ class Watch:
     def finish(self, result: Result) -> int:
         """Show the result, and return the exit code."""
         self.__exit__(None, None, None)
+        present(lambda: [each.app for each in result.outcomes if each.app is not None and each.app.is_held])
         for where in self._shapers:
             self._finish_line(where)
         if self._format == "json":
@@ -121,13 +121,16 @@ class Watch:
         if shown:
             text = outcomes_text(shown, color=self._console.color, columns=self._console.columns)
             self._write(("\n" if self._shapers else "") + text)
+        for outcome in outcomes:
+            if outcome.app is not None and outcome.app.is_held and outcome.app.abandoned:
+                self._console.note(f"{outcome.key.job}: {outcome.message}")  # a table may cut the remedy
         advice = self._advice(outcomes)
         if advice:
             self._console.note(advice)
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
         """A command for the next step: follow running jobs, or see the output of a failed one."""
-        running = [outcome for outcome in outcomes if outcome.state in ("waiting", "running")]
+        running = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
         failed = [outcome for outcome in outcomes if outcome.state == "failed"]
         if not running and not failed:
             return ""
@@ -150,42 +153,35 @@ class Watch:
         if self._format == "jsonl":
             self._json(event)
             return
-        if self._console.err_is_terminal and event["event"] in IMAGE_EVENTS:
-            self._image(event)
-            if event["event"] in ("pulling", "building", "pushing"):
-                return
-        elif event["event"] == "failed" and self._progress is not None:
-            self._progress.forget(_key(event))
-        line = event_line(event, color=self._console.err_color)
-        if line is None:
+        if event["event"] in IMAGE_EVENTS:
+            self._display.image(_key(event), event["event"], event)
             return
+        if event["event"] == "failed":
+            self._display.forget(_key(event))
+        line = event_line(event, color=self._console.err_color)
+        if line is not None:
+            self._display.say(line)
+
+    def _note(self, line: str) -> None:
+        """Show a message while there is no live table: above the progress bars of replicas, if any."""
         with self._lock:
-            if self._progress is not None:
-                self._progress.say(line)
-            elif self._frames is not None:
+            if self._frames is not None:
                 with self._frames.above():
                     self._console.note(line)
             else:
                 self._console.note(line)
 
-    def _image(self, event: Mapping[str, Any]) -> None:
-        """Update the progress of an image. The display closes when it has nothing to show."""
-        with self._lock:
-            progress = self._display()
-            if not progress.image(_key(event), event["image"], image_progress(event)):
-                progress.__exit__(None, None, None)
-                self._progress = None
-
-    def _display(self) -> Progress:
-        if self._progress is None:
-            from launcher.cli.render.progress import Progress
-
-            self._progress = Progress().__enter__()
-        return self._progress
-
     def _look(self, key: JobKey, seen: DescribeAppResponse) -> None:
-        with self._lock:
-            self._display().update(key, seen)
+        self._display.update(key, seen, self._held(seen.app_id) if seen.state == AppState.PENDING else None)
+
+    def _held(self, app_id: str) -> AppRecord | None:
+        """The record of a held app, with the reason why it has not started; read once a second."""
+        at, app = self._held_apps.get(app_id, (0.0, None))
+        if monotonic() - at >= _HELD_S:
+            found = recorded.app(app_id)
+            [app] = present(lambda: [found]) if found is not None else [None]
+            self._held_apps[app_id] = monotonic(), app
+        return app if app is not None and app.is_held else None
 
     def _log(self, key: JobKey, role: str, k: int, data: bytes) -> None:
         where = (key, role, k)

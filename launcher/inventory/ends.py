@@ -42,6 +42,14 @@ class EndRecorder:
             return False
 
 
+def record_all(ended: Sequence[AppRecord]) -> None:
+    """Record the outcomes of these apps; see `EndRecorder`."""
+    if ended:
+        recorder = EndRecorder()
+        for each in ended:
+            recorder.record(each)
+
+
 def record_ends(schedulers: Sequence[str]) -> Sequence[Any]:
     """Record the outcomes of these schedulers' apps and clean up after dead supervisors.
 

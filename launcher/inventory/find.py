@@ -8,7 +8,7 @@ from __future__ import annotations
 from launcher.errors import LauncherError, UsageError
 from launcher.inventory import recorded
 from launcher.inventory.engine_attempts import held_by_engines, with_newer
-from launcher.inventory.project import project_here
+from launcher.inventory.project import declared_here, project_here, projects_here
 from launcher.text import plural
 
 TYPE_CHECKING = False
@@ -136,8 +136,9 @@ def find(text: str, target: str = "") -> Selected:
 def find_all(text: str, target: str = "") -> Selection:
     """Find the app named `text`, or the apps of a pattern or matrix; returns at least one.
 
-    A job name selects the latest attempt in the project of the current directory, from the store and from
-    engines: a shared engine knows newer attempts of other machines, and attempts that were removed here.
+    A job name selects the latest attempt in the project of the current directory, or in that of the job's
+    file if that is there and declares one, from the store and from engines: a shared engine knows newer
+    attempts of other machines, and attempts that were removed here.
 
     Args:
         target: consider only jobs of this target; "" for any.
@@ -149,8 +150,11 @@ def find_all(text: str, target: str = "") -> Selection:
     if is_group:
         from launcher.inventory.groups import matching
 
-        apps, unreached = matching(given.name, given.scheduler, given.session, given.target)
-        if not apps:
+        for project in (None,) if given.scheduler else projects_here():
+            apps, unreached = matching(given.name, project, given.scheduler, given.session, given.target)
+            if apps:
+                break
+        else:
             raise _unknown(given, unreached)
     elif given.scheduler:
         apps = [_by_handle(given)]
@@ -190,9 +194,10 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
     if not latest and not apps and given.number is None:
         from launcher.inventory.groups import matrix
 
-        if family := matrix(given.name, given.target):
-            return family, True
-    project = project_here()
+        for project in projects_here():
+            if family := matrix(given.name, project, given.target):
+                return family, True
+    project = _project_of(latest)
     jobs = {each.key: each for each in named}
     held: list[Attempt] = []
     unreached = ""
@@ -215,13 +220,29 @@ def _by_name(given: AppName) -> tuple[list[AppRecord], bool]:
     if not apps and given.number is None and held:
         from launcher.inventory.groups import held_matrix
 
-        if family := held_matrix(given.name, held):
+        if family := held_matrix(given.name, project, held):
             return family, True
     if not apps and given.number is None and _looks_like_an_app_id(given.name):
         apps = _known_to_engines(given.name)
     if not apps:
         raise _unknown(given, unreached)
     return apps, False
+
+
+def _project_of(found: Sequence[AppRecord]) -> str:
+    """The project in which a job is meant: that of its file in the current directory, else the directory's.
+
+    Args:
+        found: the latest attempts of the jobs of one name, in any project.
+    """
+    here = project_here()
+    if all(each.project == here for each in found):
+        return here
+    declared = declared_here()
+    files = recorded.files([each.app_id for each in found])
+    names = {each.app_id: files.get(each.app_id, ("", ""))[1].rpartition("/")[2] for each in found}
+    own = {each.project or "" for each in found if declared.get(names[each.app_id]) == each.project}
+    return own.pop() if len(own) == 1 else here
 
 
 def _held(

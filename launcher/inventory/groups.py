@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from launcher.files import is_below, is_top, read_regular, upwards
 from launcher.inventory import recorded
 from launcher.inventory.engine_attempts import held_by_engines, with_newer
-from launcher.inventory.project import project_here, top_value
+from launcher.inventory.project import MOST_BYTES, top_value
 from launcher.specs.jobkey import JobKey
 from launcher.text import natural
 
@@ -22,23 +22,21 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt
     from launcher.state.records import AppRecord
 
-_MOST_BYTES = 1 << 20  # of a job file, as far as its name is looked for
-
 
 def matching(
-    pattern: str, scheduler: str = "", session: str = "", target: str = ""
+    pattern: str, project: str | None, scheduler: str = "", session: str = "", target: str = ""
 ) -> tuple[list[AppRecord], str]:
     """The apps whose job name or app id matches a pattern: latest attempts of jobs, and apps without a job.
 
     If none of them matches, older attempts are matched by their app ids.
 
     Args:
-        scheduler, session: patterns, in any project; both "" for the project of the current directory.
+        project: of the jobs; None for any.
+        scheduler, session: patterns; both "" for any.
         target: of the jobs; "" for any.
 
     Returns the apps, and a text that names the engines that could not be reached.
     """
-    project = None if scheduler else project_here()
 
     def has_name(name: str, app: AppRecord | Attempt, of_session: str) -> bool:
         is_there = not scheduler or (
@@ -66,13 +64,13 @@ def matching(
     return _in_order(apps), unreached
 
 
-def matrix(name: str, target: str = "") -> list[AppRecord]:
+def matrix(name: str, project: str, target: str = "") -> list[AppRecord]:
     """The latest attempts of the jobs of a matrix; empty if none is recorded.
 
     The record has the names of jobs, `NAME-…`, and their job files. If the file exists and declares another
     name, its jobs do not belong to the matrix. If it does not exist, two jobs make a matrix.
     """
-    found = [app for app in recorded.matching(f"{name}-*", project_here(), target) if app.job]
+    found = [app for app in recorded.matching(f"{name}-*", project, target) if app.job]
     family = _family(name, found, recorded.files([app.app_id for app in found]))
     if not family:
         return []
@@ -81,10 +79,9 @@ def matrix(name: str, target: str = "") -> list[AppRecord]:
     return _in_order(apps)
 
 
-def held_matrix(name: str, held: Sequence[Attempt]) -> list[AppRecord]:
-    """`matrix`, for attempts in the project of the current directory that only engines know."""
-    here = project_here()
-    found = with_newer({}, [attempt for attempt in held if attempt.key.project == here])
+def held_matrix(name: str, project: str, held: Sequence[Attempt]) -> list[AppRecord]:
+    """`matrix`, for attempts that only engines know."""
+    found = with_newer({}, [attempt for attempt in held if attempt.key.project == project])
     files = {attempt.app_id: (attempt.origin, attempt.path) for attempt in held}
     return _in_order(_family(name, list(found.values()), files))
 
@@ -124,7 +121,7 @@ def _declared(origin: str, path: str) -> str:
     file = os.path.realpath(os.path.join(root, path))
     try:
         if is_below(file, os.path.realpath(root)):
-            lines = read_regular(file, _MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
+            lines = read_regular(file, MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
             return top_value(lines, "name", is_toml=path.endswith(".toml"))
     except (OSError, ValueError):
         pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from launcher.inventory import recorded
-from launcher.inventory.ends import EndRecorder, record_ends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +38,9 @@ def newest(
         asked = get_scheduler(scheduler, "")
         if asked.shared_engine:
             found = [app for app in _with_others(asked) if project in (None, app.project)]
-            return [app for app in found if not states or app.state in states][:limit]
+            found = [app for app in found if not states or app.state in states][:limit]
+            _say_why_held(found)
+            return found
     if not states:
         return present(lambda: recorded.newest(limit, scheduler, project=project), warn=warn)
     from launcher.state.records import ENDED, LIVE
@@ -62,12 +63,16 @@ def present(read: Callable[[], list[AppRecord]], *, warn: Warn | None = None) ->
         warn: see `newest`.
     """
     apps = _present(read, warn)
-    waiting = [app for app in apps if app.state == "waiting"]
-    if waiting:
-        from launcher.inventory.needs import say_what_waits
-
-        say_what_waits(waiting, refreshed)
+    _say_why_held(apps)
     return apps
+
+
+def _say_why_held(apps: Sequence[AppRecord]) -> None:
+    held = [app for app in apps if app.is_held]
+    if held:
+        from launcher.inventory.needs import say_why_held
+
+        say_why_held(held, refreshed)
 
 
 def refreshed(apps: list[AppRecord]) -> list[AppRecord]:
@@ -100,6 +105,7 @@ def live(*, warn: Warn | None = None) -> list[AppRecord]:
 def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Warn | None) -> bool:
     """Add the present state of live apps of a scheduler to `seen`; True if outcomes were recorded."""
     from launcher.errors import LauncherError
+    from launcher.inventory.ends import record_all, record_ends
     from launcher.schedulers.registry import get_scheduler
 
     try:
@@ -110,11 +116,11 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
         finally:
             ended = [seen[each] for each in app_ids if each in seen and seen[each].has_ended]
             if scheduler.shared_engine and ended:  # `record_ends` would query the engine again
-                _record(ended)
+                record_all(ended)
                 ended = []
         if ended or not all(each in seen for each in app_ids):
             record_ends((name,))
-            _record(ended)  # also apps without a job, which `record_ends` skips
+            record_all(ended)  # also apps without a job, which `record_ends` skips
             return True
     except LauncherError as error:
         left = sum(each not in seen for each in app_ids)
@@ -124,27 +130,19 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
     return False
 
 
-def _record(ended: Sequence[AppRecord]) -> None:
-    if not ended:
-        return
-    recorder = EndRecorder()
-    for each in ended:
-        recorder.record(each)
-
-
 def _with_others(scheduler: Scheduler[Any]) -> list[AppRecord]:
     """Every app of the engine and of the record, newest first."""
-    from launcher.schedulers.answers import of_listed
-
     name = scheduler.backend
-    listed = [of_listed(answer, name) for answer in scheduler.list()]
+    listed = scheduler.records()
     apps = {each.handle: each for each in recorded.newest(None, name)}
     going_on = {each.app_id for each in listed if not each.has_ended}
     if any(each.is_live and each.app_id not in going_on for each in apps.values()):
+        from launcher.inventory.ends import record_ends
+
         record_ends((name,))
         apps = {each.handle: each for each in recorded.newest(None, name)}
     for seen in listed:
         app = apps.setdefault(seen.handle, seen)
         if (app.state, seen.state) != ("lost", "failed"):  # `list` reports lost apps as failed
-            app.state = seen.state
+            app.state, app.abandoned = seen.state, seen.abandoned
     return sorted(apps.values(), key=lambda each: each.created_at or 0.0, reverse=True)

@@ -1,4 +1,4 @@
-"""The project of the current directory, in which job names are looked up, and names in files read fast."""
+"""The projects of the current directory, in which job names are looked up, and names in files read fast."""
 
 from __future__ import annotations
 
@@ -6,7 +6,34 @@ from launcher.errors import LauncherError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+JOB_FILES = (".launcher.yaml", ".launcher.yml", ".launcher.toml")
+MOST_BYTES = 1 << 20  # of a job file, as far as a name in it is looked for
+
+
+def projects_here() -> Iterator[str]:
+    """`project_here`, then the other projects that job files in the current directory declare."""
+    here = project_here()
+    yield here
+    yield from sorted({*declared_here().values()} - {here, ""})
+
+
+def declared_here() -> dict[str, str]:
+    """The name of each job file in the current directory → the `project` that it declares; "" for none."""
+    import os
+
+    from launcher.files import read_regular
+
+    found = {}
+    for name in os.listdir():
+        if name.endswith(JOB_FILES):
+            try:
+                lines = read_regular(name, MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
+            except (OSError, ValueError):
+                continue
+            found[name] = top_value(lines, "project", is_toml=name.endswith(".toml"))
+    return found
 
 
 def project_here() -> str:

@@ -32,11 +32,11 @@ def inspect(app: AppRecord) -> AppRecord:
         found = found or app
         found.update(seen)
         _mark_lost(found)
-        if found.state == "waiting":
+        if found.is_held:
             from launcher.inventory.listing import refreshed
-            from launcher.inventory.needs import say_what_waits
+            from launcher.inventory.needs import say_why_held
 
-            say_what_waits([found], refreshed)
+            say_why_held([found], refreshed)
     elif found is None or found.state == "unknown":
         from launcher.specs.handle import UnknownAppException
 

@@ -18,7 +18,7 @@ from launcher.plan.seal import is_sealed, seal
 from launcher.plan.shapes import Fault
 from launcher.plan.step import Guard, Step
 from launcher.specs import canonical
-from launcher.specs.launch import JobKey, Launch, Lifecycle, Trigger
+from launcher.specs.launch import Caps, JobKey, Launch, Lifecycle, Trigger
 from launcher.specs.needs import Need, StoodOn
 
 __all__ = ["PlanFileError", "SealError", "decode", "dumps", "encode", "loads", "plan_schema"]
@@ -172,6 +172,7 @@ def _plan(data: Mapping[str, Any]) -> Plan:
             Orphan(key=JobKey(**item["key"]), path=item["path"], guard=_to_guard(item["guard"]))
             for item in data.get("orphans", ())
         ),
+        turns=tuple(data.get("turns", ())),
         problems=tuple(
             PlanProblem(**{**item, "key": JobKey(**item["key"])}) for item in data.get("problems", ())
         ),
@@ -235,6 +236,9 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         workspace=canonical.to_workspace(document.get("workspace")),
         lifecycle=_to_lifecycle(launch.get("lifecycle", {})),
         needs=tuple(Need(job, "rerun" not in how) for job, how in launch.get("needs", {}).items()),
+        matrix=launch.get("matrix", ""),
+        max_parallel=launch.get("max_parallel"),
+        caps=Caps(**launch.get("caps", {})),
         trigger_digest=launch.get("trigger_digest", ""),
         enabled=launch["enabled"],
         description=launch.get("description", ""),

@@ -28,7 +28,7 @@ from launcher.plan.step import (
     submitter,
 )
 from launcher.specs import canonical
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import Launch
 
 _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
@@ -47,6 +47,7 @@ class Desired:
     Attributes:
         grounds: what its needs offer, one for each.
         follows: it runs again when its needs have.
+        lack: why this machine can never start it; None when it can.
     """
 
     launch: Launch
@@ -56,6 +57,7 @@ class Desired:
     retry_failed: bool = False
     grounds: tuple[Ground, ...] = ()
     follows: bool = True
+    lack: Reason | None = None
 
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
@@ -93,12 +95,12 @@ class History:
     @property
     def waiting(self) -> tuple[Attempt, ...]:
         """The live attempts that can be withdrawn: nothing of them has run."""
-        return tuple(attempt for attempt in self.live if attempt.state == "waiting")
+        return tuple(attempt for attempt in self.live if attempt.state in WAITING_STATES)
 
     @property
     def running(self) -> tuple[Attempt, ...]:
         """The live attempts that have to be stopped."""
-        return tuple(attempt for attempt in self.live if attempt.state != "waiting")
+        return tuple(attempt for attempt in self.live if attempt.state not in WAITING_STATES)
 
     @property
     def next_number(self) -> int:
@@ -168,8 +170,8 @@ def _disabled(desired: Desired, history: History) -> Step:
 def _interrupted(desired: Desired, history: History, leftover: Attempt) -> Step:
     """Finish an interrupted submission of the same document, including the replacement it was part of."""
     detail = f"the submission of attempt {leftover.number} was interrupted"
-    if leftover.state == "waiting":
-        detail = f"attempt {leftover.number} waits, and its holder has died"
+    if leftover.state in WAITING_STATES:
+        detail = _without_holder(leftover)
     return _resume(desired, history, leftover, detail, _awaited(desired))
 
 
@@ -184,6 +186,8 @@ def _resume(
     desired: Desired, history: History, attempt: Attempt, detail: str, after: tuple[str, ...] = ()
 ) -> Step:
     reasons = [Reason("interrupted", detail=detail)]
+    if desired.lack is not None:
+        return _over_capacity(desired, history, desired.lack, reasons)
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons)
     step = _starting(desired, history, "resume", reasons, number=attempt.number)
@@ -230,20 +234,27 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
         return _start(desired, history, "rerun", [*submitting, _asked(desired)])
     if last.state == "running" and last.unstarted and not last.owner:
         return _half_started(desired, history, last)
-    if last.state == "waiting":
+    if last.state in WAITING_STATES:
         return _waiting(desired, history, last)
     running = Reason("already_running", detail=f"attempt {last.number} is running")
     return _stay(desired, history, "keep", submitting or [running])
 
 
 def _waiting(desired: Desired, history: History, last: Attempt) -> Step:
-    """Keep a waiting attempt of the same document; without a holder, it is made anew."""
+    """Keep a waiting or queued attempt of the same document; without a holder, it is made anew."""
     if is_abandoned(last):
-        detail = f"attempt {last.number} waits, and its holder has died"
+        detail = _without_holder(last)
         return _start(desired, history, "rerun", [Reason("interrupted", detail=detail)])
     jobs = ", ".join(each.job for each in last.needs)
     detail = f"attempt {last.number} waits for {jobs}" if jobs else f"attempt {last.number} waits"
+    if last.state == "queued":
+        detail = f"attempt {last.number} is in line"
     return _stay(desired, history, "keep", [Reason("already_running", detail=detail)])
+
+
+def _without_holder(attempt: Attempt) -> str:
+    what = "is in line" if attempt.state == "queued" else "waits"
+    return f"attempt {attempt.number} {what}, and its holder has died"
 
 
 def _moved(desired: Desired, history: History, last: Attempt) -> list[Ground]:
@@ -298,6 +309,8 @@ def _start(
     if failed := grounds_.failed(desired.grounds):
         notes = tuple(dict.fromkeys(each.note for each in desired.grounds if each.note and not each.stands))
         return replace(_stay(desired, history, "hold", [failed, *reasons], changes), notes=notes)
+    if desired.lack is not None:
+        return _over_capacity(desired, history, desired.lack, reasons, changes)
     if history.running and desired.launch.lifecycle.protect:
         return _protected(desired, history, reasons, changes)
     step = _starting(desired, history, kind, reasons, changes, number=history.next_number)
@@ -350,6 +363,16 @@ def _protected(
         "protected", "lifecycle.protect", new=True, detail=f"and {names} would have to be stopped"
     )
     return _stay(desired, history, "hold", [protect, *reasons], changes, "protected")
+
+
+def _over_capacity(
+    desired: Desired,
+    history: History,
+    lack: Reason,
+    reasons: Sequence[Reason],
+    changes: Sequence[Change] = (),
+) -> Step:
+    return _stay(desired, history, "hold", [lack, *reasons], changes, "over_capacity")
 
 
 def _stay(

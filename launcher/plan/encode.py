@@ -43,7 +43,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
         "jobs": [_step(step) for step in plan.steps],
-        **_filled({"orphans": orphans, "problems": problems}),
+        **_filled({"orphans": orphans, "problems": problems, "turns": list(plan.turns)}),
     }
 
 
@@ -86,6 +86,9 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "description": launch.description,
         "lifecycle": lifecycle,
         "needs": {need.job: {} if need.rerun else {"rerun": "never"} for need in launch.needs},
+        "matrix": launch.matrix if launch.max_parallel is not None else "",
+        "max_parallel": launch.max_parallel,
+        "caps": {name: value for name, value in launch.caps._asdict().items() if value is not None},
         "trigger_digest": launch.trigger_digest,
     }
     return {

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 from launcher.plan.reasons import Reason
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
 
@@ -28,6 +28,7 @@ class Ground:
         edition: that of `stands`, else that of the need's latest success; 0 for none.
         trouble: why there is none to stand on, as in `prepare: failed`.
         submitter: the client that is submitting `stands` at the moment; "" for none.
+        is_routine: this plan starts `stands` for nothing but its trigger `every_apply`.
         note: what decides about a need that no job file declares or that is disabled; "" for any other.
     """
 
@@ -37,6 +38,7 @@ class Ground:
     edition: int = 0
     trouble: str = ""
     submitter: str = ""
+    is_routine: bool = False
     note: str = ""
 
     @property
@@ -92,7 +94,13 @@ class Grounds:
             return self._recorded(need, key, f"`{need.job}` is disabled: its latest attempt decides")
         if step.starts:
             stands = StoodOn(need.job, step.number, step.edition, step.app_id, step.launch.scheduler)
-            return Ground(need=need, stands=stands, state="starts", edition=step.edition)
+            return Ground(
+                need=need,
+                stands=stands,
+                state="starts",
+                edition=step.edition,
+                is_routine=_is_routine(step),
+            )
         if step.kind == "keep" and step.latest is not None:
             return _stands(need, step.latest)
         last = step.latest
@@ -157,16 +165,19 @@ def moved(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:
 
 
 def running_again(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:
-    """The needs that move, or run again, under a live attempt that stands on them."""
+    """The needs that move, or run again, under a live attempt that stands on them.
+
+    A need that `every_apply` repeats does so only under an attempt that waits: its edition stays.
+    """
     stood_on = {each.job: each for each in attempt.needs}
-    waits = attempt.state == "waiting"
+    waits = attempt.state in WAITING_STATES
     return [
         ground
         for ground in grounds
         if ground.stands is not None
         and (old := stood_on.get(ground.job)) is not None
         and (
-            (ground.runs_again(old) and (waits or ground.need.rerun))
+            (ground.runs_again(old) and (waits or (ground.need.rerun and not ground.is_routine)))
             or (ground.has_moved(old) and ground.need.rerun)
         )
     ]
@@ -191,6 +202,11 @@ def failed(grounds: Iterable[Ground]) -> Reason | None:
     """The reason to hold a job that would start, with every need that it cannot stand on."""
     troubles = [ground.trouble for ground in grounds if ground.stands is None]
     return Reason("needs_failed", detail=", ".join(troubles)) if troubles else None
+
+
+def _is_routine(step: Step) -> bool:
+    reasons = [reason for reason in step.reasons if reason.code != "drift"]
+    return all(reason.code == "trigger_fired" and reason.new == "every_apply" for reason in reasons)
 
 
 def _stands(need: Need, attempt: Attempt, note: str = "") -> Ground:

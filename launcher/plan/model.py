@@ -66,6 +66,7 @@ class Plan:
         engines: scheduler → fingerprint of the engine, for the schedulers that the steps touch.
         plan_id, created_at, expires_at: given by `stamped`; "" and 0 (seconds since the epoch) before.
         commits: origin → git commit of its job files, with `-dirty` when the tree was.
+        turns: where jobs that it starts have to take turns on this machine, in short sentences.
     """
 
     steps: tuple[Step, ...] = ()
@@ -74,6 +75,7 @@ class Plan:
     selection: Selection = Selection()
     engines: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
+    turns: tuple[str, ...] = ()
     plan_id: str = ""
     created_at: int = 0
     expires_at: int = 0
@@ -138,6 +140,7 @@ class Plan:
         shown = [str(step) for step in self.steps if not step.is_quiet]
         shown += [f"?   {orphan}\n" for orphan in self.orphans]
         shown += [f"error: {problem}\n" for problem in self.problems]
+        shown += [f"turns: {each}\n" for each in self.turns]
         shown.append(f"{self.summary()}\n")
         if not self.is_empty:
             shown.append(f"Digest: {self.plan_digest}\n")

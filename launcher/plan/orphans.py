@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from launcher.plan.model import Orphan
 from launcher.plan.reasons import Reason
 from launcher.plan.step import Guard, Step, submitter
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey
 
 
@@ -55,7 +55,7 @@ def supersede(attempt: Attempt, by: int) -> Step:
 
 def stop(attempt: Attempt, reason: Reason) -> Step:
     """Stop an attempt; one that waits for others is withdrawn."""
-    waits = attempt.state == "waiting"
+    waits = attempt.state in WAITING_STATES
     guard = Guard.of(attempt)
     return Step(
         key=attempt.key,

@@ -27,6 +27,7 @@ ReasonCode = Literal[
     "orphan",
     "disabled",
     "protected",
+    "over_capacity",
     "already_running",
     "already_succeeded",
     "origin_conflict",
@@ -61,6 +62,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "orphan": "no job file declares this job any more",
     "disabled": "the job file says `enabled: false`",
     "protected": "the job file says `protect: true`, and its live attempt would have to be stopped",
+    "over_capacity": "the job asks for more GPUs than there are",
     "already_running": "an attempt of this document is running",
     "already_succeeded": "the latest attempt of this document succeeded",
     # Why a plan cannot be made.

@@ -26,7 +26,7 @@ from launcher.plan.reasons import Reason
 from launcher.plan.reconcile import asked_for, has_other_origin
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import Guard, Step, submitter
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 
 _Today = tuple[Step, "Reason | None"]
@@ -172,6 +172,8 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
     launch = step.launch if step.has_effects else _untriggered(step.launch)
     retry = plan.selection.retry_failed
     desired = replace(desired, launch=launch, rerun=step.key in asked, retry_failed=retry)
+    if step.blocked == "over_capacity":  # so it stays: the plan may not be applied
+        return step, None
     today = _decided(step, desired, grounds.snapshot)
     if _stands(step, today) or _waits_in_vain(step, today, plan, grounds):
         return today, None
@@ -231,7 +233,7 @@ def _stands(step: Step, today: Step) -> bool:
         return today.kind == step.kind
     if (today.guard.attempt, today.guard.app_id) != (step.guard.attempt, step.guard.app_id):
         return False
-    if step.withdraws and today.guard.state not in ("waiting", "skipped"):
+    if step.withdraws and today.guard.state not in (*WAITING_STATES, "skipped"):
         return False  # it has started since
     if step.kind == "destroy":  # of a disabled job; an attempt that has ended since needs no stop
         return today.kind in ("destroy", "keep")

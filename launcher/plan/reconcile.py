@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import UsageError
 from launcher.plan.decide import Desired, decide, history_of
@@ -17,6 +17,9 @@ from launcher.plan.step import Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.text import natural, nearest
+
+if TYPE_CHECKING:
+    from launcher.plan.turns import Room
 
 DeclaredIn = Callable[[Launch, str], str]
 """A launch, and the name of a job that it needs → the file that declares that job; "" for none."""
@@ -38,6 +41,7 @@ def reconcile(
     take_over: bool = False,
     scopes: Collection[Scope] = (),
     declared_in: DeclaredIn = nowhere,
+    room: Room | None = None,
 ) -> Plan:
     """Make the plan that turns the snapshot into the desired jobs.
 
@@ -51,6 +55,7 @@ def reconcile(
         take_over: jobs of another origin become jobs of this one.
         scopes: where to look for orphans; nowhere by default.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
+        room: what this machine has; None where no job asks for a share of it.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
@@ -64,7 +69,10 @@ def reconcile(
     grounds = Grounds(snapshot)
     for launch in _in_waves([launch for launch in desired if launch.key not in faulty]):
         offered = grounds.of(launch)
-        job = Desired.of(launch, rerun=launch.key in asked, retry_failed=retry_failed, grounds=offered)
+        lack = room.lack(launch) if room is not None else None
+        job = Desired.of(
+            launch, rerun=launch.key in asked, retry_failed=retry_failed, grounds=offered, lack=lack
+        )
         made = _steps(job, snapshot, live.get(launch.key, ()))
         grounds.steps[launch.key] = made[0]
         steps += made

@@ -36,7 +36,7 @@ _GUARD = Record(
         "attempt": Whole("Number of the attempt; 0 for none.", least=0),
         "state": Text(
             "Its state. `submitting`: a client was submitting it; `unfinished`: its client had died; "
-            "`waiting`: for attempts that it needs.",
+            "`waiting`: for attempts that it needs; `queued`: in line for its share of the machine.",
             choices=get_args(GuardState),
         ),
     },
@@ -181,6 +181,7 @@ _LIFECYCLE = Record(
         "on_lost": Text(choices=("hold", "rerun")),
         "max_attempts": Whole(least=1),
         "protect": Flag(),
+        "queue": Flag("`false`: it does not wait in line for its share of the machine."),
         "rerun_on": Items(
             Either(Text(choices=("every_apply",)), Record({"files": Items(Text("A glob."))}, {})),
             "What runs finished work again.",
@@ -205,6 +206,18 @@ _LAUNCH = Record(
         "needs": Table(
             Record({}, {"rerun": Text("`never`: its changes do not run the job again.", choices=("never",))}),
             "The jobs that have to succeed first.",
+        ),
+        "matrix": Text("Name of the matrix whose jobs share `max_parallel`."),
+        "max_parallel": Whole("How many jobs of that matrix run at once.", least=1),
+        "caps": Record(
+            {},
+            {
+                "cpu": Anything("Cores."),
+                "memory_mb": Whole("MiB.", least=1),
+                "gpus": Whole(least=0),
+                "max_parallel": Whole(least=1),
+            },
+            "How much of a machine the jobs of the project take together.",
         ),
         "trigger_digest": Text("What the files that `rerun_on` names held, one hash per glob."),
     },
@@ -232,7 +245,7 @@ _JOB = Record(
         "stops": Items(_GUARD, "Live attempts that have to be stopped."),
         "leftovers": Items(_GUARD, "Unfinished submissions that have to be removed."),
         "consented": Flag("The job itself says `on_change: replace`."),
-        "blocked": Text("Which policy holds what would have effects.", choices=get_args(Blocked)),
+        "blocked": Text("Which policy or lack holds what would have effects.", choices=get_args(Blocked)),
         "waits_for": Text("Who was submitting the job when the plan was made."),
         "notes": Items(Text()),
     },
@@ -280,6 +293,7 @@ PLAN: Final = Record(
     {
         "orphans": Items(_ORPHAN),
         "problems": Items(_PROBLEM),
+        "turns": Items(Text(), "Where jobs that it starts have to take turns on this machine."),
         "seal": Text(
             "Checksum of all bytes of the file before this field, which is the last one; an apply needs it.",
             pattern=r"sha256:[0-9a-f]{64}",

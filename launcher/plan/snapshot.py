@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from launcher.specs.attempt import ENDED_STATES, PENDING_STATES, Attempt
+from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.launch import JobKey
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
-_NEVER_RAN = PENDING_STATES | {"waiting", "skipped"}
+_NEVER_RAN = UNSTARTED_STATES | {"skipped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,18 +8,19 @@ from typing import Any, Final, Literal
 
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.binding import BoundLaunch
 from launcher.specs.launch import JobKey, Launch, attempt_id
 from launcher.specs.needs import StoodOn
 
 ActionKind = Literal["keep", "create", "replace", "rerun", "resume", "destroy", "hold"]
-Blocked = Literal["protected", "on_change_hold"]
+Blocked = Literal["protected", "on_change_hold", "over_capacity"]
 GuardState = Literal[
     "none",
     "unfinished",
     "submitting",
     "waiting",
+    "queued",
     "running",
     "succeeded",
     "failed",
@@ -104,7 +105,7 @@ class Step:
             the attempt then removes it.
         guard: the latest attempt that this step was decided on.
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
-        blocked: which policy turned a step that had effects into this hold; None for every other step.
+        blocked: which policy or lack turned a step with effects into this hold; None for every other step.
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
         adopts: needs of a kept job that its latest attempt has no record of: what it counts as standing on
             from now on; not saved.
@@ -183,7 +184,7 @@ class Step:
             lines.append(f"      after {', '.join(self.after)}")
         if self.has_effects:
             lines += [f"      stops {stop.app_id} ({stop.state})" for stop in self.stops]
-            lines += [f"      withdraws {waiting.app_id} (waiting)" for waiting in self.withdraws]
+            lines += [f"      withdraws {waiting.app_id} ({waiting.state})" for waiting in self.withdraws]
             lines += [f"      note: {note}" for note in self.notes]
         return "".join(f"{line}\n" for line in lines)
 
@@ -194,8 +195,8 @@ def submitter(attempt: Attempt) -> str:
 
 
 def is_abandoned(attempt: Attempt) -> bool:
-    """Whether the attempt waits for others, and its holder has died."""
-    return attempt.state == "waiting" and not attempt.owner
+    """Whether the attempt waits, for others or in line, and its holder has died."""
+    return attempt.state in WAITING_STATES and not attempt.owner
 
 
 def is_unfinished(attempt: Attempt) -> bool:

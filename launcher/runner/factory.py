@@ -10,7 +10,7 @@ from launcher.runner.runner import Runner
 from launcher.schedulers.registry import get_scheduler_factories
 
 DEFAULT_SESSION = "launcher"
-_KNOWN = ("name", "component_defaults", "detach", "readonly")
+_KNOWN = ("name", "component_defaults", "detach", "queue", "readonly")
 """The keywords of launcher that a caller may misspell; a plug-in's scheduler may take any other."""
 
 
@@ -19,6 +19,7 @@ def get_runner(
     component_defaults: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     detach: bool = False,
+    queue: bool = False,
     **scheduler_params: Any,
 ) -> Runner:
     """A Runner for all schedulers, built in and of installed packages.
@@ -34,6 +35,7 @@ def get_runner(
         component_defaults: component name → parameter → value, such as
             `launcher.runner.config.load_sections("component")`.
         detach: whether apps outlive this process.
+        queue: whether apps wait in line for what they ask of this machine; see `Runner`.
         scheduler_params: keywords for every scheduler's factory.
 
     Nothing is read from configuration files here, and no scheduler is made before it is used.
@@ -48,6 +50,7 @@ def get_runner(
         component_defaults,
         scheduler_params,
         detach=detach,
+        queue=queue,
     )
 
 

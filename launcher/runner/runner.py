@@ -15,7 +15,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from launcher.components import get_component, materialize_appdef
+from launcher import components
 from launcher.errors import LauncherError, SchedulerError
 from launcher.runner.app import PARENT_RUN_ID, check, with_parent
 from launcher.schedulers.api import Scheduler, filter_regex, validate
@@ -52,6 +52,8 @@ class Runner:
         component_defaults: component name → parameter → default.
         scheduler_params: keywords for every factory.
         detach: whether apps outlive this process. Otherwise one that still runs is cancelled with it.
+        queue: whether apps wait in line for the cores, memory and GPUs that they ask for. `schedule` then
+            returns once an app is in line. Otherwise apps start at once, over capacity too.
 
     Attributes:
         on_progress: called with app id ("" before there is one), kind and facts while images are pulled,
@@ -66,11 +68,13 @@ class Runner:
         scheduler_params: Mapping[str, Any] | None = None,
         *,
         detach: bool = False,
+        queue: bool = False,
     ) -> None:
         self._name = name
         self._factories = scheduler_factories
         self._component_defaults = dict(component_defaults or {})
         self._params = {**(scheduler_params or {}), "detach": detach}
+        self._queue = queue
         self._schedulers: dict[str, Scheduler[Any]] = {}
         self.on_progress: OnImage | None = None
 
@@ -156,7 +160,7 @@ class Runner:
     def _app_of(self, component: str, arguments: Sequence[str] | Mapping[str, Any]) -> AppDef:
         words, values = ([], arguments) if isinstance(arguments, Mapping) else (arguments, None)
         defaults = self._component_defaults.get(component)
-        return materialize_appdef(get_component(component).fn, words, defaults, values)
+        return components.materialize_appdef(components.get_component(component).fn, words, defaults, values)
 
     def dryrun(
         self,
@@ -377,6 +381,8 @@ class Runner:
             if name not in self._factories:
                 raise UnknownSchedulerException(name, self._factories)
             self._schedulers[name] = self._factories[name](self._name, **self._params)
+            if self._queue:
+                self._schedulers[name].in_turn = True
         return self._schedulers[name]
 
     def _locate(self, app_handle: str) -> tuple[Scheduler[Any], str]:

@@ -75,6 +75,11 @@ class Scheduler(ABC, Generic[T]):
     on_restart: OnRestart | None = None
     """Called with an app id and each restart of the replicas that `log_chunks` or `log_records` follows. A
     scheduler that does not know of restarts while they happen leaves it."""
+    describe_every_s = 0.25
+    """How often, in seconds, a display of live apps may call `describe` for each of them."""
+    in_turn = False
+    """Whether the apps that `schedule` starts wait in line for their share of this machine, where apps take
+    turns; otherwise they take it at once, over capacity too."""
 
     def __init__(self, backend: str, session_name: str) -> None:
         self.backend = backend
@@ -228,6 +233,12 @@ class Scheduler(ABC, Generic[T]):
         """
         return iter(())
 
+    def wait_for_start(self, app_id: str) -> None:
+        """Block while the app is held (see `launcher.state.records.WAITING`) and its holder lives.
+
+        Returns at once where every app starts when it is submitted.
+        """
+
     # For the commands: each has a default that uses `describe`, `list` and `wait`
 
     @property
@@ -253,14 +264,17 @@ class Scheduler(ABC, Generic[T]):
         None, an unknown state is "unknown".
         Raises LauncherError when its engine cannot be reached, after the apps that it knows without it.
         """
+        wanted = set(app_ids)
+        for seen in self.records():
+            if seen.app_id in wanted:
+                ended = None if seen.is_live else self.record(seen.app_id)
+                yield ended or seen
+
+    def records(self) -> Sequence[AppRecord]:
+        """Every app of `list` in its present state, without replicas."""
         from launcher.schedulers.answers import of_listed
 
-        wanted = set(app_ids)
-        for answer in self.list():
-            if answer.app_id in wanted:
-                seen = of_listed(answer, self.backend)
-                ended = None if seen.is_live else self.record(answer.app_id)
-                yield ended or seen
+        return [of_listed(answer, self.backend) for answer in self.list()]
 
     def record(self, app_id: str) -> AppRecord | None:
         """The app in its present state, with replicas and warnings; None when there is no such app."""

@@ -6,9 +6,10 @@ Supervisors import this module, so it imports next to nothing.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
+
+from launcher.filelock import is_at, is_file_locked, try_lock
 
 GONE = ".gone-"
 """Prefix of the name of a folder that is being deleted."""
@@ -29,34 +30,6 @@ def lock(app_dir: str) -> str:
 def is_locked(app_dir: str) -> bool:
     """Whether a process holds the app's lock. Writes nothing; processes that take it meanwhile retry."""
     return is_file_locked(lock(app_dir))
-
-
-def is_file_locked(path: str) -> bool:
-    """Whether a process holds the lock of a file; another user's file counts as locked."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # another user's file: treated as locked
-        return True
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
-
-
-def try_lock(fd: int) -> bool:
-    """Take the lock of the file open at `fd`; False when another process holds it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            return False
-        raise
-    return True
 
 
 def take_lock(app_dir: str) -> int:
@@ -91,14 +64,6 @@ def make_and_lock(app_dir: str) -> int:
             return take_lock(app_dir)
         except FileNotFoundError:  # removed just now
             continue
-
-
-def is_at(fd: int, path: str) -> bool:
-    """Whether the locked file is still the one at `path`, and not one of a removed folder."""
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except OSError:
-        return False
 
 
 def remove(app_dir: str) -> None:

@@ -12,6 +12,9 @@ from launcher.specs.outputs import references
 from launcher.specs.rolefields import CAPABILITIES
 from launcher.specs.runopts import runopts
 
+BUILT_IMAGE = "workspace:built"
+"""The image that a role without one has in checks, when its workspace is built or copied for it."""
+
 
 class RejectedAppError(SchedulerError, ValueError):
     """A scheduler cannot run the AppDef. One line per problem, with its path."""

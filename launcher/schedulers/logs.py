@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from launcher.schedulers.responses import Stream
@@ -32,6 +32,28 @@ def stream_of(name: str) -> Stream:
 
         raise UsageError(f"there is no stream `{name}`", hint=name_hint(name, STREAMS))
     return Stream(name)
+
+
+def stream_name(stream: object) -> str:
+    """ "stdout", "stderr" or "combined" of a Stream, a text or None."""
+    return COMBINED if stream is None else str(getattr(stream, "value", stream))
+
+
+def require_replica(app_id: str, counts: Mapping[str, int], role: str, k: int) -> None:
+    """Raise SchedulerError, with what there is, for a replica that the app does not have.
+
+    Args:
+        counts: role → number of its replicas.
+    """
+    from launcher.errors import SchedulerError
+
+    if role not in counts:
+        from launcher.text import name_hint
+
+        raise SchedulerError(f"app {app_id} has no role `{role}`", hint=name_hint(role, counts))
+    if not 0 <= k < counts[role]:
+        there = f"0 to {counts[role] - 1}" if counts[role] > 1 else "0"
+        raise SchedulerError(f"role `{role}` of {app_id} has no replica {k}", hint=f"there are: {there}")
 
 
 def since_ns(moment: float) -> int:

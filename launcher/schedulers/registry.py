@@ -25,6 +25,7 @@ DEFAULT_SCHEDULERS = {
     DEFAULT_SCHEDULER: "launcher.schedulers.local.scheduler:create_scheduler",
     "local_dir": "launcher.schedulers.local.scheduler:create_dir_scheduler",
     "local_docker": "launcher.schedulers.docker.scheduler:create_scheduler",
+    "slurm": "launcher.schedulers.slurm.scheduler:create_scheduler",
 }
 """Scheduler name → "module:function"; the first one is the default."""
 
@@ -37,6 +38,7 @@ DEFAULT_SCHEDULER_MODULES = {
 APP_SOURCES = {
     "local": "launcher.schedulers.local.rebuild:apps",
     "docker": "launcher.schedulers.docker.rows:apps",
+    "slurm": "launcher.schedulers.slurm.known:apps",
 }
 """Folder below LAUNCHER_HOME → function of the built-in scheduler that yields every app with a record there:
 see `appstore.every_app`."""

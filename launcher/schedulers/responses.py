@@ -20,6 +20,7 @@ _STATES = {
     "created": AppState.PENDING,
     "pending": AppState.PENDING,
     "waiting": AppState.PENDING,
+    "queued": AppState.PENDING,
     "running": AppState.RUNNING,
     "succeeded": AppState.SUCCEEDED,
     "failed": AppState.FAILED,

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.schedulers.api import Scheduler
-from launcher.schedulers.checks import unsupported
+from launcher.schedulers.checks import BUILT_IMAGE, unsupported
 from launcher.schedulers.registry import DEFAULT_SCHEDULERS, get_scheduler_factories
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.check import Problem
 
 if TYPE_CHECKING:
@@ -52,11 +53,14 @@ class SchedulerRules(Mapping[str, "Callable[[], runopts]"]):
         scheduler = self._scheduler(name)
         if has_workspace and scheduler.builds_workspaces:
             # The image that is built; its Dockerfile may name another one to go on than the role's.
-            app = replace(
-                app, roles=[replace(role, image=role.image or "workspace:built") for role in app.roles]
-            )
+            app = replace(app, roles=[replace(role, image=role.image or BUILT_IMAGE) for role in app.roles])
         yield from unsupported(app, scheduler.supports, name, self._supporting)
         yield from scheduler.app_problems(app, cfg)
+
+    def unreadable(self, name: str, other: str) -> str:
+        """Why apps of one scheduler cannot read the output folders of another; "" when they can."""
+        scheduler = self._scheduler(name)
+        return scheduler.unreadable(other) if isinstance(scheduler, StagedScheduler) else ""
 
     def _supporting(self, field: str) -> list[str]:
         return [name for name in DEFAULT_SCHEDULERS if field in self._scheduler(name).supports]

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.responses import Stream
     from launcher.specs.app import AppDef, CfgVal
-    from launcher.specs.attempt import Attempt
+    from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.launch import JobKey
     from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
+    from launcher.turns.ask import Ask
 
     T = TypeVar("T")
 
@@ -34,16 +35,30 @@ class Reservation:
     Attributes:
         waits_for: the attempts among `attempt.needs` that have not succeeded yet. Set between `reserve` and
             `create`; with any, `start` returns when the app's holder has recorded that it waits for them.
+        turn: what the app asks of this machine; None where it takes its share of nothing, or waits for no
+            turn. Set between `reserve` and `create`, for schedulers that are `on_this_machine`.
+        follow: returns when the turns before this one are taken. A scheduler whose `create` takes the turn
+            calls it before that; it has been called when `start` is.
+        accepted: the state after `start`: running, waiting (for others) or queued (in line for its turn).
+        queued_for: why it is queued, in a phrase.
     """
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
         self.waits_for: tuple[StoodOn, ...] = ()
+        self.turn: Ask | None = None
+        self.follow: Callable[[], None] = _no_turn_before
+        self.accepted: AttemptState = "running"
+        self.queued_for = "in line for its share of this machine"
 
     @property
     def app_id(self) -> str:
         """The id that the app will have."""
         return self.attempt.app_id
+
+
+def _no_turn_before() -> None:
+    """See `Reservation.follow`."""
 
 
 class StagedScheduler(Scheduler[T]):
@@ -59,6 +74,16 @@ class StagedScheduler(Scheduler[T]):
 
     take_over: bool = False
     on_progress: OnImage | None = None
+
+    def on_this_machine(self) -> bool:
+        """Whether its apps use cores, memory and GPUs of this machine, and so take turns."""
+        return False
+
+    def expect(self, cfg: Mapping[str, CfgVal]) -> None:
+        """Note the run options of an app that a plan is about, before it asks for anything else.
+
+        For schedulers whose engine is named by a run option: `observe` and `fingerprint` are about it then.
+        """
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -185,6 +210,14 @@ class StagedScheduler(Scheduler[T]):
     def outputs(self) -> list[str]:
         """The names of all output folders that the engine has; see `launcher.specs.outputs`."""
         return []
+
+    def output_folder(self, name: str) -> str:
+        """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""
+        return ""
+
+    def unreadable(self, other: str) -> str:
+        """Why no app of this one can read output folders of the scheduler `other`; "" when it can."""
+        return "" if other == self.backend else f"an app of {self.backend} cannot reach that"
 
     def remove_output(self, name: str) -> None:
         """Remove an output folder with its contents. Raises SchedulerError while an app uses it."""

@@ -11,15 +11,26 @@ from launcher.specs.jobkey import JobKey
 from launcher.specs.needs import StoodOn
 
 AttemptState = Literal[
-    "reserved", "created", "waiting", "running", "succeeded", "failed", "cancelled", "skipped", "lost"
+    "reserved",
+    "created",
+    "waiting",
+    "queued",
+    "running",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "skipped",
+    "lost",
 ]
 
 PENDING_STATES: frozenset[str] = frozenset({"reserved", "created"})
-UNSTARTED_STATES: frozenset[str] = PENDING_STATES | {"waiting"}
-LIVE_STATES: frozenset[str] = frozenset({"reserved", "created", "waiting", "running"})
+WAITING_STATES: frozenset[str] = frozenset({"waiting", "queued"})
+UNSTARTED_STATES: frozenset[str] = PENDING_STATES | WAITING_STATES
+LIVE_STATES: frozenset[str] = UNSTARTED_STATES | {"running"}
 ENDED_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
-"""`waiting`: accepted, and its holder waits for attempts of other jobs; nothing of it has run. `skipped`: its
-holder has given it up, since a need has not succeeded, or it was withdrawn; nothing of it has run."""
+"""`waiting`: accepted, and its holder waits for attempts of other jobs; nothing of it has run. `queued`: the
+same, and its holder waits in line for its share of the machine. `skipped`: its holder has given it up, since
+a need has not succeeded, or it was withdrawn; nothing of it has run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +113,7 @@ class Attempt:
         return {"LAUNCHER_ATTEMPT": str(self.number), "LAUNCHER_EDITION": str(self.edition)}
 
     def about(self) -> dict[str, Any]:
-        """Its origin and its document."""
+        """Its origin, its edition with what it stands on, and its document."""
         return {
             "origin": self.origin,
             "path": self.path,
@@ -110,6 +121,17 @@ class Attempt:
             "actor": self.actor,
             "action": self.action,
             "plan_digest": self.plan_digest,
+            "edition": self.edition,
+            "needs": [
+                {
+                    "job": each.job,
+                    "attempt": each.number,
+                    "edition": each.edition,
+                    "app_id": each.app_id,
+                    "scheduler": each.scheduler,
+                }
+                for each in self.needs
+            ],
             "metadata": dict(self.metadata),
             "digest": self.digest,
             "document": dict(self.document),

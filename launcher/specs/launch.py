@@ -14,6 +14,7 @@ from launcher.specs.needs import Need
 __all__ = [
     "DEFAULT_PROJECT",
     "DEFAULT_TARGET",
+    "Caps",
     "JobKey",
     "Launch",
     "Lifecycle",
@@ -78,7 +79,7 @@ class Lifecycle:
 
     `on_change` is None where the file does not say: then a live attempt is replaced, but only with approval.
     `max_attempts` bounds automatic re-runs per digest; those that `rerun_on` causes were asked for and are
-    not bounded.
+    not bounded. Without `queue` the job takes its share of the machine at once, instead of in its turn.
     """
 
     on_change: OnChange | None = None
@@ -88,6 +89,22 @@ class Lifecycle:
     max_attempts: int | None = None
     protect: bool = False
     rerun_on: tuple[Trigger, ...] = ()
+    queue: bool = True
+
+
+class Caps(NamedTuple):
+    """What the jobs of one project may hold of a machine at once (`[queue]` of launcher.toml); None for all.
+
+    `cpu` in cores, `memory_mb` in MiB, `max_parallel` a number of apps.
+    """
+
+    cpu: float | None = None
+    memory_mb: int | None = None
+    gpus: int | None = None
+    max_parallel: int | None = None
+
+
+NO_CAPS = Caps()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +129,10 @@ class Launch:
     digest. The name of a matrix among the files that were compiled is replaced by all of its jobs."""
     matrix: str = ""
     """The name of the matrix that it is a job of; "" for a job by itself."""
+    max_parallel: int | None = None
+    """How many jobs of its matrix run at once; None for any number."""
+    caps: Caps = NO_CAPS
+    """The caps of its project."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
     enabled: bool = True
@@ -125,3 +146,13 @@ class Launch:
     def directory(self) -> str:
         """The absolute folder of the job file."""
         return os.path.normpath(os.path.join(self.root, os.path.dirname(self.file)))
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for a share of a machine, or belongs to a group of which a number runs at once."""
+        declared = (
+            value > 0
+            for role in self.app.roles
+            for value in (role.resource.cpu, role.resource.memMB, role.resource.gpu)
+        )
+        return any(declared) or self.max_parallel is not None or self.caps.max_parallel is not None

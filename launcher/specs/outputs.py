@@ -5,6 +5,7 @@ A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from launcher.specs.jobkey import JobKey, attempt_id
 from launcher.specs.macros import OUTPUT_DIR, find_macros, job_of_output
 
 OUTPUT_VARIABLE = "LAUNCHER_OUTPUT_DIR"
+NEEDS_VARIABLE = "LAUNCHER_NEEDS"
+
+_LONGEST = 128 * 1024 - len(f"{NEEDS_VARIABLE}=\0")  # bytes; the kernel takes no longer string (execve(2))
 
 
 class Reference(NamedTuple):
@@ -67,6 +71,20 @@ def read_outputs(attempt: Attempt) -> Mapping[str, str]:
 def output_macro(job: str = "") -> str:
     """The name of the macro for the output folder of a need, or of the job itself."""
     return f"needs.{job}.{OUTPUT_DIR}" if job else OUTPUT_DIR
+
+
+def needs_variable(jobs: Iterable[str], folders: Mapping[str, str]) -> dict[str, str]:
+    """The variable that lists the needs of a job: JSON, `[{"job": …, "output_dir": …}, …]`, sorted by job.
+
+    {} without needs, and for a list that is too long for a variable.
+
+    Args:
+        jobs: the names of the needs.
+        folders: job → its output folder as programs see it; others have null.
+    """
+    listed = [{"job": job, "output_dir": folders.get(job)} for job in sorted(jobs)]
+    text = json.dumps(listed)
+    return {NEEDS_VARIABLE: text} if listed and len(text) <= _LONGEST else {}
 
 
 def job_of(output: str, keys: Iterable[JobKey]) -> JobKey | None:

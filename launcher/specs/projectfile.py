@@ -10,7 +10,10 @@ from launcher.files import PROJECT_FILE
 TABLES = ("schedulers", "components", "cli")
 """The sections with defaults of `launcher run`; job files use only `schedulers`."""
 
-FIELDS = ("project", "target", "lifecycle", "exclude", *TABLES)
+FIELDS = ("project", "target", "lifecycle", "queue", "exclude", *TABLES)
+QUEUE = ("cpu", "memory", "gpus", "max_parallel")
+"""What the table `[queue]` may hold: how much of a machine the jobs of the project take together."""
+
 COMMANDS: Mapping[str, tuple[str, ...]] = {"run": ("scheduler", "workspace")}
 """Command → what its table `[cli.COMMAND]` may hold."""
 
@@ -41,8 +44,18 @@ def faults(value: Mapping[str, Any], schedulers: Collection[str] | None = None) 
     for key in value:
         if key not in FIELDS and not key.startswith("x-"):
             yield Fault((key,), "unknown-field", f"`{key}` is not a field of {PROJECT_FILE}", FIELDS)
+    yield from _of_queue(value.get("queue", {}))
     for section in TABLES:
         yield from _of_section(section, value.get(section, {}), schedulers)
+
+
+def _of_queue(table: Any) -> Iterator[Fault]:
+    if not isinstance(table, dict):
+        yield Fault(("queue",), "wrong-type", "`queue` must be a table", remedy="write [queue]")
+        return
+    for key in table:
+        if key not in QUEUE and not key.startswith("x-"):
+            yield Fault(("queue", key), "unknown-field", f"`queue` has no `{key}`", QUEUE)
 
 
 def _of_section(section: str, tables: Any, schedulers: Collection[str] | None) -> Iterator[Fault]:

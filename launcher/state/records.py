@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from launcher.specs.attempt import Attempt, AttemptState
     from launcher.specs.replica_error import ReplicaError
 
-LIVE = ("reserved", "created", "waiting", "running")
+WAITING = ("waiting", "queued")
+"""The states of an app that was accepted, and of which nothing has run: its holder waits."""
+LIVE = ("reserved", "created", *WAITING, "running")
 """The states of an app that has not ended."""
 ENDED = ("succeeded", "failed", "cancelled", "skipped", "lost")
 """The states of an app that has ended. "unknown" is neither."""
@@ -99,6 +101,11 @@ class AppRecord:
     def is_live(self) -> bool:
         """Whether it has, or may soon have, processes or containers."""
         return self.state in LIVE
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is accepted and has not started; see `WAITING`. Its message says why."""
+        return self.state in WAITING
 
     @property
     def has_ended(self) -> bool:

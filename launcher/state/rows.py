@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
 
-VERSION = 4
+VERSION = 5
 
-LIVE = "state IN ('reserved', 'created', 'waiting', 'running')"
+LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
 """Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
 
 _APPS_UNENDED = f"CREATE INDEX apps_unended ON apps (app_id) WHERE {LIVE}"
@@ -63,13 +63,16 @@ CREATE INDEX attempts_by_plan ON attempts (plan_id) WHERE plan_id <> '';
 """`attempts` is a primary record: no other place holds all of it. `apps` is derived: every row can be rebuilt
 from the folders and engines of the schedulers."""
 
+_RENEW_INDEXES = ("DROP INDEX apps_unended", "DROP INDEX attempts_live", _APPS_UNENDED, _ATTEMPTS_LIVE)
+
 UPGRADES = {
     1: ("ALTER TABLE attempts ADD COLUMN trigger_digest TEXT NOT NULL DEFAULT ''",),
     2: (
         *(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in _NEXT),
         *_APPS.split(";"),
     ),
-    3: ("DROP INDEX apps_unended", "DROP INDEX attempts_live", _APPS_UNENDED, _ATTEMPTS_LIVE),
+    3: _RENEW_INDEXES,
+    4: _RENEW_INDEXES,  # the states of a live row have changed again
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 

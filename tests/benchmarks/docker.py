@@ -31,8 +31,7 @@ def rows(settings: Settings) -> Iterator[Row]:
         ends = EndsAndLogs(daemon, token, folder)
         commands = Commands(daemon, token, folder, partial(_noticed, bench))
         try:
-            for replicas in (10, 30):
-                count = settings.size(replicas)
+            for count in settings.sizes(10, 30):
                 yield bench.started(settings, count)
                 yield bench.finished(settings, count)
             yield from commands.followed(settings, settings.size(30))

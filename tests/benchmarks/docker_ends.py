@@ -89,10 +89,9 @@ class EndsAndLogs(Containers):
         return (ended - opened) / 1e9
 
     def logs(self, settings: Settings) -> Iterator[Row]:
-        for full in (4, 40):
-            size = settings.size(full)
+        for size in settings.sizes(4, 40):
             line = "x" * 99
-            name = f"log{full}"
+            name = f"log{size}"
             script = f"yes {line} | head -n {size * 10_000}"
             (self.folder / "launcher.toml").write_text(f'project = "{self.token}"\n')
             (self.folder / f"{name}.launcher.yaml").write_text(
@@ -109,5 +108,5 @@ class EndsAndLogs(Containers):
                 floor=partial(took, ["docker", "logs", container], stdout=read),
                 ours=partial(took, ours, stdout=read),
                 target="<= 1",
-                rounds=max(5, settings.rounds // 2),
+                rounds=settings.fewer(5),
             )

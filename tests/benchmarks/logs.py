@@ -28,7 +28,7 @@ with open("written", "w") as file:
 
 def rows(settings: Settings) -> Iterator[Row]:
     blocks = settings.size(300)  # of a million bytes
-    rounds = max(5, settings.rounds // 2)
+    rounds = settings.fewer(5)
     with world() as folder:
         (folder / "write.py").write_text(WRITE.format(line=LINE, blocks=blocks))
         yield compare(

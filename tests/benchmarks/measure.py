@@ -35,6 +35,14 @@ class Settings:
     def size(self, full: int) -> int:
         return max(1, round(full * self.scale))
 
+    def sizes(self, *full: int) -> list[int]:
+        """The sizes that are different."""
+        return list(dict.fromkeys(map(self.size, full)))
+
+    def fewer(self, least: int) -> int:
+        """The rounds of a comparison that takes long; one is a quick look there, too."""
+        return 1 if self.rounds == 1 else max(least, self.rounds // 2)
+
 
 def compare(
     what: str,
@@ -47,13 +55,14 @@ def compare(
     unit: str = "s",
     note: str = "",
 ) -> Row:
-    """Run floor, peers and ours in turn, `rounds` times after one warm-up."""
+    """Run floor, peers and ours in turn, `rounds` times after one warm-up. A single round has none."""
     runs = {"floor": floor, **(peers or {}), "ours": ours}
     got: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(rounds + 1):
+    warm_ups = int(rounds > 1)
+    for number in range(rounds + warm_ups):
         for name, run in runs.items():
             value = run()
-            if number:
+            if number >= warm_ups:
                 got[name].append(value)
     ratios = [a / b for a, b in zip(got["ours"], got["floor"], strict=True)]
     return Row(
@@ -66,6 +75,12 @@ def compare(
         target=target,
         note=note,
     )
+
+
+def once(what: str, *, ours: float, floor: float, target: str, unit: str = "s", note: str = "") -> Row:
+    """A figure that is measured once: all quartiles are its ratio."""
+    ratio = quartiles([ours / floor])
+    return Row(what=what, unit=unit, floor=floor, ours=ours, ratio=ratio, peers={}, target=target, note=note)
 
 
 def quartiles(ratios: list[float]) -> tuple[float, float, float]:

@@ -22,7 +22,7 @@ def rows(settings: Settings) -> Iterator[Row]:
                 floor=_bare_interpreter,
                 ours=lambda folder=folder, replicas=replicas: _supervisor(folder, replicas)[0],  # type: ignore[misc]
                 target="ours <= 10 MB" if replicas == 1 else "<= 2 kB a replica more",
-                rounds=3,
+                rounds=min(3, settings.rounds),
                 unit="MB",
             )
         figures[replicas] = row.ours
@@ -33,7 +33,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             floor=lambda: _bare_interpreter("own"),
             ours=lambda: _supervisor(folder, 1)[1],
             target="ours <= 4 MB",
-            rounds=3,
+            rounds=min(3, settings.rounds),
             unit="MB",
             note=_per_replica(figures),
         )
@@ -52,7 +52,7 @@ def _bare_interpreter(which: str = "rss") -> float:
     )
     assert process.stdout
     process.stdout.read(1)
-    rss, own = _memory_mb(process.pid)
+    rss, own = memory_mb(process.pid)
     process.communicate(b"x")
     return own if which == "own" else rss
 
@@ -70,12 +70,12 @@ def _supervisor(folder: Path, replicas: int) -> tuple[float, float]:
     (folder / f"{name}.launcher.yaml").write_text(job(name, f"read x <{gate}", replicas=replicas))
     took(launcher("apply", f"{name}.launcher.yaml", "--yes"))
     [pid] = processes.supervisors(os.environ["LAUNCHER_HOME"]).values()
-    found = _memory_mb(pid)
+    found = memory_mb(pid)
     took(launcher("cancel", name))
     return found
 
 
-def _memory_mb(pid: int) -> tuple[float, float]:
+def memory_mb(pid: int) -> tuple[float, float]:
     with open(f"/proc/{pid}/smaps_rollup") as file:
         sizes = {words[0]: int(words[1]) for line in file if (words := line.split()) and words[-1] == "kB"}
     return sizes["Rss:"] / 1024, (sizes["Private_Clean:"] + sizes["Private_Dirty:"]) / 1024

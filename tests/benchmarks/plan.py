@@ -25,7 +25,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             ours=lambda: _ours(files) / len(files),
             peers={"ruamel safe loader": lambda: _ruamel(files[:100]) / len(files[:100])},
             target="<= 1.5 ms",
-            rounds=max(3, settings.rounds // 2),
+            rounds=settings.fewer(3),
         )
         attempts = settings.size(10_000)
         fill(attempts)
@@ -34,7 +34,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             floor=lambda: took(launcher("validate", "jobs")),
             ours=lambda: took(launcher("plan", "jobs")),
             target="<= 2",
-            rounds=max(3, settings.rounds // 2),
+            rounds=settings.fewer(3),
         )
 
 

@@ -1,4 +1,4 @@
-"""The contract suite runs for every scheduler that is registered. A new one adds its case to `CASES`."""
+"""The contract suite runs for every scheduler that is registered. A new one adds its cases to `CASES`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.engines import require
 from tests.engines import tidy as engine_tidy
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
+from tests.engines.slurm import SlurmCluster
 
 END_S = 60.0
 """How long anything in these tests may take to end."""
@@ -45,6 +47,15 @@ class Case:
 
     supervised = True
     """Whether the app cannot go on without the process that watches it."""
+
+    looks_ahead = True
+    """Whether a command that does not exist is found before anything starts."""
+
+    sees_client = True
+    """Whether an attached app ends with its client, also when that is killed."""
+
+    holder = "pid"
+    """What holds an app that waits for others: a process of this machine, or something of the engine's."""
 
     def __init__(self, name: str, session: str, image: str, shared: Path) -> None:
         self.name = name
@@ -88,6 +99,9 @@ class Case:
         assert found is not None, f"{app_id} is unknown"
         assert found.ended_at is not None, f"{app_id} still runs"
         return found
+
+    def until_running(self, app_id: str) -> None:
+        """Until an app that was started runs: at once, but where engines have a queue."""
 
     def wait_for_line(self, app_id: str, line: str, role: str = "r", k: int = 0) -> None:
         """Until a replica has printed `line`."""
@@ -151,6 +165,41 @@ class DockerCase(Case):
         return data.decode(errors="replace").encode()
 
 
+class SlurmCase(Case):
+    """Apps lie in the default `job_dir`: below the HOME of the test, or of its user on the cluster."""
+
+    supervised = False
+    looks_ahead = False
+    sees_client = False
+    holder = "Slurm job"
+
+    def __init__(self, cluster: SlurmCluster, home: Path, shared: Path) -> None:
+        self.cluster = cluster
+        self.apps = home / ".launcher" / "slurm" / "apps"
+        super().__init__("slurm", engine_tidy.new_token(), "", shared)
+
+    def until_running(self, app_id: str) -> None:
+        self.scheduler.wait_for_start(app_id)
+
+    def end(self, app_id: str) -> DescribeAppResponse:
+        """The batch script ends right after it has written the outcome."""
+        found, deadline = super().end(app_id), time.monotonic() + END_S
+        while any((job.name, job.state) == (app_id, "RUNNING") for job in self.cluster.jobs()):
+            assert time.monotonic() < deadline, f"the job of {app_id} still runs"
+            time.sleep(0.05)
+        return found
+
+    def left_of(self, app_id: str, home: Path) -> list[str]:
+        scratch = f"/{app_id}/scratch"
+        own = [job for job in self.cluster.jobs() if job.name == app_id and job.state != "COMPLETING"]
+        return [*map(processes.describe, processes.of_scratch(scratch)), *map(str, own)]
+
+    def rests_of(self, home: Path) -> list[str]:
+        user = self.cluster.user
+        own = self.cluster.jobs(user=user, below="" if user else str(self.apps))
+        return [*map(str, own), *(sorted(os.listdir(self.apps)) if self.apps.is_dir() else [])]
+
+
 def _local_cwd(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return Case("local_cwd", "contract", "", tmp_path)
 
@@ -165,18 +214,31 @@ def _local_docker(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return DockerCase("local_docker", request.getfixturevalue("token"), SHELL_IMAGE, tmp_path)
 
 
-CASES: Mapping[str, tuple[str, Callable[[pytest.FixtureRequest, Path], Case]]] = {
-    "local_cwd": ("local", _local_cwd),
-    "local_dir": ("local", _local_dir),
-    "local_docker": ("docker", _local_docker),
+def _slurm(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return SlurmCase(request.getfixturevalue("slurm"), Path(os.environ["HOME"]), tmp_path)
+
+
+def _slurm_ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    cluster = request.getfixturevalue("slurm_ssh")
+    return SlurmCase(cluster, cluster.home, cluster.shared)
+
+
+CASES: Mapping[str, tuple[str, str, Callable[[pytest.FixtureRequest, Path], Case]]] = {
+    "local_cwd": ("local_cwd", "local", _local_cwd),
+    "local_dir": ("local_dir", "local", _local_dir),
+    "local_docker": ("local_docker", "docker", _local_docker),
+    "slurm": ("slurm", "slurm", _slurm),
+    "slurm_ssh": ("slurm", "slurm_ssh", _slurm_ssh),
 }
-"""Scheduler → (engine it needs, its case)."""
+"""Case → (its scheduler, engine it needs, what makes it)."""
+
+_UNTRIED = DEFAULT_SCHEDULERS.keys() - {scheduler for scheduler, _, _ in CASES.values()}
 
 
-@pytest.fixture(params=sorted(DEFAULT_SCHEDULERS))
+@pytest.fixture(params=[name for name, (scheduler, _, _) in CASES.items() if scheduler in DEFAULT_SCHEDULERS])
 def case(request: pytest.FixtureRequest, tmp_path: Path, launcher_home: Path) -> Iterator[Case]:
-    assert request.param in CASES, f"the contract suite has no case for {request.param}"
-    engine, make = CASES[request.param]
+    assert not _UNTRIED, f"the contract suite has no case for {', '.join(sorted(_UNTRIED))}"
+    _, engine, make = CASES[request.param]
     require(engine)
     made = make(request, tmp_path)
     yield made

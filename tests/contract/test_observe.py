@@ -23,6 +23,7 @@ def test_an_empty_scheduler_lists_nothing(case: Case) -> None:
 
 def test_a_running_app_is_running(case: Case) -> None:
     app_id = case.start(case.app("echo up; exec sleep 1000"))
+    case.until_running(app_id)
     found = case.scheduler.describe(app_id)
     assert found is not None
     assert found.state is AppState.RUNNING
@@ -60,13 +61,16 @@ def test_the_list_shows_each_app_once_the_newest_first(case: Case) -> None:
 
 
 def test_wait_answers_after_its_timeout_with_a_running_app(case: Case) -> None:
-    found = case.scheduler.wait(case.start(case.app("exec sleep 1000")), timeout_s=0.1)
+    app_id = case.start(case.app("exec sleep 1000"))
+    case.until_running(app_id)
+    found = case.scheduler.wait(app_id, timeout_s=0.1)
     assert found is not None
     assert found.state is AppState.RUNNING
 
 
 def test_another_process_describes_and_lists_a_running_app(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
+    case.until_running(app_id)
     code = """
         described = scheduler.describe(values[0])
         own = [each.app_id for each in scheduler.list() if f"/{values[1]}/" in each.app_handle]

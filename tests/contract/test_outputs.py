@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,25 @@ def test_a_job_reads_the_folder_of_the_edition_that_it_stands_on(case: Case, sta
         need = StoodOn("prepare", stood_on.number, stood_on.edition, stood_on.app_id, case.name)
         attempt = replace(attempt_of(case, reader, number), needs=(need,))
         assert ran(case, staged, reader, attempt) == [stood_on.app_id]
+
+
+def test_a_program_finds_the_folders_of_all_its_needs(case: Case, staged: Staged) -> None:
+    writer, other = case.app(WRITE), case.app("true")
+    first = prepare(case, writer, 1)
+    fetch = attempt_of(case, other, 1, case.key("fetch"))
+    ran(case, staged, writer, first)
+    ran(case, staged, other, fetch)
+    of_prepare = 's/.*"prepare", "output_dir": "\\([^"]*\\)".*/\\1/'
+    reader = case.app(f"echo $LAUNCHER_NEEDS; cat $(echo $LAUNCHER_NEEDS | sed '{of_prepare}')/lines")
+    needs = (
+        StoodOn("fetch", 1, 1, fetch.app_id, case.name),
+        StoodOn("prepare", 1, 1, first.app_id, case.name),
+    )
+    listed, line = ran(case, staged, reader, replace(attempt_of(case, reader), needs=needs))
+    none, found = json.loads(listed)
+    assert none == {"job": "fetch", "output_dir": None}
+    assert found.keys() == {"job", "output_dir"}
+    assert (found["job"], line) == ("prepare", first.app_id)
 
 
 def test_an_app_without_a_job_has_no_output_folder(case: Case) -> None:

@@ -16,6 +16,7 @@ def refreshed(case: Case, *app_ids: str) -> dict[str, str]:
 
 def test_a_refresh_gives_each_known_app_as_it_is_now(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
+    case.until_running(app_id)
     (seen,) = case.another().refresh([app_id, "no-such-app", "../apps", ""])
     assert (seen.handle, seen.state) == (f"{case.name}://{case.session}/{app_id}", "running")
     assert list(seen.replicas) == []
@@ -73,6 +74,7 @@ def test_a_wait_for_the_record_ends_with_the_app(case: Case) -> None:
 
 def test_a_wait_for_the_record_gives_up_in_time(case: Case) -> None:
     app_id = case.start(case.app("exec sleep 1000"))
+    case.until_running(app_id)
     start = time.monotonic()
     seen = case.scheduler.wait_record(app_id, timeout_s=0.1)
     assert time.monotonic() - start < 20

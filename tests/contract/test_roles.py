@@ -80,6 +80,7 @@ def test_the_app_ends_with_the_roles_that_are_no_services(able: Case) -> None:
 def test_the_start_returns_while_a_role_waits(able: Case) -> None:
     client = able.role("client", "true", depends_on={"server": "ready"})
     app_id = able.start(AppDef("app", [client, _server(able, "sleep 1000")]))
+    able.until_running(app_id)
     record = able.another().record(app_id)
     assert record is not None
     assert record.state == "running"
@@ -94,6 +95,7 @@ def test_a_role_that_waits_is_not_unstarted(able: Case, staged: StagedScheduler[
     client = able.role("client", "true", depends_on={"server": "ready"})
     app = AppDef("train", [client, _server(able, "sleep 1000")])
     attempt = submit(able, staged, app)
+    able.until_running(attempt.app_id)
     (seen,) = observed(staged)  # others may use the same engine
     assert seen.key == attempt.key
     assert (seen.state, seen.unstarted) == ("running", 0)

@@ -133,6 +133,8 @@ def test_an_app_that_takes_too_long_has_failed(case: Case) -> None:
 
 
 def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home: Path) -> None:
+    if not case.looks_ahead:
+        pytest.skip(f"{case.name} sees on a node which commands there are")
     app = case.app("exec sleep 1000", replicas=2)
     app.roles.append(Role("bad", case.image, entrypoint="no-such-command", args=["--x", "a b"]))
     with pytest.raises(StartError) as error:
@@ -140,6 +142,18 @@ def test_a_missing_executable_takes_the_whole_app_back(case: Case, launcher_home
     assert "bad/0" in str(error.value)
     assert "no-such-command --x 'a b'" in str(error.value)
     assert case.listed() == []
+
+
+def test_a_missing_executable_that_a_node_finds_fails_the_app(case: Case, launcher_home: Path) -> None:
+    if case.looks_ahead:
+        pytest.skip(f"{case.name} sees before which commands there are")
+    app = case.app("exec sleep 1000", replicas=2)
+    app.roles.append(Role("bad", case.image, entrypoint="no-such-command", args=["--x", "a b"]))
+    found = case.run(app)
+    assert (found.state, found.exit_code) == (AppState.FAILED, 127)
+    assert "bad/0" in found.msg
+    assert "no-such-command" in found.msg
+    assert case.left_of(found.app_id, launcher_home) == []
 
 
 @pytest.mark.parametrize("replicas", [0, -1])

@@ -13,18 +13,22 @@ from launcher.cli.main import main
 from launcher.jobfile import render
 from launcher.jobfile.diagnostics.diagnostic import CODES
 from tests.corpus.words import BAD, FOLDER, Found, compiled, expected, found, name_of
+from tests.lanes import sampled
 
 # What no single file can show, or only with a repository around it: see tests/unit/jobfile.
 ELSEWHERE = {"dirty-tree", "no-commit", "duplicate-job", "no-job-files", "no-such-file", "unreadable"}
+ELSEWHERE |= {"needs-across-engines"}  # several files
 ELSEWHERE |= {"unset-variable"}  # `validate` puts a placeholder there
 ELSEWHERE |= {"component-refused", "environment-refused"}  # only where the command line forbids them
+
+ONE_OF_A_FOLDER = {path.parent: path for path in BAD}.values()
 
 
 def test_there_are_enough_of_them() -> None:
     assert len(BAD) >= 150
 
 
-@pytest.mark.parametrize("path", BAD, ids=name_of)
+@pytest.mark.parametrize("path", sampled(BAD, *ONE_OF_A_FOLDER), ids=name_of)
 def test_it_gives_precisely_what_it_says(path: Path) -> None:
     result = compiled(path)
     assert [found(each) for each in result.diagnostics] == expected(path), render(result.diagnostics)
@@ -51,7 +55,7 @@ def _in_short(diagnostic: dict[str, Any]) -> Found:
     return Found(diagnostic["file"], diagnostic["code"], at)
 
 
-@pytest.mark.parametrize("path", BAD, ids=name_of)
+@pytest.mark.parametrize("path", sampled(BAD, *ONE_OF_A_FOLDER), ids=name_of)
 def test_only_errors_stop_a_file_and_strict_stops_warnings_too(path: Path) -> None:
     assert main(["validate", str(path)]) == (6 if compiled(path).errors else 0)
     assert main(["validate", "--strict", str(path)]) == 6

@@ -12,6 +12,7 @@ from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import Source, source_of
 from launcher.specs import digest, document
 from tests.corpus.words import FOLDER, GOOD, compiled, jobs_of, name_of
+from tests.lanes import sampled
 
 EXAMPLES = FOLDER.parents[1] / "examples"
 REFUSED = {"explicit-keys-and-tags.launcher.yaml"}
@@ -28,7 +29,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(GOOD) >= 60
 
 
-@pytest.mark.parametrize("path", GOOD, ids=name_of)
+@pytest.mark.parametrize("path", sampled(GOOD, *GOOD[::4]), ids=name_of)
 def test_it_gives_jobs_and_nothing_to_say(path: Path) -> None:
     result = compiled(path)
     assert result.diagnostics == ()
@@ -46,7 +47,7 @@ def test_yaml_and_toml_of_one_job_have_one_digest(path: Path) -> None:
     assert digests(path) == digests(twin), f"{twin.name} is the same job: change both"
 
 
-@pytest.mark.parametrize("path", GOOD, ids=name_of)
+@pytest.mark.parametrize("path", sampled(GOOD, *GOOD[::4]), ids=name_of)
 def test_formatting_keeps_the_digest_and_is_done_after_once(path: Path) -> None:
     before = read(path, path.read_bytes())
     if path.name in REFUSED:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import docker
+from tests.engines import docker, slurm
 
 EDITOR_TOOLS = ("yaml-language-server", "taplo", "tombi", "check-jsonschema")
 _SERVERS = Path(__file__).resolve().parents[2] / "build" / "editors" / "node_modules" / ".bin"
@@ -38,6 +38,10 @@ PROBES: dict[str, Callable[[], str]] = {
     "git": _command("git"),
     "editors": _editors,
     "docker": docker.reason,
+    "slurm": slurm.here_reason,
+    "slurm_ssh": slurm.there_reason,
+    "slurm_own": slurm.own_reason,
+    "slurm_accounting": lambda: slurm.own_reason("slurmdbd", "mariadbd", "mariadb", "sacctmgr"),
 }
 """Engine → "" when it can be used, else the reason why not."""
 

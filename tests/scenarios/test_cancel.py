@@ -164,7 +164,9 @@ def test_an_attached_run_is_cancelled_when_its_client_is_killed(scenario):
     assert scenario.state(app) is AppState.CANCELLED
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)]
+)
 def test_an_interrupted_run_is_followed_to_its_end(scenario, number, code):
     client = scenario.start("run", scenario.job(STUBBORN.format("echo cleaned; exit 3")))
     handle = until_line(client.stderr, "://").strip()

@@ -35,8 +35,9 @@ def why_not(job: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _ports(monkeypatch):
-    """Ports of their own for the examples of servers: tests run beside each other."""
-    for name in ("SERVICE_PORT", "DASK_PORT"):
+    """Ports of their own for the examples of servers, as tests run beside each other, and two GPUs."""
+    monkeypatch.setenv("LAUNCHER_GPUS", "2")
+    for name in ("SERVICE_PORT", "DASK_PORT", "ALLREDUCE_PORT"):
         monkeypatch.setenv(name, str(free_port()))
 
 
@@ -83,6 +84,12 @@ def test_service_answers_the_client_and_ends_with_it(scenario):
     assert "stopped at the end of the app" in status
 
 
+def test_allreduce_sums_the_numbers_of_all_replicas(scenario):
+    scenario.run_to_end(EXAMPLES / "allreduce", "--var", "replicas=3")
+    ends = [line.partition(" brought ")[2] for line in scenario.logs("allreduce", "--no-prefix").splitlines()]
+    assert sorted(ends) == [f"{own}; the sum of all 3 is 14" for own in (1, 4, 9)]
+
+
 def test_stream_passes_its_numbers_on(scenario):
     scenario.run_to_end(EXAMPLES / "stream")
     assert "the sum of the squares is 385" in scenario.logs("stream/sum")
@@ -115,3 +122,16 @@ def test_report_runs_in_its_workspace_and_less_of_it_under_a_target(scenario):
     scenario.run_to_end(file, "--target", "fast")
     [attempt] = scenario.attempts("report", target="fast")
     assert scenario.logs(attempt.app_id, "--no-prefix").splitlines() == ["in short: sum 12"]
+
+
+def test_gpu_deals_each_gpu_to_one_job_at_a_time(scenario):
+    """Six jobs on two GPUs. Each takes the lock of its GPU, which fails where another job has it."""
+    text = (EXAMPLES / "gpu" / "gpu.launcher.yaml").read_text()
+    said = 'echo "$<job.name> has GPU $CUDA_VISIBLE_DEVICES"'
+    assert said in text
+    taken = 'mkdir "taken-$CUDA_VISIBLE_DEVICES" && %s && rmdir "taken-$CUDA_VISIBLE_DEVICES"'
+    file = scenario.write("gpu.launcher.yaml", text.replace(said, taken % said))
+    scenario.run_to_end(file)
+    lines = [scenario.logs(f"gpu-{seed}", "--no-prefix").split() for seed in range(6)]
+    assert [line[:-1] for line in lines] == [[f"gpu-{seed}", "has", "GPU"] for seed in range(6)]
+    assert {line[-1] for line in lines} <= {"0", "1"}

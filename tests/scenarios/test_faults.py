@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+from tests.lanes import sampled
+
 AS_ORDINARY_USER = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
 """Root reads and writes whatever the mode says; without these two capabilities it does not."""
 
@@ -251,7 +253,7 @@ def test_a_plan_that_cannot_be_shown_is_not_applied(scenario):
     assert scenario.apps() == []
 
 
-@pytest.mark.parametrize("argv", [["plan"], ["validate"], ["apply", "--yes", "."]])
+@pytest.mark.parametrize("argv", sampled([["plan"], ["validate"], ["apply", "--yes", "."]], ["plan"]))
 def test_a_current_directory_that_is_gone_is_one_clear_error(scenario, argv):
     folder = scenario.folder / "gone"
     folder.mkdir()

@@ -57,13 +57,14 @@ def restarted(scenario, policy="replica", delay="1s"):
 
 
 @pytest.mark.parametrize("policy", sampled(["replica", "role", "application"], "role"))
-@pytest.mark.parametrize("options", [[], ["--logs"]], ids=["quiet", "logs"])
+@pytest.mark.parametrize("options", sampled([[], ["--logs"]], ["--logs"]), ids=["quiet", "logs"])
 def test_restarts_are_events_of_an_apply_that_waits(scenario, policy, options):
     file = restarted(scenario, policy)
     shown = scenario.run_to_end(file, "--format", "jsonl", *options).out
     events = [json.loads(line) for line in shown.splitlines()]
+    check = jsonschema.Draft202012Validator(event_schema()).validate
     for event in events:
-        jsonschema.validate(event, event_schema())
+        check(event)
     found = [event for event in events if event["event"] == "restarting"]
     assert [(each["role"], each["replica"], each["restart"], each["max_retries"]) for each in found] == [
         ("main", 0, 1, 3),

@@ -39,7 +39,15 @@ def read(fd):
         return b""
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 3), (b"\n", 3), (b"\x04", 3), (b"\x03", 130)])
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"\n", 3),
+        (b"\x03", 130),
+        pytest.param(b"n\n", 3, marks=pytest.mark.slow),
+        pytest.param(b"\x04", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_anything_but_yes_changes_nothing(scenario, answer, code):
     got, shown = at_a_terminal(scenario, "apply", scenario.job("true"), answer=answer)
     assert got == code

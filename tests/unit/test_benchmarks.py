@@ -9,12 +9,15 @@ import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import compare, table
+from tests.engines import require
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # on a machine that runs other tests beside, and an engine
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_quick_look_works(name):
+    if name == "slurm":
+        require("slurm")
     command = [sys.executable, "-m", "tests.benchmarks", name, "--rounds", "1", "--scale", "0.01"]
     got = subprocess.run(command, capture_output=True, text=True, check=False)
     assert got.returncode == 0, got.stdout + got.stderr

@@ -16,6 +16,7 @@ from launcher.cli.help import parser
 from launcher.runner import Runner
 from launcher.schedulers import Scheduler, StagedScheduler
 from launcher.schedulers.folder import FolderScheduler
+from launcher.schedulers.slurm.sbatch import KNOWN
 from launcher.specs import Role
 from tests.engines import require
 from tests.engines.images import PUBLIC, stand_in
@@ -39,13 +40,14 @@ def stories() -> Iterator[tuple[str, list[Block]]]:
                 yield re.sub(r"\W+", "-", f"{page.stem} {title}").strip("-"), story
 
 
-def needs_engine(story: list[Block]) -> bool:
-    return any(kind == "yaml" and "scheduler: local_docker" in text for kind, text in story)
+def uses(scheduler: str, story: list[Block]) -> bool:
+    return any(kind == "yaml" and f"scheduler: {scheduler}" in text for kind, text in story)
 
 
 def lane(name: str, story: list[Block]) -> object:
-    """A story that runs containers is for the engine lane, any other one for the slow lane."""
-    mark = pytest.mark.engine if needs_engine(story) else pytest.mark.slow
+    """A story that needs an engine is for the engine lane, any other one for the slow lane."""
+    engine = uses("local_docker", story) or uses("slurm", story)
+    mark = pytest.mark.engine if engine else pytest.mark.slow
     return pytest.param(story, id=name, marks=mark)
 
 
@@ -71,7 +73,9 @@ def empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("story", [lane(*each) for each in stories()])
 def test_every_snippet_of_a_page_works_in_its_order(story, empty_folder, request, monkeypatch):
     """The job files that are left at the end are in their canonical form."""
-    if needs_engine(story):
+    if uses("slurm", story):
+        request.getfixturevalue("slurm")
+    if uses("local_docker", story):
         token = request.getfixturevalue("token")
         (empty_folder / "launcher.toml").write_text(f'project = "{token}"\n')
         for image in PUBLIC:
@@ -156,4 +160,5 @@ def test_every_option_that_a_page_names_is_one(page):
     components = {"--help", "--env", "--entrypoint"}  # arguments of components
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     code = " ".join(re.findall(r"`([^`\n]+)`", prose))
-    assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components
+    of_sbatch = {f"--{name}" for name in KNOWN} if page.stem == "slurm" else set()
+    assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", code)} <= known | components | of_sbatch

@@ -13,17 +13,19 @@ import sys
 
 import pytest
 
-from tests.unit.test_layers import MODULES
+from tests.unit.test_layers import modules
 
 _FAST = {
     "launcher": "__main__ actor database errors lazy limits text",
     "launcher.apply": "ends engines",
     "launcher.cli": (
         "argument_types arguments cancel commands completion_names console describe help interrupts "
-        "list log_reader logs main status wait"
+        "list log_reader logs main queue start status wait"
     ),
-    "launcher.cli.render": "apps document status_text tables values",
-    "launcher.inventory": "ends engine_attempts find installed listing logs needs project recorded status",
+    "launcher.cli.render": "apps document queue_text status_text tables values",
+    "launcher.inventory": (
+        "ends engine_attempts find installed listing logs needs project recorded status turns"
+    ),
     "launcher.schedulers": "api appstore logs order pids registry staged",
     "launcher.schedulers.docker": "labels scheduler tombstones",
     "launcher.schedulers.docker.client": "errors view wire",
@@ -31,14 +33,16 @@ _FAST = {
     "launcher.schedulers.local": (
         "app appview apprecord attemptfile claim control errorfiles eventfile filewatch kernel logs "
         "logwriter loop needs observe outcome prepare probes process readback rebuild "
-        "replicas rundir scheduler spawn stop supervisor waiting"
+        "replicas rundir scheduler spawn stop supervisor turn waiting"
     ),
+    "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
     "launcher.state": "records rows store storefile",
+    "launcher.turns": "ask deal line table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())
-"""Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `--help`, `--version`, shell completion,
-or the supervisor of local apps, which lives as long as they do."""
+"""Loaded by `list`, `status`, `logs`, `wait`, `cancel`, `describe`, `queue`, `start`, `--help`,
+`--version`, shell completion, or the supervisor of local apps, which lives as long as they do."""
 
 ON_USE = {
     "argparse": "help and wrong arguments",
@@ -54,13 +58,19 @@ ON_USE = {
 """Libraries that take long to load, and what needs them: any module may import them where it does."""
 
 ON_BRANCH = {
+    "launcher.cli.attached": "tickets, for `run` without --queue",
+    "launcher.cli.component_words": "packages with components, for job files",
     "launcher.cli.jobs": "job files, for commands that get a saved plan or a component",
     "launcher.cli.render.findings": "JSON, SARIF and GitHub, for text",
     "launcher.cli.render.plan_text": "differences of texts and workspaces, for plans without a change",
+    "launcher.cli.live_display": "rich, for output that is no terminal",
     "launcher.cli.plan_file": "the codec of saved plans, for applies of job files",
+    "launcher.cli.run": "components, for job files",
     "launcher.cli.validate": "saved plans, for job files",
-    "launcher.cli.watch": "rich, for output that is no terminal",
-    "launcher.apply.execute": "the message of an interrupt, for applies without one",
+    "launcher.cli.watch": "progress bars, for output that is no terminal",
+    "launcher.apply.execute": "turns, for jobs that ask for nothing; the message of an interrupt",
+    "launcher.apply.look": "turns, for jobs that ask for nothing",
+    "launcher.apply.plans": "turns, for applies without a limit of their own",
     "launcher.apply.follow": "threads for one app, errors of replicas for replicas without one",
     "launcher.apply.inputs": "workspaces, for jobs without one",
     "launcher.command": "subprocess, for commands that run none",
@@ -77,9 +87,14 @@ ON_BRANCH = {
     "launcher.runner.runner": "workspaces, for apps without one",
     "launcher.schedulers.docker.client.credentials": "warnings, for registries without credentials",
     "launcher.schedulers.docker.client.transport": "subprocess, without SSH; urllib.request, without a proxy",
+    "launcher.schedulers.docker.containers": "GPUs, for apps without any",
+    "launcher.schedulers.docker.request.derive": "GPUs, for apps without any",
+    "launcher.schedulers.docker.submission": "the tables of turns, for apps that take none",
     "launcher.schedulers.docker.watching.hold": "what creates containers, while an app waits",
-    "launcher.schedulers.docker.watching.watcher": "probes and needs, for apps without them",
-    "launcher.schedulers.local.devices": "launcher.command, for apps without devices",
+    "launcher.schedulers.docker.watching.watcher": "probes, needs and turns, for apps without them",
+    "launcher.schedulers.local.request": "launcher.turns, for apps without GPUs",
+    "launcher.schedulers.slurm.cluster": "ssh, for clusters of this machine",
+    "launcher.schedulers.turns": "launcher.turns, for apps that ask for nothing",
     "launcher.secrets": "typing, for every process that reads a secret",
     "launcher.specs.handle": "typing, for a NamedTuple that only type checkers see",
     "launcher.specs.resources": "the table of AWS instances and the plug-ins, for roles that name none",
@@ -89,14 +104,14 @@ ON_BRANCH = {
 
 
 def _is_counted(module: str) -> bool:
-    return "__getattr__" not in ast.unparse(MODULES[module]) and module not in FAST
+    return "__getattr__" not in ast.unparse(modules()[module]) and module not in FAST
 
 
 def _hidden(module: str) -> list[str]:
     """What a module imports inside functions, libraries of ON_USE left out, and how it hides its types."""
     inside = [
         node
-        for function in ast.walk(MODULES[module])
+        for function in ast.walk(modules()[module])
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
@@ -105,19 +120,19 @@ def _hidden(module: str) -> list[str]:
     found = [name for name in names if name.partition(".")[0] not in ON_USE]
     found += ["TYPE_CHECKING = False"] * any(
         isinstance(node, ast.Assign) and ast.unparse(node).startswith("TYPE_CHECKING = ")
-        for node in MODULES[module].body
+        for node in modules()[module].body
     )
     return found
 
 
 @pytest.mark.slow
 def test_modules_off_the_fast_path_import_at_the_top():
-    hidden = {module: _hidden(module) for module in MODULES if _is_counted(module)}
+    hidden = {module: _hidden(module) for module in modules() if _is_counted(module)}
     assert {module: found for module, found in hidden.items() if found and module not in ON_BRANCH} == {}
 
 
 def test_the_lists_name_only_what_needs_them():
-    assert [module for module in FAST | ON_BRANCH.keys() if module not in MODULES] == []
+    assert [module for module in FAST | ON_BRANCH.keys() if module not in modules()] == []
     assert [module for module in FAST | ON_BRANCH.keys() if not _hidden(module)] == []
 
 
@@ -137,6 +152,8 @@ _COMMANDS += [
     ["logs", "job"],
     ["wait", "job"],
     ["describe", "job"],
+    ["queue"],
+    ["queue", "--json"],
     ["list", "--help"],
     ["--help"],
     ["--version"],
@@ -152,13 +169,13 @@ def _loaded_by(scenario, argv: list[str]) -> set[str]:
 
 def _closure(module: str, found: set[str]) -> set[str]:
     """The modules of ours that an import of this one loads."""
-    if module in MODULES and module not in found:
+    if module in modules() and module not in found:
         found.add(module)
-        for node in MODULES[module].body:
+        for node in modules()[module].body:
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"
-                    _closure(full if full in MODULES else str(node.module), found)
+                    _closure(full if full in modules() else str(node.module), found)
     return found
 
 
@@ -174,7 +191,10 @@ def fast(scenario) -> set[str]:
     entries = ("cli.completion_names", "schedulers.local.supervisor", "schedulers.local.filewatch")
     entries += ("schedulers.local.probes",)  # the supervisor of roles with a probe
     entries += ("inventory.needs",)  # of waiting and skipped apps
+    entries += ("cli.start",)  # of an app in line
+    entries += ("turns.ask", "turns.deal", "turns.table")  # of an app that takes its turn
     entries += ("schedulers.local.needs",)  # the supervisor of an app that waits for others
+    entries += ("schedulers.local.turn",)  # the supervisor of an app that asks for its share of the machine
     # With an engine, and without: what a list of its apps loads.
     entries += (
         "schedulers.docker.scheduler",
@@ -182,6 +202,7 @@ def fast(scenario) -> set[str]:
         "schedulers.docker.client.wire",
     )
     entries += ("schedulers.docker.watching.client",)
+    entries += ("schedulers.slurm.scheduler",)  # of an app on a cluster
     return loaded.union(*(_closure(f"launcher.{entry}", set()) for entry in entries))
 
 

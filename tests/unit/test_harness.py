@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LEAVES_ONE_BEHIND = """
 import subprocess
+from tests import conftest
 def test_it():
+    conftest.SETTLE_S = 0.5  # it never ends by itself
     subprocess.Popen(["sh", "-c", "while :; do sleep 9; done"], start_new_session=True)
 """
 NEEDS_NOTHING_THERE = """

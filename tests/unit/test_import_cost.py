@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -48,6 +49,12 @@ NOT_FOR_A_SAVED_PLAN = {
 }
 """What only a failure, an interrupt, a workspace or a reader of logs needs."""
 
+NOT_FOR_A_RUN = {"launcher.apply", "launcher.plan", "launcher.runner.config", "launcher.workspace.context"}
+NOT_FOR_A_RUN |= {
+    f"launcher.components.{name}" for name in ("call", "command_line", "finder", "help", "linter")
+}
+"""What `run` of a job file without a workspace has no use for: plans, and components."""
+
 EVERYDAY = [
     ["list"],
     ["status"],
@@ -57,13 +64,25 @@ EVERYDAY = [
     ["cancel", "job"],
     ["describe", "job"],
 ]
-EVERYDAY += [["--help"], ["--version"], ["version"], ["list", "--json"], ["status", "job", "--json"]]
+EVERYDAY += [
+    ["queue"],
+    ["queue", "--json"],
+    ["--help"],
+    ["--version"],
+    ["version"],
+    ["list", "--json"],
+    ["status", "job", "--json"],
+]
 
 
 def loaded_by(argv, *, code=0):
     """Top-level names of every module that `launcher ARGV` imports, less those of a bare interpreter."""
-    report = importtime(["-m", "launcher", *argv], code=code)
-    return report - importtime(["-c", "pass"])
+    return importtime(["-m", "launcher", *argv], code=code) - loaded_by_nothing()
+
+
+@cache
+def loaded_by_nothing():
+    return importtime(["-c", "pass"])
 
 
 def importtime(argv, *, code=0):
@@ -112,4 +131,12 @@ def test_a_saved_plan_is_applied_without_job_file_libraries(scenario):
 
 
 def test_importing_the_package_costs_nothing():
-    assert importtime(["-c", "import launcher"]) - importtime(["-c", "pass"]) <= {"launcher", "__future__"}
+    assert importtime(["-c", "import launcher"]) - loaded_by_nothing() <= {"launcher", "__future__"}
+
+
+def test_a_run_of_a_job_file_loads_no_plan_and_no_component(scenario):
+    file = scenario.job("true")
+    loaded = modules(["-m", "launcher", "run", str(file)], cwd=scenario.folder)
+    assert {
+        name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in NOT_FOR_A_RUN)
+    } == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -20,12 +21,13 @@ RANK = {
     "actor": 0,
     "limits": 0,
     "secrets": 0,
+    "filelock": 0,
     "lazy": 0,
     "text": 0,
     "specs": 1,
     "apps": 1,  # programs of their own, of the standard library alone
 }
-RANK |= {"state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
+RANK |= {"turns": 2, "state": 2, "components": 3, "schedulers": 3, "plan": 3, "workspace": 3}
 RANK |= {"jobfile": 4, "runner": 4, "apply": 5, "inventory": 6, "cli": 7, "__main__": 8}
 JOBFILE_ROOMS = {"diagnostics": 0, "text": 1, "model": 2, "messages": 3}
 JOBFILE_ROOMS |= {"compile": 4, "schema": 4, "format": 4}
@@ -53,14 +55,19 @@ FORBIDDEN = {
 }
 ABOVE_SCHEDULERS = {"cli", "inventory", "apply", "runner", "jobfile"}
 ENGINES = sorted(path.parent.name for path in ROOT.glob("launcher/schedulers/*/__init__.py"))
-NAMES = {"local_cwd", "local_dir", "local_docker"}
+NAMES = {"local_cwd", "local_dir", "local_docker", "slurm"}
 WRITTEN_FOR_USERS = {"HELP", "EXAMPLES", "USAGE", "description", "examples", "help", "hint"}
 SHARED_BY_ENGINES = {"launcher.schedulers.api", "launcher.schedulers.staged", "launcher.schedulers.bound"}
-SHARED_BY_ENGINES |= {"launcher.schedulers.restarts", "launcher.schedulers.registry"}
+SHARED_BY_ENGINES |= {
+    "launcher.schedulers.restarts",
+    "launcher.schedulers.registry",
+    "launcher.schedulers.turns",
+}
 SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs", "launcher.schedulers.ids"}
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
-    f"launcher.schedulers.{name}" for name in ("checks", "devices", "folder", "order", "pids", "probes")
+    f"launcher.schedulers.{name}"
+    for name in ("checks", "devices", "folder", "order", "owner", "pids", "probes")
 }
 
 
@@ -69,19 +76,22 @@ def module_of(path: Path) -> str:
     return name.removesuffix(".__init__")
 
 
-MODULES = {module_of(path): ast.parse(path.read_text(), str(path)) for path in FILES}
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Module → its syntax tree, of the whole package."""
+    return {module_of(path): ast.parse(path.read_bytes(), str(path)) for path in FILES}
 
 
 def imports(module: str) -> Iterator[str]:
     """All that a module imports, anywhere in it: a submodule by its name, else the module imported from."""
-    for node in ast.walk(MODULES[module]):
+    for node in ast.walk(modules()[module]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} line {node.lineno}: relative import"
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                yield full if full in MODULES else node.module or ""
+                yield full if full in modules() else node.module or ""
 
 
 def package_of(module: str) -> str:
@@ -89,23 +99,30 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-EDGES = sorted(
-    (module, target) for module in MODULES if module not in FACES for target in set(imports(module))
-)
-OURS = [(a, b) for a, b in EDGES if b in MODULES and b != "launcher"]
+@cache
+def edges() -> list[tuple[str, str]]:
+    """(importer, imported), of every import of the package but those of its faces."""
+    return sorted(
+        (module, target) for module in modules() if module not in FACES for target in set(imports(module))
+    )
+
+
+def ours() -> list[tuple[str, str]]:
+    """The edges between two modules of the package."""
+    return [(a, b) for a, b in edges() if b in modules() and b != "launcher"]
 
 
 def test_every_package_has_a_rank():
-    assert {package_of(module) for module in MODULES} - RANK.keys() == {""}
+    assert {package_of(module) for module in modules()} - RANK.keys() == {""}
 
 
 def test_faces_are_for_users_alone():
-    named_by = {(a, b) for a, b in OURS if b in FACES}
+    named_by = {(a, b) for a, b in ours() if b in FACES}
     assert named_by == {("launcher.specs", "launcher.specs.builders")}  # for type checkers only
 
 
 def test_imports_point_down():
-    crossing = [(a, b) for a, b in OURS if package_of(a) != package_of(b)]
+    crossing = [(a, b) for a, b in ours() if package_of(a) != package_of(b)]
     allowed = [(a, b) for a, b in crossing if (package_of(a), package_of(b)) in BELOW_SCHEDULERS]
     upward = [
         (a, b) for a, b in crossing if RANK[package_of(a)] <= RANK[package_of(b)] and RANK[package_of(b)]
@@ -116,7 +133,7 @@ def test_imports_point_down():
 def test_packages_leave_alone_what_is_not_theirs():
     broken = [
         (a, b)
-        for a, b in EDGES
+        for a, b in edges()
         for name in FORBIDDEN.get(package_of(a), ())
         if b == name or b.startswith(name + ".")
     ]
@@ -124,7 +141,7 @@ def test_packages_leave_alone_what_is_not_theirs():
 
 
 def test_the_rooms_of_jobfile_import_downwards():
-    inside = [(room_of(a), room_of(b)) for a, b in OURS if room_of(a) and room_of(b)]
+    inside = [(room_of(a), room_of(b)) for a, b in ours() if room_of(a) and room_of(b)]
     assert {room for pair in inside for room in pair} <= JOBFILE_ROOMS.keys()
     upward = {(a, b) for a, b in inside if a != b and JOBFILE_ROOMS[a] <= JOBFILE_ROOMS[b]}
     assert sorted(upward) == []
@@ -138,14 +155,14 @@ def room_of(module: str) -> str:
 
 def test_nothing_above_the_schedulers_reaches_into_one():
     inside = tuple(f"launcher.schedulers.{engine}" for engine in ENGINES)
-    assert [(a, b) for a, b in OURS if package_of(a) in ABOVE_SCHEDULERS and b.startswith(inside)] == []
+    assert [(a, b) for a, b in ours() if package_of(a) in ABOVE_SCHEDULERS and b.startswith(inside)] == []
 
 
 def test_nothing_above_the_schedulers_names_one():
     """But for help texts and examples; the name of the default is in `launcher.schedulers.registry`."""
     named = [
         f"{module} line {node.lineno}"
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if package_of(module) in ABOVE_SCHEDULERS
         for node in code_of(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in NAMES
@@ -166,7 +183,7 @@ def code_of(node: ast.AST) -> Iterator[ast.AST]:
 def test_specs_open_no_file():
     calls = [
         f"{module} line {node.lineno}"
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if package_of(module) == "specs"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -178,14 +195,16 @@ def test_specs_open_no_file():
 
 def test_engines_share_only_what_is_for_all_of_them():
     inside = [
-        (a, b, a.split(".")[2]) for a, b in OURS if a.startswith("launcher.schedulers.") and a.count(".") > 2
+        (a, b, a.split(".")[2])
+        for a, b in ours()
+        if a.startswith("launcher.schedulers.") and a.count(".") > 2
     ]
     outside = [(a, b) for a, b, engine in inside if not b.startswith(f"launcher.schedulers.{engine}")]
     assert [(a, b) for a, b in outside if package_of(b) == "schedulers" and b not in SHARED_BY_ENGINES] == []
 
 
 def test_no_import_goes_in_circles():
-    graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for a, b in OURS:
+    graph: dict[str, set[str]] = {module: set() for module in modules()}
+    for a, b in ours():
         graph[a].add(b)
     TopologicalSorter(graph).prepare()  # CycleError shows the circle

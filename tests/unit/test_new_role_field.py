@@ -66,7 +66,7 @@ def _add(path: Path, line: str, *, before: str) -> None:
 
 
 def _run(folder: Path, script: str) -> None:
-    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-c", HEAD + script]
     got = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert got.returncode == 0, got.stderr

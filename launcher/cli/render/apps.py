@@ -24,6 +24,7 @@ _APP_STATES = {
     "reserved": "SUBMITTED",
     "created": "PENDING",
     "waiting": "PENDING",
+    "queued": "PENDING",
     "skipped": "CANCELLED",
     "lost": "FAILED",
     "unknown": "UNKNOWN",

@@ -42,6 +42,7 @@ def job_fields(launch: Launch) -> dict[str, Any]:
         "timeout": launch.timeout_s,
         "lifecycle": lifecycle,
         "enabled": launch.enabled,
+        "max_parallel": launch.max_parallel,
     }
     shown: dict[str, Any] = hide(_without_empty(fields))
     return shown

@@ -51,6 +51,8 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
     if rows:
         lines += [*_TABLE_HEAD, *rows, ""]
     lines += details
+    if plan.turns:
+        lines += [f"Turns: {_html('; '.join(plan.turns))}", ""]
     facts = [] if plan.is_empty else [f"Digest `{plan.plan_digest}`"]
     facts += [f"commit `{commit}`" for commit in sorted(set(plan.commits.values())) if commit]
     lines += [" · ".join(facts)] if facts else []
@@ -73,7 +75,7 @@ def _body(step: Step) -> list[str]:
     if not step.has_effects:
         return lines
     lines += [f"- stops {stop.app_id} ({stop.state})" for stop in step.stops]
-    return lines + [f"- withdraws {each.app_id} (waiting)" for each in step.withdraws]
+    return lines + [f"- withdraws {each.app_id} ({each.state})" for each in step.withdraws]
 
 
 def _details(step: Step, name: str) -> str:

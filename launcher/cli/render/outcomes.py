@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.apply.events import Outcome, Result
+from launcher.cli.render.image_text import IMAGE_EVENTS, image_line
 from launcher.cli.render.tables import GAP, Cell, table, text_of, width
 from launcher.cli.render.values import shortened, state_cell
 from launcher.text import paint
@@ -38,7 +38,10 @@ def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False, columns: 
     for outcome in outcomes:
         done = ("failed", "bold red") if outcome.error else _DONE[outcome.kind]
         name = outcome.key.job if single else str(outcome.key)
-        rows.append([(name, "bold"), done, state_cell(outcome.state or ""), outcome.handle, outcome.message])
+        message = "" if outcome.held and outcome.state == "skipped" else outcome.message
+        rows.append(
+            [(name, "bold"), done, state_cell(outcome.state or ""), outcome.handle, message or outcome.held]
+        )
     if columns is not None:
         _fit(rows, [outcome.app_id for outcome in outcomes], columns)
     return table(_HEADINGS, rows, color=color)
@@ -103,19 +106,7 @@ _EVENT_WORDS = {
     "stopping": "stopping",
     "stopped": "stopped",
     "started": "started",
-    "pulling": "pulling",
-    "pulled": "pulled",
-    "building": "building",
-    "built": "built",
-    "pushing": "pushing",
-    "pushed": "pushed",
 }
-# Lines that an engine adds to the output of a build: layers, containers, arguments.
-_BOOKKEEPING = (
-    r" ?---> |Removing intermediate container |Removed intermediate container |Successfully (built|tagged) "
-    r"|Step \d+/\d+ : (ARG|LABEL|ENV|WORKDIR) "
-)
-IMAGE_EVENTS = ("pulling", "pulled", "building", "built", "pushing", "pushed")
 
 
 def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
@@ -129,6 +120,8 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         return f"{job} {paint(word, style, color)}{': ' if why else ''}{why}"
     if name == "attempt_waiting":
         return f"{job} waits for {', '.join(event['needs'])}"
+    if name == "attempt_queued":
+        return f"{job} is {event['message']}"
     if name == "attempt_skipped":
         word, style = state_cell("skipped")
         return f"{job} {paint(word, style, color)}: {event['message']}"
@@ -140,29 +133,9 @@ def event_line(event: Mapping[str, Any], *, color: bool = False) -> str | None:
         owner = event.get("owner") or event.get("message") or ""
         return f"{job} {_EVENT_WORDS[name]}{': ' if owner else ''}{owner}"
     if name in IMAGE_EVENTS:
-        return _image_line(event, job)
+        return image_line(name, event, job)
     if name == "stopping" and event.get("message"):
         return f"{job} waiting for {event['app_id']} to stop: {event['message']}"
     if name in _EVENT_WORDS:
         return f"{job} {_EVENT_WORDS[name]} {event.get('handle') or event.get('app_id') or ''}".rstrip()
     return None
-
-
-def _image_line(event: Mapping[str, Any], job: str) -> str | None:
-    """A line for the start, the build output and the end; None for progress, which only terminals show."""
-    name, image = str(event["event"]), str(event["image"])
-    if event.get("line"):
-        return None if re.match(_BOOKKEEPING, event["line"]) else f"{job} {image}: {event['line']}"
-    if event.get("done"):
-        return None
-    return f"{job} {_EVENT_WORDS[name]} {image}"
-
-
-def image_progress(event: Mapping[str, Any]) -> str:
-    """`pulling python:3.12 12 of 48 MB`, for a terminal; "" when done."""
-    name, image = str(event["event"]), str(event["image"])
-    if name in ("pulled", "built", "pushed"):
-        return ""
-    done, total = event.get("done") or 0, event.get("total") or 0
-    much = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else ""
-    return f"{_EVENT_WORDS[name]} {image}{much}{'  ' if event.get('line') else ''}{event.get('line', '')}"

@@ -50,6 +50,8 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
     for note, steps in shared.items():
         text = f"note for {_jobs_of_note(steps, shown, name)}: {note}"
         lines += [paint(line, "dim", color) for line in _note(text, columns)]
+    for each in plan.turns:
+        lines += [paint(line, "dim", color) for line in _note(f"turns: {each}", columns)]
     lines += [""] if lines else []
     lines.append(paint(plan.summary(), "bold", color))
     if not plan.is_empty:
@@ -146,7 +148,7 @@ class _Page:
             yield f"waits for {step.waits_for}", ""
         if step.has_effects:
             yield from ((f"stops {stop.app_id} ({stop.state})", "red") for stop in step.stops)
-            yield from ((f"withdraws {each.app_id} (waiting)", "") for each in step.withdraws)
+            yield from ((f"withdraws {each.app_id} ({each.state})", "") for each in step.withdraws)
         if step.kind == "hold":
             yield _remedy(step), ""
         for note in step.notes:
@@ -192,6 +194,8 @@ def _remedy(step: Step) -> str:
     """What to do about a held job."""
     if step.blocked == "protected":
         return "to allow stopping it, remove `protect: true` from the job file, or cancel the attempt"
+    if step.blocked == "over_capacity":
+        return "to start it, ask for fewer; LAUNCHER_GPUS says how many this machine has"
     if step.blocked == "on_change_hold":
         rerun = f"pass --rerun {step.key.job}"
         if step.guard.state == "running":
@@ -207,13 +211,20 @@ def _unchanged(steps: Sequence[Step], name: Callable[[Step], str], color: bool) 
     """Unchanged jobs: a line with their number and names per reason."""
     by_reason: dict[str, list[str]] = {}
     for step in steps:
-        by_reason.setdefault(step.reasons[0].code, []).append(name(step))
-    for code, names in by_reason.items():
-        reason = _UNCHANGED.get(code, code.replace("_", " "))
+        by_reason.setdefault(_why_unchanged(step), []).append(name(step))
+    for reason, names in by_reason.items():
         text = f"{plural(len(names), 'job')} unchanged, {reason}: {listing(names)}"
         yield paint(f"=   {text}", "dim", color)
 
 
+def _why_unchanged(step: Step) -> str:
+    code = step.reasons[0].code
+    if code == "already_running" and step.guard.state in _HELD:
+        return _HELD[step.guard.state]
+    return _UNCHANGED.get(code, code.replace("_", " "))
+
+
+_HELD = {"waiting": "waiting for other jobs", "queued": "in line"}
 _UNCHANGED = {
     "already_succeeded": "already succeeded",
     "already_running": "already running",

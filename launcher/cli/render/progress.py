@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.specs.launch import JobKey
+    from launcher.state.records import AppRecord
 
 _MOST_DOTS = 32  # replicas of a role shown one by one; beyond that they are counted
 _DOT = {"succeeded": "✔", "failed": "✘", "cancelled": "✘", "running": "●"}
@@ -33,6 +34,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._seen: dict[JobKey, DescribeAppResponse] = {}
+        self._held: dict[JobKey, AppRecord | None] = {}
         self._began: dict[JobKey, float] = {}
         self._ended: dict[JobKey, float] = {}
         self._images: dict[tuple[JobKey, str], str] = {}
@@ -49,11 +51,17 @@ class Progress:
     ) -> None:
         self._live.stop()
 
-    def update(self, key: JobKey, seen: DescribeAppResponse) -> None:
-        """Show the present state of an app. Called from any thread."""
+    def update(self, key: JobKey, seen: DescribeAppResponse, held: AppRecord | None = None) -> None:
+        """Show the present state of an app. Called from any thread.
+
+        Args:
+            held: the record of an app that has not started; its message is shown in place of the replicas.
+        """
         with self._lock:
             self._seen[key] = seen
-            self._began.setdefault(key, seen.started_at or time.time())
+            self._held[key] = held
+            if held is None:
+                self._began.setdefault(key, seen.started_at or time.time())
             if str(seen.state).lower() in ("succeeded", "failed", "cancelled"):
                 self._ended.setdefault(key, seen.ended_at or time.time())
 
@@ -97,11 +105,19 @@ class Progress:
             for (key, _), doing in self._images.items()
         ]
         for key, seen in sorted(self._seen.items(), key=lambda item: item[0] in self._ended):
-            took = self._ended.get(key, time.time()) - self._began[key]
-            clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
             name = key.job if names[key.job] == 1 else str(key)
-            rows.append((name, [_state(str(seen.state)), _roles(seen), Text(clock, "dim")]))
+            rows.append((name, self._cells(key, seen)))
         return rows
+
+    def _cells(self, key: JobKey, seen: DescribeAppResponse) -> list[Text]:
+        """The state, and the replicas with the time that they have run, or why nothing has started."""
+        held = self._held[key]
+        if held is not None:
+            why = Text(visible(held.message), "dim", no_wrap=True, overflow="ellipsis")
+            return [_state(held.state.upper()), why]
+        took = self._ended.get(key, time.time()) - self._began[key]
+        clock = duration(took) if took >= 1 else f"{took:.1f}s"  # no flicker of milliseconds
+        return [_state(str(seen.state)), Text.assemble(_roles(seen), "  ", (clock, "dim"))]
 
 
 def _state(state: str) -> Text:

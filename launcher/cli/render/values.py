@@ -14,6 +14,7 @@ STATE_STYLES = {
     "submitted": "dim",
     "pending": "dim",
     "waiting": "dim",
+    "queued": "dim",
     "running": "cyan",
     "succeeded": "green",
     "failed": "bold red",

@@ -17,11 +17,12 @@ from launcher.jobfile.messages.collector import Collector
 from launcher.jobfile.messages.names import got, listing, suggest
 from launcher.jobfile.messages.wording import report
 from launcher.jobfile.model.base import LABEL
-from launcher.jobfile.model.job_file import LifecycleSpec
+from launcher.jobfile.model.job_file import LifecycleSpec, QueueSpec
 from launcher.jobfile.text.document import Document
 from launcher.jobfile.text.parse import parse
 from launcher.jobfile.text.source import read_source
-from launcher.specs.projectfile import faults
+from launcher.specs.launch import NO_CAPS, Caps
+from launcher.specs.projectfile import QUEUE, faults
 
 _RULE = "lower-case letters, digits and `-`, at most 63, none of them `-` at either end"
 
@@ -35,6 +36,7 @@ class Config:
         target: the one chosen where `--target` is not given.
         options: scheduler → run options that `cfg` of a job file lies over.
         lifecycle: policies that those of a job file lie over.
+        caps: how much of a machine its jobs take together.
         document: gives the places of all that; None where there is no file.
         problems: what is wrong with it.
     """
@@ -43,6 +45,7 @@ class Config:
     target: str | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lifecycle: LifecycleSpec = field(default_factory=LifecycleSpec.model_construct)
+    caps: Caps = NO_CAPS
     document: Document | None = None
     problems: tuple[Diagnostic, ...] = ()
 
@@ -68,6 +71,7 @@ def read_config(file: str, path: str, schedulers: Schedulers | None, *, componen
         target=_label("target", value, problems),
         options=dict(_options(value.get("schedulers", {}), schedulers, problems)),
         lifecycle=_lifecycle(value.get("lifecycle", {}), problems),
+        caps=_caps(value.get("queue", {}), problems),
         document=document,
         problems=tuple(problems.found),
     )
@@ -142,3 +146,14 @@ def _lifecycle(value: Any, problems: Collector) -> LifecycleSpec:
     except ValidationError as error:
         report(error.errors(include_url=False), value, problems, ("lifecycle",))
         return LifecycleSpec()
+
+
+def _caps(value: Any, problems: Collector) -> Caps:
+    """`faults` says which entries there are."""
+    known = {key: value[key] for key in QUEUE if key in value} if isinstance(value, dict) else {}
+    try:
+        given = QueueSpec.model_validate(known)
+    except ValidationError as error:
+        report(error.errors(include_url=False), known, problems, ("queue",))
+        return NO_CAPS
+    return Caps(given.cpu, given.memory, given.gpus, given.max_parallel)

@@ -15,6 +15,7 @@ from launcher.jobfile.compile.neighbours import Neighbours, unknown_needs
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.options import Schedulers
+from launcher.jobfile.compile.outputs import Reach, out_of_reach
 from launcher.jobfile.compile.project import Homes
 from launcher.jobfile.compile.rules import Rules
 from launcher.jobfile.compile.trace import Trace
@@ -34,6 +35,7 @@ class Environment:
     Attributes:
         schedulers: name → its run options. None: unknown here; `cfg` is checked when planning.
         rules: what else a scheduler refuses. None: unknown here; the plan reports it.
+        reach: whose output folders a scheduler can read. None: as for `rules`.
         cwd: where relative paths begin; "" is the current directory.
         environ: for variables with `from_env`; None is the process environment.
         components: whether job files may call components that are not built in; None is what
@@ -43,6 +45,7 @@ class Environment:
 
     schedulers: Schedulers | None = None
     rules: Rules | None = None
+    reach: Reach | None = None
     cwd: str = ""
     environ: Mapping[str, str] | None = None
     components: bool | None = None
@@ -117,7 +120,7 @@ def compile_files(
     twins = _duplicates(results)
     good = [result for result in results if id(result) not in twins]
     around = Neighbours(cwd, inputs, [found.path for found in files]) if neighbours else None
-    launches, of_needs = _with_needs(good, around)
+    launches, of_needs = _with_needs(good, around, environment.reach)
     diagnostics = [*missing, *values.problems, *strangers]
     for problems in seen.values():
         diagnostics += in_order(problems)
@@ -129,11 +132,11 @@ def compile_files(
 
 
 def _with_needs(
-    results: Sequence[FileResult], neighbours: Neighbours | None
+    results: Sequence[FileResult], neighbours: Neighbours | None, reach: Reach | None
 ) -> tuple[list[Launch], Mapping[JobKey, Sequence[Diagnostic]]]:
     """The launches of files, their needs resolved; and what is wrong with the needs, by job.
 
-    Without the jobs of a file whose needs close a circle.
+    Without the jobs of a file whose needs close a circle, or that reads an output folder out of its reach.
     """
     written = [launch for result in results for launch in result.launches]
     if not any(launch.needs for launch in written):
@@ -147,6 +150,9 @@ def _with_needs(
         for launch, warning in unknown_needs(written, traces, neighbours):
             found.setdefault(launch.key, []).append(warning)
     wrong = {(launch.root, launch.file) for circle in circles for launch, _ in circle.steps}
+    for launch, error in out_of_reach(written, traces, reach, neighbours):
+        found.setdefault(launch.key, []).append(error)
+        wrong.add((launch.root, launch.file))
     return [launch for launch in launches if (launch.root, launch.file) not in wrong], found
 
 

@@ -96,7 +96,7 @@ def resolve_needs(launches: Sequence[Launch]) -> tuple[list[Launch], list[Circle
     A job's name takes precedence over a matrix's. A name that none of the launches has stays as it is. Of
     circles through the same files one is found.
     """
-    names = _Names(launches)
+    names = Names(launches)
     known: dict[tuple[str, str, tuple[Need, ...]], tuple[Need, ...]] = {}
     out = []
     for launch in launches:
@@ -107,7 +107,7 @@ def resolve_needs(launches: Sequence[Launch]) -> tuple[list[Launch], list[Circle
     return out, [*_circles(launches, names)]
 
 
-class _Names:
+class Names:
     """What the names in `needs` stand for: indexes of launches of the same project and target."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
@@ -143,7 +143,7 @@ def expanded(needs: Sequence[Need], jobs_of: Callable[[Need], Collection[str]]) 
     return tuple(sorted(found.values()))
 
 
-def _circles(launches: Sequence[Launch], names: _Names) -> Iterator[Circle]:
+def _circles(launches: Sequence[Launch], names: Names) -> Iterator[Circle]:
     """Circles of launches, none of which has a job of another one."""
     done: set[int] = set()
     reported: set[int] = set()

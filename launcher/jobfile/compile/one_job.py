@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,8 +28,9 @@ from launcher.jobfile.model.base import VERSION
 from launcher.jobfile.model.fields import JOB, JOB_FIELDS
 from launcher.jobfile.model.job_file import ComponentJob, JobFile
 from launcher.jobfile.text.document import Path
-from launcher.specs import JobKey, Launch
-from launcher.specs.outputs import unneeded
+from launcher.specs import DEFAULT_TARGET, AppDef, JobKey, Launch
+from launcher.specs.check import Problem
+from launcher.specs.outputs import references, unneeded
 
 # Something valid in the place of what must be there.
 _STAND_INS: dict[str, Any] = {"version": VERSION, "name": "unnamed"}
@@ -82,12 +83,31 @@ def compile_job(
         return None, None
     name = named(job.name, combination)
     launch = _launch(job, name, target, work, problems)
-    matrix = job.name if combination else ""
+    if job.max_parallel is not None and not combination:
+        _check_matrix(target, problems)
     needs = build_needs(job.needs, name, references)
     if not (problems.holds_broken(("needs",)) or problems.holds_assumed(("needs",))):
-        for found in as_written(unneeded(launch.app, {need.job for need in needs}), job):
-            problems.add(found.path, found.code, found.message, label="add it to `needs`")
-    return job, replace(launch, needs=needs, matrix=matrix)
+        _check_outputs(launch.app, {need.job for need in needs}, job, problems)
+    if combination:
+        launch = replace(launch, matrix=job.name, max_parallel=job.max_parallel)
+    return job, replace(launch, needs=needs)
+
+
+def _check_matrix(target: str, problems: Collector) -> None:
+    """Refuse `max_parallel` where there is no matrix; a wrong one has been reported."""
+    if "matrix" not in (problems.document.value or {}):
+        message = "`max_parallel` is for the jobs of a `matrix`, and there is none"
+        hint = "`max_parallel` in [queue] of launcher.toml limits all jobs of a project"
+        label = "remove it" if target == DEFAULT_TARGET else f"remove it, or set it to null in `{target}`"
+        problems.add(("max_parallel",), "constraint", message, at="key", label=label, hint=hint)
+
+
+def _check_outputs(app: AppDef, needs: Collection[str], job: JobFile, problems: Collector) -> None:
+    """Note the output folders of jobs that are not needed; remember where those of other jobs are named."""
+    for found in as_written(unneeded(app, needs), job):
+        problems.add(found.path, found.code, found.message, label="add it to `needs`")
+    places = (Problem(each.path, each.job, each.written) for each in references(app) if each.job)
+    problems.outputs = [(other, path, written) for path, other, written in as_written(places, job)]
 
 
 def references_of(
@@ -153,6 +173,7 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         workspace=work.folders.workspace(job.workspace, work.directory, problems),
         lifecycle=build_lifecycle(lifecycle),
         trigger_digest=work.folders.trigger_digest(lifecycle, work.directory, home.root, problems),
+        caps=home.config.caps,
         enabled=job.enabled,
         description=job.description,
         root=home.root,

@@ -45,18 +45,23 @@ def check_options(
         return {}
     opts = schedulers[scheduler]()
     _check_timeout(scheduler, cfg, timeout_s, opts, problems)
-    for key in cfg:
-        check_option(scheduler, key, cfg[key], opts, problems, ("cfg", key))
-    cfg = {**defaults, **cfg}
+    # The rules of the scheduler read these, and expect the types that it declares.
+    valid = {
+        key: value
+        for key, value in cfg.items()
+        if check_option(scheduler, key, value, opts, problems, ("cfg", key))
+    }
     for name, opt in opts:
-        if opt.is_required and cfg.get(name) is None:
+        if opt.is_required and {**defaults, **cfg}.get(name) is None:
             message = f"scheduler `{scheduler}` needs the option `{name}`"
             at: Path = ("cfg",) if "cfg" in (problems.document.value or {}) else ("scheduler",)
             problems.add(
                 at, "missing-field", message, at="key", label=f"add `{name}` to `cfg`", hint=opt.help
             )
     return {
-        key: value for key, value in cfg.items() if value is not None and not _is_default(opts, key, value)
+        key: value
+        for key, value in {**defaults, **valid}.items()
+        if value is not None and not _is_default(opts, key, value)
     }
 
 

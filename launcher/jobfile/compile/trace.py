@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,6 +48,8 @@ class Trace:
     scheduler: str
     needs: Mapping[str, tuple[Path, At]]
     """Job or matrix that the file needs → where it stands."""
+    outputs: Sequence[tuple[str, Path, str]]
+    """As in Collector."""
 
     @classmethod
     def of(cls, problems: Collector, variant: Variant, config: Config, launch: Launch) -> Trace:
@@ -59,6 +61,7 @@ class Trace:
             config,
             launch.scheduler,
             problems.needs,
+            problems.outputs,
         )
 
     def origin(self, path: Path) -> Origin:

@@ -29,6 +29,7 @@ CODES: Mapping[str, str] = {
     "lookalike-character": "a typographic quote or blank looks like syntax and is part of the value",
     "lookalike-reference": "a text looks like a reference but is not one",
     "missing-field": "a field that has no default is not there",
+    "needs-across-engines": "a job reads the output folder of a job on an engine that it cannot reach",
     "needs-cycle": "a job needs itself, or jobs need each other in a circle",
     "newer-toml": "the text is TOML 1.1, which many tools refuse",
     "newer-version": "the file is written in a later version of the language",

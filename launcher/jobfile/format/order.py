@@ -15,7 +15,7 @@ ITEM = "[]"
 """Stands in a path for any item of a list."""
 
 JOB = (*places.JOB_FIELDS,)
-PROJECT = ("project", "target", "schedulers", "lifecycle")
+PROJECT = ("project", "target", "schedulers", "lifecycle", "queue")
 """The keys of launcher.toml."""
 
 Path = tuple[str, ...]

@@ -26,6 +26,8 @@ class Collector:
         spelt: path → how the value of a reference that stands there alone is written.
         definitions: such a name → where its value comes from, and a sentence about it.
         needs: job or matrix that `needs` names → where it stands.
+        outputs: job whose output folder is named, the path of the text that does, and the reference as
+            written.
     """
 
     document: Document
@@ -36,6 +38,7 @@ class Collector:
     definitions: dict[str, tuple[Path, At, str]] = field(default_factory=dict)
     spelt: dict[Path, str] = field(default_factory=dict)
     needs: dict[str, tuple[Path, At]] = field(default_factory=dict)
+    outputs: list[tuple[str, Path, str]] = field(default_factory=list)
 
     def fork(self) -> Collector:
         """A collector that knows what is known so far, and has found nothing yet."""

@@ -29,10 +29,12 @@ from launcher.jobfile.model.quantities import (
     SECRET_PATTERN,
     interval,
     memory_mib,
+    memory_of_project,
     mount_of,
     pause,
     seconds,
     secret_of,
+    switched,
 )
 from launcher.jobfile.model.variables import Vars
 from launcher.specs.app import LONGEST_DELAY_S
@@ -328,6 +330,7 @@ class RoleSpec(Model):
 
 OnEnd = Literal["hold", "rerun"]
 _HOLD = {"hold": "Do nothing until a user decides."}
+QUEUE = {"on": "Wait in line for a share of the machine.", "off": "Take it at once."}
 ON_CHANGE = {"replace": "Stop what runs, then start what the file now says.", **_HOLD}
 ON_END = {**_HOLD, "rerun": "Run it again, at most `max_attempts` times."}
 
@@ -359,6 +362,12 @@ class LifecycleSpec(Model):
         [],
         description="What runs finished work again: `every_apply`, or changed files.",
         examples=[[{"files": ["data/*.csv"]}]],
+    )
+    queue: Annotated[Annotated[bool, BeforeValidator(switched)], Traits(choices=QUEUE)] = Field(
+        True,
+        description="Whether it waits in line for the cores, memory and GPUs that its roles ask for; `off`"
+        " takes them at once, also where others have them.",
+        examples=["off"],
     )
 
 
@@ -443,6 +452,9 @@ class JobFile(Model):
         description="One job for each combination of these axes, with `$<matrix.AXIS>` for its values.",
         examples=[{"lr": [0.1, 0.01], "seed": {"range": [0, 4]}}],
     )
+    max_parallel: Attempts | None = Field(
+        None, description="How many jobs of the matrix run at once, at most.", examples=[4]
+    )
     targets: dict[str, Any] = Field(
         {},
         description="Overlays by name, chosen with --target: maps merge, all else replaces, null removes.",
@@ -454,6 +466,19 @@ class ComponentJob(JobFile):
     """One job whose roles a component makes."""
 
     roles: dict[Label, RoleSpec] = Field({}, description="Made by the component.")
+
+
+class QueueSpec(Model):
+    """`[queue]` of launcher.toml: how much of a machine the jobs of a project take together."""
+
+    cpu: Annotated[float, Field(gt=0, le=100_000)] | None = Field(None, description="Cores.", examples=[8])
+    memory: Annotated[int, BeforeValidator(memory_of_project)] | None = Field(
+        None,
+        description="Memory with its unit.",
+        examples=["32GiB"],
+    )
+    gpus: Count | None = Field(None, description="GPUs.", examples=[2])
+    max_parallel: Attempts | None = Field(None, description="A number of jobs.", examples=[4])
 
 
 def _all_traits() -> Iterator[tuple[str, Traits]]:

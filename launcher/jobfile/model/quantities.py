@@ -51,15 +51,14 @@ def problem(code: str, message: str, label: str = "", hint: str = "") -> Pydanti
     return PydanticCustomError(f"job:{code}", "{message}", texts)
 
 
-def memory_mib(text: Any) -> int:
-    """ "4GiB" → 4096, "2GB" → 1908: mebibytes, rounded up to whole ones."""
+def memory_mib(text: Any, other: str = "or `memMB`, a number of MiB") -> int:
+    """ "4GiB" → 4096, "2GB" → 1908: mebibytes, rounded up to whole ones.
+
+    Args:
+        other: how a number is written right; "" for not at all.
+    """
     if is_number(str(text)) and not isinstance(text, str):
-        raise problem(
-            "wrong-type",
-            "memory needs a unit",
-            f'write "{text}MiB" or "{text}GiB"',
-            "or `memMB`, a number of MiB",
-        )
+        raise problem("wrong-type", "memory needs a unit", f'write "{text}MiB" or "{text}GiB"', other)
     if not isinstance(text, str):
         raise problem("wrong-type", "memory is text with a unit", 'such as "4GiB" or "512MiB"')
     match = _MEMORY.match(text.strip())
@@ -71,6 +70,11 @@ def memory_mib(text: Any) -> int:
     if amount < 1:
         raise problem("out-of-range", f"`{text}` is no memory at all", "want at least 1MiB")
     return amount
+
+
+def memory_of_project(text: Any) -> int:
+    """As `memory_mib`, where no field takes a number of MiB."""
+    return memory_mib(text, other="")
 
 
 def _memory_meant(text: str) -> str:
@@ -93,6 +97,15 @@ def seconds(value: Any) -> int:
             "out-of-range", "a timeout is at least 1 second and at most 10 years", 'such as "2h" or "90s"'
         )
     return total
+
+
+def switched(value: Any) -> Any:
+    """ "on" → True, "off" → False: YAML 1.2 reads them as text. Anything but text stays as it is."""
+    if not isinstance(value, str):
+        return value
+    if value not in ("on", "off"):
+        raise problem("unknown-variant", "it is neither `on` nor `off`", 'write "on" or "off"')
+    return value == "on"
 
 
 def pause(value: Any) -> int:

@@ -103,7 +103,7 @@ def _value(key: str, made: Schema) -> Schema:
     if key in BY_HAND:
         return deepcopy(BY_HAND[key])
     special = {"vars": _variables, "mounts": _mounts, "resource": _resource, "rerun_on": _triggers}
-    special |= {"workspace": _workspace, "depends_on": _depends_on, "needs": _needs}
+    special |= {"workspace": _workspace, "depends_on": _depends_on, "needs": _needs, "queue": _switch}
     if key in special:
         return special[key](made)
     if "patternProperties" in made or made.get("type") == "object":
@@ -201,6 +201,12 @@ def _resource(made: Schema) -> Schema:
 def _depends_on(made: Schema) -> Schema:
     names = {"type": "array", "items": {"type": "string"}}
     return {"anyOf": [names, {"type": "object", "additionalProperties": _one_of(CONDITIONS)}]}
+
+
+def _switch(made: Schema) -> Schema:
+    """`on` and `off` are text in YAML 1.2."""
+    words = {"type": "string", "enum": ["on", "off"]}
+    return {"anyOf": [words, {"type": "boolean"}, dict(_A_REFERENCE)]}
 
 
 def _needs(made: Schema) -> Schema:

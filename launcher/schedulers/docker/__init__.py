@@ -6,7 +6,7 @@
     images/      pull images, build them from workspaces
     request/     AppDef → the containers to create; nothing here asks an engine
     reserve, containers, submission          from a reserved app id to running replicas
-    record, journal, owner, rows, recorded   what this machine stores of an app, and reads from it
+    record, journal, rows, recorded          what this machine stores of an app, and reads from it
     labels, names, network, tombstones       what the engine stores of it
     replicas, status, apps, describe         the state of apps, from both
     watching/    the process that restarts, stops and records an app, and its clients

@@ -16,8 +16,7 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 from launcher.schedulers.docker.client.view import INSPECTIONS, EngineView
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, SCHEDULER, Labels, read_labels
-from launcher.schedulers.docker.names import container_name, waiting_name
-from launcher.schedulers.docker.owner import Owner
+from launcher.schedulers.docker.names import container_name, queued_name, waiting_name
 from launcher.schedulers.docker.replicas import (
     ALL_MARKS,
     expected_replicas,
@@ -28,7 +27,8 @@ from launcher.schedulers.docker.replicas import (
 )
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.tombstones import Tombstone
-from launcher.specs.attempt import Attempt
+from launcher.schedulers.owner import Owner
+from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 
@@ -75,8 +75,8 @@ class DockerApp:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it waits for others, and its watcher has died."""
-        return self.view.state == "waiting" and not self.owner
+        """Whether it waits for others or for its turn, and its watcher has died."""
+        return self.view.state in WAITING_STATES and not self.owner
 
     def to_record(self) -> AppRecord:
         """The app as a list shows it, without its replicas."""
@@ -270,7 +270,7 @@ def _recorded(engine: EngineView, app_dir: str) -> Labels | None:
 
 def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
     view = app.view
-    if view.state == "waiting":
+    if view.state in WAITING_STATES:
         return _holder(app, take_over=take_over)
     if view.state not in ("reserved", "created") and not (view.state == "running" and view.unstarted):
         return ""
@@ -286,7 +286,7 @@ def _owner(app: DockerApp, *, lock_held: bool, take_over: bool) -> str:
 
 
 def _holder(app: DockerApp, *, take_over: bool) -> str:
-    """The watcher of a waiting attempt; "" when it is dead. One on another machine counts as alive."""
+    """The watcher that holds an attempt; "" when it is dead. One on another machine counts as alive."""
     waiting = waiting_container(app.containers)
     holder = Labels(waiting.labels).holder if waiting is not None else record.holder(app.app_dir)
     return str(holder) if holder is not None and holder.is_alive(math.inf, take_over=take_over) else ""
@@ -422,5 +422,6 @@ def _name(container: Container) -> str:
     if is_reservation(container):
         return labels.app_id
     if is_waiting(container):
-        return waiting_name(labels.app_id)
+        in_line = queued_name(labels.app_id)
+        return in_line if container.name == in_line else waiting_name(labels.app_id)
     return container_name(labels.app_id, labels.role, labels.replica)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import shlex
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,8 @@ _ROOT = ("", "0", "root")
 def trial(job: DockerJob) -> DockerJob:
     """The request for the first container of each role alone, without what its needs are to provide."""
     firsts = {each.role: each for each in reversed(job.containers)}
-    alone = (outputs.without_needs(each) for each in job.containers if firsts[each.role] is each)
-    return replace(job, containers=list(alone))
+    alone = [each for each in job.containers if firsts[each.role] is each]
+    return outputs.without_needs(replace(job, containers=alone))
 
 
 class ContainerSetup:
@@ -59,15 +59,27 @@ class ContainerSetup:
         self._volume = ""
         self._output = ""  # the output volume that was made here
 
-    def create(self, job: DockerJob, common: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    def create(
+        self,
+        job: DockerJob,
+        common: Mapping[str, str],
+        environ: Mapping[str, str],
+        dealt: Sequence[str] = (),
+    ) -> None:
         """Create all objects with the labels `common`, and check images and executables.
 
         Args:
             environ: the variables that `copy_env` selects from.
+            dealt: the ids of the app's GPUs; the engine chooses without them.
 
         Raises StartError or SchedulerError naming role and replica, with nothing left behind.
         """
+        if any(each.kwargs.get("device_requests") for each in job.containers):
+            from launcher.schedulers.docker.request.gpus import with_gpus
+
+            job = with_gpus(job, dealt)
         try:
+            job = outputs.with_needs(self.engine, job)
             configs = [self._config(each, job, common, environ) for each in job.containers]
             there = self._images(job)
             self._surroundings(job, common)

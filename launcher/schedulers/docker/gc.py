@@ -22,6 +22,7 @@ from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.images.pull import WORKSPACE_LABEL, is_workspace_name
 from launcher.schedulers.docker.labels import APP_ID, PART, PREFIX, RESERVATION_PART, Labels
 from launcher.schedulers.docker.record import RecordLock
+from launcher.specs.attempt import WAITING_STATES
 from launcher.state.records import AppRecord
 
 NETWORK_LABEL = PREFIX + "network"
@@ -37,7 +38,9 @@ def finished(engine: EngineView) -> list[AppRecord]:
     request for each of them, and callers have it from the ledger.
     """
     found = apps.find_all(engine)
-    awaited = {need.app_id for app in found if app.view.state == "waiting" for need in app.labels.waits_for}
+    awaited = {
+        need.app_id for app in found if app.view.state in WAITING_STATES for need in app.labels.waits_for
+    }
     listed = [app for app in found if app.view.ended and app.app_id not in awaited]
     known = [app if _is_known(app) else apps.inspect(engine, app) for app in listed]
     return [_finished(app) for app in known if is_over(app)]

@@ -4,6 +4,7 @@
 
     {"e": "wait", "for": ["prepare"]}                   accepted: its watcher waits for these jobs
     {"e": "met", "job": "prepare"}                      one of them has succeeded
+    {"e": "queued"}                                     its watcher waits in line for its turn
     {"e": "go"}                                         from here on its start is completed, not undone
     {"e": "cancel", "by": "me@host"}                    a client asks for a stop
     {"e": "stop", "why": "peer", "of": [ID…], …}        containers are being stopped; the first reason counts
@@ -108,6 +109,7 @@ class Journal:
 
     Attributes:
         waits_for: the jobs that it still waits for; None before it waits, and once it is to start.
+        is_queued: it waits for no job any more, and is in line for its turn.
         interrupted: the client that cancelled the app was attached to it.
         grace_s: the grace period of that cancellation, in place of the app's own.
         stop: the first reason to stop the app for good; None while there is none.
@@ -122,6 +124,7 @@ class Journal:
 
     going_at: float | None = None
     waits_for: list[str] | None = None
+    is_queued: bool = False
     cancelled_by: str | None = None
     interrupted: bool = False
     grace_s: float | None = None
@@ -138,6 +141,13 @@ class Journal:
     adopted: bool = False
     end_recorded: bool = False
     last_at: float | None = None
+
+    @property
+    def held(self) -> tuple[AttemptState, str] | None:
+        """State and message of an attempt that its watcher holds before its start; None for any other."""
+        if self.waits_for is None:
+            return None
+        return ("queued", IN_LINE) if self.is_queued else ("waiting", waiting_for(self.waits_for))
 
     def was_stopped_externally(self, container: str, started_at: float | None) -> bool:
         """Whether another program stopped this run of the container; its last run if `started_at` is None."""
@@ -157,6 +167,10 @@ class Journal:
             and (policy != "REPLICA" or container in each.was)
             for each in self.restarts
         )
+
+
+IN_LINE = "waits for its turn"
+"""The message of a queued attempt."""
 
 
 def fold(lines: bytes) -> Journal:
@@ -185,8 +199,12 @@ def _met(journal: Journal, event: Mapping[str, Any]) -> None:
     journal.waits_for = [job for job in journal.waits_for or () if job != event["job"]]
 
 
+def _queued(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.waits_for, journal.is_queued = [], True
+
+
 def _go(journal: Journal, event: Mapping[str, Any]) -> None:
-    journal.waits_for = None
+    journal.waits_for, journal.is_queued = None, False
     if journal.going_at is None:
         journal.going_at = event["t"]
 
@@ -271,6 +289,7 @@ def _skip(journal: Journal, event: Mapping[str, Any]) -> None:
 _ACTIONS = {
     "wait": _wait,
     "met": _met,
+    "queued": _queued,
     "go": _go,
     "cancel": _cancel,
     "stop": _stop,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from launcher.schedulers.docker.owner import Owner
+    from launcher.schedulers.owner import Owner
     from launcher.specs.attempt import Attempt
     from launcher.specs.needs import StoodOn
 
@@ -27,13 +27,15 @@ REPLICA = PREFIX + "replica"
 RESERVATION_PART = "reservation"
 WAITING_PART = "waiting"
 HOLDER = PREFIX + "holder"
-"""Label of the container of a waiting attempt: the watcher that holds it."""
+"""Label of the container of a waiting or queued attempt: the watcher that holds it."""
 WAITS_FOR = PREFIX + "waits-for"
 """Label of that container: the attempts that it waited for at first, as `needs.to_json` has them."""
 IMAGES = PREFIX + "images"
 """Label of that container: the images of the containers that are to be made."""
 TURN = PREFIX + "turn"
 """Label of a volume: how a waiting attempt goes on, see `turn.py`."""
+SHARE = PREFIX + "share"
+"""Label of a replica: the share of its machine that the app holds, see `share.py`."""
 VERSION = PREFIX + "version"
 TOMBSTONE = PREFIX + "tombstone"
 """Label of a volume with the outcome of an attempt: the attempt's app id."""
@@ -113,14 +115,14 @@ class Labels:
     @property
     def owner(self) -> Owner | None:
         """The process that submits the app, or did; None where the label is missing."""
-        from launcher.schedulers.docker.owner import from_json
+        from launcher.schedulers.owner import from_json
 
         return from_json(self.text("owner"))
 
     @property
     def holder(self) -> Owner | None:
         """The watcher that holds a waiting attempt; None where the label is missing."""
-        from launcher.schedulers.docker.owner import from_json
+        from launcher.schedulers.owner import from_json
 
         return from_json(self.text("holder"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
 from launcher.schedulers.ids import normalise
 
@@ -13,6 +15,8 @@ SCRATCH = "/launcher/scratch"
 """Mount point of the volume that all replicas of an app share."""
 OUTPUT = "/launcher/output"
 """Mount point of a job's own output folder."""
+NEEDS = "/launcher/needs"
+"""Folder of the mount points of the output folders of other jobs."""
 
 _OUTPUT_END = "-output"
 _LIMIT = 63  # of a DNS label, since a container's name is its hostname
@@ -27,6 +31,11 @@ def container_name(app_id: str, role: str, k: int) -> str:
 def waiting_name(app_id: str) -> str:
     """The name of the container that stands for a waiting attempt. App ids have no dot."""
     return f"{app_id}.waiting"
+
+
+def queued_name(app_id: str) -> str:
+    """The name of that container once the attempt is in line for its turn."""
+    return f"{app_id}.queued"
 
 
 def scratch_volume(app_id: str) -> str:
@@ -45,7 +54,12 @@ def output_of(volume: str) -> str:
 
 def output_of_need(job: str) -> str:
     """The mount point of the output folder of a job that the app's job needs."""
-    return f"/launcher/needs/{job}"
+    return f"{NEEDS}/{job}"
+
+
+def is_of_need(mount: Mapping[str, Any]) -> bool:
+    """Whether it mounts the output folder of another job."""
+    return str(mount.get("target", "")).startswith(f"{NEEDS}/")
 
 
 def error_file(role: str, k: int) -> str:

@@ -1,34 +1,58 @@
 """The output folders of jobs on Docker: volumes, one for each edition of a job.
 
-They do not have the label of apps: cleaning up after an app leaves them.
+They do not have the label of apps: cleaning up after an app leaves them. Those of local jobs are folders of
+this machine, and mounted as such.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from launcher.errors import SchedulerError
+from launcher.schedulers.docker.client.contexts import shares_folders
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER
-from launcher.schedulers.docker.names import OUTPUT, output_of, output_volume
+from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.registry import get_scheduler
+from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
-from launcher.specs.outputs import output_macro, own_output, read_outputs
+from launcher.specs.outputs import needs_variable, output_macro, own_output, read_outputs
 
 LABEL = f"{PREFIX}output"
 """Marks the volume of an output folder; its value is the volume's name."""
-_NEEDS = "/launcher/needs/"
 _OF_JOB = tuple(f"{PREFIX}{name}" for name in ("project", "target", "job"))
 
 
-def volumes(attempt: Attempt) -> Mapping[str, str]:
-    """Macro → volume of the attempt's own output folder, and of those of the needs on this scheduler."""
-    here = {need.job for need in attempt.needs if need.scheduler == SCHEDULER}
-    read = {job: name for job, name in read_outputs(attempt).items() if job in here}
-    return {output_macro(job): output_volume(name) for job, name in {"": own_output(attempt), **read}.items()}
+def sources(attempt: Attempt, needs: Mapping[str, str]) -> Mapping[str, str]:
+    """Macro → source of the mount of the attempt's own output folder, and of those of its needs.
+
+    Args:
+        needs: as from `sources_of_needs`.
+    """
+    there = {output_macro(job): source for job, source in needs.items() if source}
+    return {output_macro(): output_volume(own_output(attempt)), **there}
+
+
+def sources_of_needs(attempt: Attempt, host: str) -> dict[str, str]:
+    """Job → the volume, or the folder of this machine, of each need; "" for one that is out of reach.
+
+    Args:
+        host: the address of the engine.
+    """
+    names = read_outputs(attempt)
+    return {need.job: _source(need.scheduler, names[need.job], host) for need in attempt.needs}
+
+
+def _source(scheduler: str, name: str, host: str) -> str:
+    if scheduler == SCHEDULER:
+        return output_volume(name)
+    keeper = get_scheduler(scheduler, "") if shares_folders(host) else None
+    return keeper.output_folder(name) if isinstance(keeper, StagedScheduler) else ""
 
 
 def has_own(job: DockerJob) -> bool:
@@ -42,11 +66,11 @@ def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
     Args:
         common: the labels of the app, of which the volume gets those that name the job.
 
-    Raises SchedulerError when the volume of a need is gone.
+    Raises SchedulerError when the output folder of a need is gone.
     """
     made = ""
     for target, source in dict.fromkeys(_mounts(job)):
-        if engine.volume(source) is not None:
+        if _exists(engine, source):
             continue
         if target == OUTPUT:
             of_job = {name: common[name] for name in _OF_JOB if name in common}
@@ -54,18 +78,57 @@ def ensure(engine: Engine, job: DockerJob, common: Mapping[str, str]) -> str:
             made = source
             continue
         need = target.rpartition("/")[2]
+        where = f"there is no folder {source}" if _is_path(source) else f"the engine has no volume {source}"
         raise SchedulerError(
-            f"the output folder of `{need}` is gone: the engine has no volume {source}",
+            f"the output folder of `{need}` is gone: {where}",
             hint=f"run `{need}` again: launcher apply --rerun {need}",
         )
     return made
 
 
-def without_needs(container: DockerContainer) -> DockerContainer:
-    """The container without the output folders of needs, which may not exist before it starts."""
-    mounts = container.kwargs.get("mounts") or []
-    own = [each for each in mounts if not str(each.get("target", "")).startswith(_NEEDS)]
+def _exists(engine: Engine, source: str) -> bool:
+    return os.path.isdir(source) if _is_path(source) else engine.volume(source) is not None
+
+
+def _is_path(source: str) -> bool:
+    return source.startswith("/")
+
+
+def without_needs(job: DockerJob) -> DockerJob:
+    """The job without the output folders of needs, which may not exist before it starts."""
+    return replace(job, containers=[_without_needs(each) for each in job.containers], needs={})
+
+
+def _without_needs(container: DockerContainer) -> DockerContainer:
+    own = [each for each in container.kwargs.get("mounts") or [] if not is_of_need(each)]
     return replace(container, kwargs={**container.kwargs, "mounts": own})
+
+
+def with_needs(engine: Engine, job: DockerJob) -> DockerJob:
+    """The job with the list of its needs as a variable, and with the output folder of each that has one."""
+    if not job.needs:
+        return job
+    volumes = {each.name for each in engine.volumes(LABEL)}
+    there = {
+        need: source
+        for need, source in job.needs.items()
+        if (os.path.isdir(source) if _is_path(source) else source in volumes)
+    }
+    variable = needs_variable(job.needs, {need: output_of_need(need) for need in there})
+    return replace(job, containers=[_with_needs(each, there, variable) for each in job.containers])
+
+
+def _with_needs(
+    container: DockerContainer, there: Mapping[str, str], variable: Mapping[str, str]
+) -> DockerContainer:
+    mounts = list(container.kwargs.get("mounts") or [])
+    taken = {each.get("target") for each in mounts}
+    for need, source in there.items():
+        if (target := output_of_need(need)) not in taken:
+            kind = "bind" if _is_path(source) else "volume"
+            mounts.append({"type": kind, "source": source, "target": target, "read_only": True})
+    environment = {**container.kwargs.get("environment", {}), **variable}
+    return replace(container, kwargs={**container.kwargs, "mounts": mounts, "environment": environment})
 
 
 def names(engine: EngineView) -> list[str]:
@@ -85,6 +148,5 @@ def _mounts(job: DockerJob) -> Iterable[tuple[str, str]]:
     """Target and source of every mount of an output folder."""
     for container in job.containers:
         for mount in container.kwargs.get("mounts") or ():
-            target = str(mount.get("target", ""))
-            if target == OUTPUT or target.startswith(_NEEDS):
-                yield target, str(mount["source"])
+            if mount.get("target") == OUTPUT or is_of_need(mount):
+                yield str(mount["target"]), str(mount["source"])

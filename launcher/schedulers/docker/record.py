@@ -22,12 +22,13 @@ from typing import Any
 
 from launcher import paths
 from launcher.errors import SchedulerError
+from launcher.filelock import is_at
 from launcher.files import write_whole
 from launcher.schedulers import appfolder
-from launcher.schedulers.appfolder import GONE, is_at, lock
+from launcher.schedulers.appfolder import GONE, lock
 from launcher.schedulers.appfolder import is_locked as is_locked
 from launcher.schedulers.docker.journal import Journal, fold
-from launcher.schedulers.docker.owner import Owner, from_json, this_process
+from launcher.schedulers.owner import Owner, from_json, this_process
 
 
 class HeldError(SchedulerError):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.journal import waiting_for
 from launcher.schedulers.docker.labels import SCHEDULER, read_labels
 from launcher.state.records import AppRecord
 
@@ -56,8 +55,8 @@ def read(app_id: str) -> AppRecord | None:
     journal = record.journal(app_dir)
     if journal is not None and journal.going_at is not None:
         found.state, found.started_at = "running", journal.going_at
-    elif journal is not None and journal.waits_for is not None:
-        found.state, found.message = "waiting", waiting_for(journal.waits_for)
+    elif journal is not None and journal.held is not None:
+        found.state, found.message = journal.held
     if journal is not None and journal.outcome is not None:
         outcome = journal.outcome
         found.state, found.message, found.exit_code = outcome.state, outcome.message, outcome.code
@@ -100,8 +99,8 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
         )
     going_at = journal.going_at if journal is not None else None
     state: AttemptState = "created" if going_at is None else "running"
-    if journal is not None and journal.waits_for is not None:
-        state = "waiting"
+    if journal is not None and journal.held is not None:
+        state, _ = journal.held
     host = str(facts.get("host"))
     return replace(found, state=state, started_at=going_at, message=f"at the engine {host}", elsewhere=host)
 

@@ -179,7 +179,7 @@ def is_reservation(container: Container) -> bool:
 
 
 def is_waiting(container: Container) -> bool:
-    """Whether it stands for an attempt that waits for others."""
+    """Whether it stands for an attempt that waits for others, or for its turn."""
     return container.labels.get(PART) == WAITING_PART
 
 

@@ -23,7 +23,7 @@ from launcher.schedulers.docker.names import scratch_volume
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import is_reservation, waiting_container
 from launcher.schedulers.docker.request.labelling import RESERVATION_LABELS
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import UNSTARTED_STATES, Attempt
 
 if TYPE_CHECKING:
     Report = Callable[[str, Mapping[str, Any]], None]
@@ -98,7 +98,7 @@ def _take(
     image = choose_image()
     for left in reversed(range(_TRIES)):
         found = apps.find(engine, attempt.app_id, lock_held=True, take_over=take_over)
-        if found is not None and (resumed := _clear(engine, found, attempt, take_over)):
+        if found is not None and (resumed := _clear(engine, found, attempt, lock, take_over)):
             return ReservedId(lock, resumed=resumed)
         record.clear(lock.app_dir)
         record.write_attempt(lock.app_dir, apps.facts(engine, labels))
@@ -139,7 +139,9 @@ def _is_free(engine: Engine, attempt: Attempt) -> bool:
     return all(is_reservation(each) for each in list_containers(engine, attempt.app_id))
 
 
-def _clear(engine: Engine, found: DockerApp, attempt: Attempt, take_over: bool) -> DockerApp | None:
+def _clear(
+    engine: Engine, found: DockerApp, attempt: Attempt, lock: RecordLock, take_over: bool
+) -> DockerApp | None:
     """Remove what a dead owner created and never started. Returns the app when its start is to be completed.
 
     Raises ReservedError when its owner is alive, or when the app was started otherwise, however it ended.
@@ -149,11 +151,14 @@ def _clear(engine: Engine, found: DockerApp, attempt: Attempt, take_over: bool) 
         raise ReservedError(attempt.app_id, view.state, found.owner)
     if view.state == "running" and view.unstarted and found.labels.digest == attempt.digest:
         return found
-    if view.state not in ("reserved", "created", "waiting"):
+    if view.state not in UNSTARTED_STATES:
         raise ReservedError(attempt.app_id, view.state)
     waiting = waiting_container(found.containers)
     if waiting is not None and turn.decide(engine, waiting, turn.RESUME, take_over=take_over) != turn.RESUME:
         raise ReservedError(attempt.app_id, view.state)  # another client gives it up at this moment
+    if waiting is not None:
+        # First: a record of waiting without that container reads as a cancellation.
+        record.clear(lock.app_dir)
     try:
         # Not the scratch volume: it may be another client's by now, and `create` replaces it.
         run_parallel(lambda each: engine.remove(each.id), found.containers)

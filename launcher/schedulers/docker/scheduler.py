@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from launcher.specs.launch import JobKey
     from launcher.specs.runopts import runopts
     from launcher.state.records import AppRecord
+    from launcher.turns.ask import Ask
 
 DOCKER = "local_docker"
+
+_NO_TURNS = "this engine is not on this machine, so its apps take no turns: the app starts at once"
 
 
 class DockerScheduler(StagedScheduler["DockerJob"]):
@@ -105,10 +108,13 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
     def _submit_dryrun(self, app: AppDef, cfg: Mapping[str, CfgVal]) -> AppDryRunInfo[DockerJob]:
         from launcher.schedulers.checks import check_problems
         from launcher.schedulers.docker.request.derive import build_request
+        from launcher.schedulers.turns import asks
         from launcher.specs.dryrun import AppDryRunInfo
 
         job = build_request(app, cfg, session=self.session_name)
         check_problems(app, _out_of_reach(app))
+        if asks(app) and not self.on_this_machine():
+            job.notes.append(_NO_TURNS)
         return AppDryRunInfo(job, str)
 
     def workspace_app(self, app: AppDef, cfg: Mapping[str, CfgVal], workspace: BoundWorkspace) -> AppDef:
@@ -133,17 +139,42 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         return build.notes(app, workspace)
 
     def schedule(self, dryrun_info: AppDryRunInfo[DockerJob]) -> str:
-        """Start the app under a fresh id; returns when every replica was started.
+        """Start the app under a fresh id; returns when every replica was started, or when it is in line.
 
         Raises StartError, with nothing left behind, when one cannot.
         """
         from launcher.schedulers.docker.submission import launch
 
-        engine, attached = self.engine, not self._detach
-        app_id, submission = launch(engine, dryrun_info, self.session_name, self._report, attached=attached)
+        attached = not self._detach
+        app_id, submission = launch(
+            self.engine,
+            dryrun_info,
+            self.session_name,
+            self._report,
+            attached=attached,
+            turn_of=self._turn_of,
+        )
         if attached:
             self._attached.append(submission)
         return app_id
+
+    def on_this_machine(self) -> bool:
+        import sys
+
+        from launcher.schedulers.docker.client.contexts import endpoint
+
+        try:
+            return sys.platform == "linux" and endpoint().host.startswith("unix://")
+        except SchedulerError:  # no engine, as the first request to it says
+            return False
+
+    def _turn_of(self, app: AppDef, app_id: str) -> Ask | None:
+        """What an app without a job asks of this machine."""
+        if not self.on_this_machine():
+            return None
+        from launcher.schedulers.turns import ask_of_run
+
+        return ask_of_run(app, app_id, in_turn=self.in_turn)
 
     # Staged submission
 
@@ -235,15 +266,22 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     # Records for the commands
 
+    def records(self) -> Sequence[AppRecord]:
+        from launcher.schedulers.docker.apps import find_all, inspect
+
+        # The list alone does not show which containers wait to be restarted.
+        found = [inspect(self.view, app) if _is_unclear(app) else app for app in find_all(self.view)]
+        return [app.to_record() for app in found]
+
     def record(self, app_id: str) -> AppRecord | None:
-        """As `describe`, which has no word for an app that waits for others, or was skipped."""
+        """As `describe`, which has no word for an app that waits, or was skipped."""
         from launcher.schedulers.answers import of_description
 
         found = self._find_watched(app_id)
         if found is None:
             return None
         record = of_description(self._response(found), self.backend, self.session_name)
-        if found.view.state in ("waiting", "skipped"):
+        if found.view.state in ("waiting", "queued", "skipped"):
             record.state = found.view.state
             record.abandoned = found.is_abandoned
         return record
@@ -312,6 +350,11 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         found = self._wait(app_id, None if timeout_s is None else time.monotonic() + timeout_s)
         return None if found is None else self._response(found)
 
+    def wait_for_start(self, app_id: str) -> None:
+        from launcher.schedulers.docker.watching.waiting import wait_for_start
+
+        wait_for_start(self.view, app_id)
+
     # Cancellation
 
     def cancel(self, app_id: str, grace_s: float | None = None) -> None:
@@ -376,6 +419,17 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         from launcher.schedulers.docker import outputs
 
         return outputs.names(self.view)
+
+    def unreadable(self, other: str) -> str:
+        if other == DOCKER or other not in self.holds:
+            return super().unreadable(other)
+        from launcher.schedulers.docker.client.contexts import endpoint, shares_folders
+
+        try:
+            host = endpoint().host
+        except SchedulerError:  # no engine, as the first request to it says
+            return ""
+        return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
 
     def remove_output(self, name: str) -> None:
         from launcher.schedulers.docker import outputs
@@ -458,11 +512,8 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.answers import listed_of
-        from launcher.schedulers.docker.apps import find_all, inspect
 
-        # The list alone does not show which containers wait to be restarted.
-        found = [inspect(self.view, app) if _is_unclear(app) else app for app in find_all(self.view)]
-        return [listed_of(app.to_record()) for app in found]
+        return [listed_of(each) for each in self.records()]
 
 
 def _out_of_reach(app: AppDef) -> Iterable[Problem]:

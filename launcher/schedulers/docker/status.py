@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.errors import cause_of
-from launcher.schedulers.docker.journal import Journal, waiting_for
+from launcher.schedulers.docker.journal import IN_LINE, Journal, waiting_for
 from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.names import queued_name
 from launcher.schedulers.docker.progress import Progress, progress
 from launcher.schedulers.docker.replicas import (
     AT_END,
@@ -130,20 +131,23 @@ def view(
         or bool(recorded.exits)
         or (is_rest and len(parts) < number),
     )
-    if (waits := _waits_for(found, recorded)) and not facts.begun and recorded.outcome is None:
-        return DockerAppView(state="waiting", message=waits, replicas=facts.replicas)
+    if (held := _held(found, recorded)) and not facts.begun and recorded.outcome is None:
+        state, message = held
+        return DockerAppView(state=state, message=message, replicas=facts.replicas)
     return _view(facts, reserved=len(parts) < len(found) or 0 < len(parts) < facts.expected)
 
 
-def _waits_for(containers: Iterable[Container], journal: Journal) -> str:
-    """What an accepted attempt waits for, in a phrase; "" where it does not wait, or is being submitted."""
+def _held(containers: Iterable[Container], journal: Journal) -> tuple[AttemptState, str] | None:
+    """State and message of an accepted attempt before its start; None for any other."""
     markers = [each for each in containers if not is_replica(each)]
     if not markers or any(is_reservation(each) for each in markers):
-        return ""
-    jobs = journal.waits_for
-    if jobs is None:
-        jobs = [each.job for each in Labels(markers[0].labels).waits_for]
-    return waiting_for(jobs)
+        return None
+    if journal.held is not None:
+        return journal.held
+    labels = Labels(markers[0].labels)
+    if markers[0].name == queued_name(labels.app_id):
+        return "queued", IN_LINE
+    return "waiting", waiting_for([each.job for each in labels.waits_for])
 
 
 def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
@@ -163,6 +167,8 @@ def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
     if facts.journal.outcome is not None:
         return _recorded(common, facts)
     if not started:
+        if facts.containers and facts.journal.going_at is not None and facts.journal.stop is not None:
+            return _ended(common, facts)  # none of it could be started
         if facts.containers or reserved:
             return common
         what = _missing(facts) or _LOST

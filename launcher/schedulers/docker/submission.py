@@ -20,25 +20,28 @@ from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.containers import ContainerSetup, start_all, trial
 from launcher.schedulers.docker.labels import HOLDER, IMAGES, PART, WAITING_PART, WAITS_FOR
-from launcher.schedulers.docker.names import waiting_name
-from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.docker.names import queued_name, waiting_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.request.bind import bind_request, check_head
 from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
 from launcher.schedulers.docker.reserve import ReservedId, release, reserve
-from launcher.schedulers.docker.watching.client import WatcherClient, wait_for_exit
+from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.ids import make_unique, normalise
 from launcher.schedulers.order import Order, has_order
+from launcher.schedulers.owner import this_process
 from launcher.schedulers.staged import Reservation
 from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import Attempt, AttemptState
 from launcher.specs.dryrun import AppDryRunInfo
 from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
+    from launcher.turns.ask import Ask
+    from launcher.turns.table import Place
+
     Report = Callable[[str, Mapping[str, Any]], None]
 
 _EXIT_S = 60.0
@@ -75,13 +78,36 @@ class Submission:
         self._to_start: list[tuple[str, DockerContainer]] = []
         self._rules: Mapping[str, Mapping[str, Any]] = {}
         self._order: Order | None = None  # None: all of `_to_start` is started at once
+        self._place: Place | None = None  # until the watcher has it
         self._held: dict[str, Any] | None = None  # the message to the watcher of an app that waits
+        self.accepted: AttemptState = "running"  # the state after `start`
         self._waiting = ""  # the container that stands for it then
 
-    def create(self, job: DockerJob, common: Mapping[str, str]) -> None:
-        """Create all containers. When it fails, the caller must call `abort`."""
+    def prepare(
+        self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn], turn: Ask | None
+    ) -> None:
+        """Create all containers, or only try that for an app that waits for others, or for its turn.
+
+        When it fails, the caller must call `abort`.
+        """
+        if turn is not None:
+            from launcher.schedulers.docker import share
+
+            self._place = share.take(turn, later=bool(waits_for))
+        if waits_for or (self._place is not None and not self._place.starts):
+            self.accepted = "waiting" if waits_for else "queued"
+            self._try_out(job, common, waits_for)
+        else:
+            self._create(job, common)
+
+    def _create(self, job: DockerJob, common: Mapping[str, str]) -> None:
+        dealt: tuple[str, ...] = ()
+        if self._place is not None:
+            from launcher.schedulers.docker import share
+
+            dealt, common = self._place.dealt, {**common, **share.label_of(self._place)}
         self._spawn(job.app_id)
-        self._setup.create(job, common, os.environ)
+        self._setup.create(job, common, os.environ, dealt)
         if self._marker:
             self._engine.remove(self._marker)
             self._marker = ""
@@ -95,17 +121,18 @@ class Submission:
 
         Those that wait for other roles are left to the watcher.
         """
+        self._place = place_again(app.containers[0])
         self._spawn(job.app_id)
         self._rules = job.role_rules
         of = {(each.role, each.replica): each for each in job.containers}
         pending = [each for each in app.view.replicas if each.state == "pending" and not each.waits]
         self._to_start = [(each.id, of[each.role, each.k]) for each in pending]
 
-    def try_out(self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn]) -> None:
+    def _try_out(self, job: DockerJob, common: Mapping[str, str], waits_for: Collection[StoodOn]) -> None:
         """Prove that the app can be created, by one container of each role, which are removed again.
 
-        `start` then leaves the app to its watcher, which creates it once all of `waits_for` have succeeded.
-        When it fails, the caller must call `abort`.
+        `start` then leaves the app to its watcher, which creates it once all of `waits_for` have succeeded
+        and its turn has come.
         """
         self._spawn(job.app_id)
         self._held = {
@@ -118,7 +145,7 @@ class Submission:
 
     def _spawn(self, app_id: str) -> None:
         """Spawn the watcher, before any request: it loads its modules while the engine works."""
-        self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached)
+        self._watcher = WatcherClient.spawn(self._lock, app_id, attached=self._attached, place=self._place)
 
     def start(self) -> None:
         """Start every replica that waits for no other, or leave the app to its watcher where it waits.
@@ -155,18 +182,21 @@ class Submission:
             self.close()
 
     def _hold(self, message: dict[str, Any], watcher: WatcherClient) -> None:
-        """Make the container that stands for the waiting app, and hand the app to its watcher."""
+        """Make the container that stands for the held app, and hand the app to its watcher."""
         job, labels = message["job"], message["labels"]
         images = list(dict.fromkeys(each["image"] for each in job["containers"]))
         holder = {HOLDER: watcher.owner.to_json(), PART: WAITING_PART, IMAGES: json.dumps(images)}
         waits_for = {WAITS_FOR: json.dumps(message["needs"])}
         body = {"Image": images[0], "Cmd": ["true"], "Labels": {**labels, **holder, **waits_for}}
-        self._waiting = self._engine.create(waiting_name(job["app_id"]), body)
-        if not watcher.hold({**message, "waiting": self._waiting, "reservation": self._marker}):
+        name_of = queued_name if self.accepted == "queued" else waiting_name
+        self._waiting = self._engine.create(name_of(job["app_id"]), body)
+        accepted = watcher.hold({**message, "waiting": self._waiting, "reservation": self._marker})
+        if accepted is None:
             raise SchedulerError(
                 f"{job['app_id']} cannot wait: its watcher has ended",
                 hint=f"{record.watcher_log(self._app_dir)} may say why",
             )
+        self.accepted = accepted
 
     def _start_all(self) -> None:
         if self._order is None:
@@ -186,6 +216,8 @@ class Submission:
                 self._engine.remove(made)
         except EngineError:
             pass  # the engine went away, as the error that led here reports
+        if self._place is not None:
+            self._place.leave()
         if self._watcher is not None:
             self._watcher.abort()
         discard(self._lock)
@@ -215,8 +247,12 @@ def launch(
     report_of: Callable[[str], Report],
     *,
     attached: bool,
+    turn_of: Callable[[AppDef, str], Ask | None],
 ) -> tuple[str, Submission]:
-    """Start an app without a job, under a fresh id.
+    """Start an app without a job, under a fresh id; it may wait in line for its turn.
+
+    Args:
+        turn_of: what an app asks of this machine under an id; None for nothing.
 
     Returns the id and the submission, which can close or cancel the app.
 
@@ -235,7 +271,7 @@ def launch(
     try:
         record.write_attempt(lock.app_dir, apps.facts(engine, common))
         rows.add(common)
-        submission.create(request, common)
+        submission.prepare(request, common, (), turn_of(app, app_id))
     except BaseException:
         submission.abort()
         raise
@@ -272,12 +308,15 @@ def create(
     report: Report,
     fresh: set[str],
 ) -> None:
-    """Create all containers, or only try that for an attempt that waits. `cfg`: resolved.
+    """Create all containers, or only try that for an attempt that waits or is in line. `cfg`: resolved.
 
     When it fails, all of the attempt is removed.
     """
-    attempt, found = reservation.attempt, outputs.volumes(reservation.attempt)
+    attempt = reservation.attempt
+    of_needs = outputs.sources_of_needs(attempt, engine.host)
+    found = outputs.sources(attempt, of_needs)
     job = build_request(app, cfg, attempt.app_id, session=attempt.key.session, outputs=found)
+    job.needs = of_needs
     for each in job.containers:
         each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
     made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
@@ -285,10 +324,10 @@ def create(
     try:
         if reservation.reserved.resumed is not None:
             made.resume(job, reservation.reserved.resumed)
-        elif reservation.waits_for:
-            made.try_out(job, reservation.labels, reservation.waits_for)
         else:
-            made.create(job, reservation.labels)
+            if not reservation.waits_for:
+                reservation.follow()
+            made.prepare(job, reservation.labels, reservation.waits_for, reservation.turn)
     except BaseException:
         abort(engine, reservation)
         raise
@@ -299,6 +338,7 @@ def start(reservation: DockerReservation) -> None:
         raise ValueError(f"{reservation.app_id} was not created")
     reservation.is_over = True
     reservation.submission.start()
+    reservation.accepted = reservation.submission.accepted
 
 
 def abort(engine: Engine, reservation: DockerReservation) -> None:

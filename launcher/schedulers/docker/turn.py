@@ -13,7 +13,7 @@ import math
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.labels import APP_ID, PREFIX, TURN
-from launcher.schedulers.docker.owner import from_json, this_process
+from launcher.schedulers.owner import from_json, this_process
 
 START = "start"
 """Its watcher starts it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.state.records import AppRecord, ReplicaRecord
+from launcher.state.records import WAITING, AppRecord, ReplicaRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
         exit_code=view.exit_code,
     )
     record.num_restarts = view.num_restarts
-    record.abandoned = view.state == "waiting" and not view.owner
+    record.abandoned = view.state in WAITING and not view.owner
     record.warnings = list(view.warnings)
     return record
 

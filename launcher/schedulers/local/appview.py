@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 ENDED = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
+WAITS_FOR_TURN = "waits for its turn"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
 
@@ -197,6 +198,7 @@ class _Fold:
             "created": self._created,
             "waiting": self._waiting,
             "met": self._met,
+            "queued": self._queued,
             "starting": self._starting,
             "started": self._started,
             "ready": self._ready,
@@ -253,6 +255,10 @@ class _Fold:
     def _met(self, event: dict[str, Any], at: float) -> None:
         self._needs.remove(event["job"])
         self.view.message = waits_for_jobs(self._needs)
+
+    def _queued(self, event: dict[str, Any], at: float) -> None:
+        self.view.state = "queued"
+        self.view.message = WAITS_FOR_TURN
 
     def _starting(self, event: dict[str, Any], at: float) -> None:
         self.view.message = ""

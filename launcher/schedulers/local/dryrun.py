@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.devices import count_gpus, requested_gpus
 from launcher.schedulers.local.images import ImageProvider, provider_of
 from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.request import build_request
@@ -27,11 +26,9 @@ def request(
     Args:
         provider: decides where roles run, instead of the backend's own provider.
 
-    Reads the current folder, and the GPUs when the options ask to assign them. Raises ImageError for a
-    missing working folder.
+    Reads the current folder. Raises ImageError for a missing working folder.
     """
     images = (provider or provider_of(backend))(cfg)
-    deal = bool(cfg.get("auto_set_cuda_visible_devices")) and requested_gpus(app) > 0
     made = build_request(
         app,
         cfg,
@@ -39,7 +36,6 @@ def request(
         session=session,
         apps_dir=rundir.apps_dir(state_dir),
         images=images,
-        gpus=count_gpus() if deal else 0,
         extra_paths=extra_paths,
     )
     for role in app.roles:

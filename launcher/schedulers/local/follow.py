@@ -1,4 +1,4 @@
-"""Follow the logs and the restarts of local replicas until their app has ended, woken by the kernel."""
+"""Follow a local app: its start, its logs and its restarts until it has ended, woken by the kernel."""
 
 from __future__ import annotations
 
@@ -67,6 +67,16 @@ class AppWatch:
             self.ended = fd is None
         elif not view.lock_held:
             self.ended = True
+
+
+def wait_for_start(app_dir: str) -> None:
+    """Return once a held app has started or ended, or its supervisor has died."""
+    with AppWatch(app_dir) as watch:
+        while not watch.ended:
+            view = rundir.read_state(app_dir)
+            if view is None or view.state not in rundir.UNSTARTED:
+                return
+            watch.wait()
 
 
 def follow_chunks(

@@ -126,7 +126,7 @@ def close_from(first: int) -> None:
 
 
 class Poller:
-    """epoll, or poll where there is none: the descriptors that can be read."""
+    """epoll, or poll where there is none: the descriptors that can be read, or have hung up."""
 
     def __init__(self) -> None:
         epoll = getattr(select, "epoll", None)
@@ -135,6 +135,10 @@ class Poller:
 
     def add(self, fd: int) -> None:
         self._poll.register(fd, select.POLLIN)
+
+    def add_end(self, fd: int) -> None:
+        """Wait for the hang-up of `fd` alone, which every poll reports."""
+        self._poll.register(fd, 0)
 
     def remove(self, fd: int) -> None:
         self._poll.unregister(fd)

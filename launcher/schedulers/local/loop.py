@@ -47,6 +47,11 @@ class Loop:
         self._calls[fd] = call
         self._poller.add(fd)
 
+    def watch_end(self, fd: int, call: Callable[[], None]) -> None:
+        """Call `call` while `fd` is hung up."""
+        self._calls[fd] = call
+        self._poller.add_end(fd)
+
     def on_signal(self, signum: int, call: Callable[[int], None]) -> None:
         """Call `call` from the loop after a signal, never during another callback."""
         if self._woken < 0:

@@ -36,7 +36,7 @@ def options(backend: str) -> runopts:
     opts.add(
         "auto_set_cuda_visible_devices",
         bool,
-        "deal out this host's GPUs to the replicas, by CUDA_VISIBLE_DEVICES",
+        "without effect: the GPUs of this host are always dealt out to the replicas that ask for them",
         default=False,
     )
     if backend != "local_dir":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from launcher import paths
 from launcher.schedulers.appfolder import remove_tree
 from launcher.specs.attempt import Attempt
-from launcher.specs.outputs import output_macro, own_output, read_outputs
+from launcher.specs.outputs import needs_variable, output_macro, own_output, read_outputs
 
 
 def root(state_dir: str) -> str:
@@ -19,12 +19,30 @@ def root(state_dir: str) -> str:
 def folders(state_dir: str, attempt: Attempt) -> Mapping[str, str]:
     """Macro → absolute path: the attempt's own output folder, and those of the needs it stands on."""
     names = {"": own_output(attempt), **read_outputs(attempt)}
-    return {output_macro(job): os.path.join(root(state_dir), name) for job, name in names.items()}
+    return {output_macro(job): folder(state_dir, name) for job, name in names.items()}
+
+
+def folder(state_dir: str, name: str) -> str:
+    return os.path.join(root(state_dir), name)
+
+
+def variables(state_dir: str, attempt: Attempt) -> dict[str, str]:
+    """The variable that lists the attempt's needs, with the folders of those that have made one."""
+    paths_of = {job: folder(state_dir, name) for job, name in read_outputs(attempt).items()}
+    there = {job: path for job, path in paths_of.items() if os.path.isdir(path)}
+    return needs_variable(paths_of, there)
 
 
 def make(state_dir: str, attempt: Attempt) -> None:
-    """Make the attempt's own folder, unless an attempt of its edition has. Raises StateError."""
-    paths.ensure(os.path.join(root(state_dir), own_output(attempt)))
+    """Make the attempt's own folder, unless an attempt of its edition has. Raises StateError.
+
+    It is open to other users, since containers read it as theirs; the folders around it are private.
+    """
+    path = paths.ensure(folder(state_dir, own_output(attempt)))
+    try:
+        os.chmod(path, 0o755)
+    except OSError as error:
+        raise paths.unusable(error, path) from error
 
 
 def names(state_dir: str) -> list[str]:
@@ -35,4 +53,4 @@ def names(state_dir: str) -> list[str]:
 
 
 def remove(state_dir: str, name: str) -> None:
-    remove_tree(os.path.join(root(state_dir), name))
+    remove_tree(folder(state_dir, name))

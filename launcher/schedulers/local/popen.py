@@ -19,6 +19,7 @@ _OURS = frozenset(
         "LAUNCHER_ATTEMPT",
         "LAUNCHER_EDITION",
         "LAUNCHER_JOB_ID",
+        "LAUNCHER_NEEDS",
         "LAUNCHER_OUTPUT_DIR",
         "LAUNCHER_RANK0_HOST",
         "LAUNCHER_SCRATCH",
@@ -53,6 +54,7 @@ class PopenRequest:
         handle: of the app; `app_dir`: its folder of records below the state folder.
         role_retries: role → (max_retries, retry policy).
         role_rules: role → the fields of it that the supervisor follows beside these, where they are set.
+        role_gpus: role → GPUs that each of its replicas asks for, of roles that ask for any.
         timeout_s: of the whole app, restarts included; None for no limit.
         grace_s: from TERM to KILL when the app is stopped.
         log_max_mb: megabytes (10^6 bytes) that the log of one replica may take; None for no bound.
@@ -72,6 +74,7 @@ class PopenRequest:
     log_max_mb: int | None = None
     notes: list[str] = field(default_factory=list)
     role_rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    role_gpus: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return _render(self)

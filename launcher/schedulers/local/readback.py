@@ -135,11 +135,6 @@ def _followed_until(
             yield source.role, source.k, line
 
 
-def stream_name(stream: object) -> str:
-    """ "stdout", "stderr" or "combined" of a Stream, a text or None."""
-    return logs.COMBINED if stream is None else str(getattr(stream, "value", stream))
-
-
 def _folder(app_dir: str, role: str, k: int) -> str:
     name = os.path.basename(app_dir)
     dirs = _log_dirs(app_dir)
@@ -147,13 +142,7 @@ def _folder(app_dir: str, role: str, k: int) -> str:
         if not os.path.isdir(app_dir):
             raise SchedulerError(f"there is no app `{name}`", hint="`launcher list` shows what there is")
         raise SchedulerError(f"{name} was not created yet: it has no logs")
-    if role not in dirs:
-        from launcher.text import name_hint
-
-        raise SchedulerError(f"app {name} has no role `{role}`", hint=name_hint(role, dirs))
-    if not 0 <= k < len(dirs[role]):
-        replicas = f"0 to {len(dirs[role]) - 1}" if len(dirs[role]) > 1 else "0"
-        raise SchedulerError(f"role `{role}` of {name} has no replica {k}", hint=f"there are: {replicas}")
+    logs.require_replica(name, {each: len(folders) for each, folders in dirs.items()}, role, k)
     return dirs[role][k]
 
 

@@ -86,7 +86,7 @@ def _record(state_dir: str, app_id: str) -> tuple[AppRecord, bool] | None:
 
 
 def _state(view: AppView, *, over: bool) -> str:
-    if over or view.state == "waiting":
+    if over or view.state in rundir.WAITING:
         return view.state
     return "running" if view.started_at else "reserved"
 

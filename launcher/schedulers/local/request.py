@@ -7,6 +7,7 @@ it is scheduled, so that a plan shows the command and one dry run can be schedul
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -15,7 +16,6 @@ from typing import Any
 from launcher.errors import SchedulerError
 from launcher.schedulers.ids import path_names
 from launcher.schedulers.local import rundir
-from launcher.schedulers.local.devices import ENV_CUDA_VISIBLE_DEVICES, assign_gpus, requested_gpus
 from launcher.schedulers.local.images import ImageProvider
 from launcher.schedulers.local.popen import LOGS, PopenRequest, ReplicaParam
 from launcher.schedulers.local.rules import check, notes
@@ -29,6 +29,7 @@ from launcher.text import plural
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
+ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
 HOST = "localhost"
 
@@ -42,7 +43,6 @@ def build_request(
     session: str,
     apps_dir: str,
     images: ImageProvider,
-    gpus: int = 0,
     extra_paths: Sequence[str] = (),
 ) -> PopenRequest:
     """Build the request for `app`. Reads no clock or environment, and only `images` reads the disk.
@@ -52,7 +52,6 @@ def build_request(
         app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
         apps_dir: absolute folder of the records of all apps.
         images: decides where each role runs.
-        gpus: number of GPUs of this host; used only with `auto_set_cuda_visible_devices`.
         extra_paths: folders in front of each replica's PATH.
 
     Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
@@ -84,7 +83,8 @@ def build_request(
         request.role_params[role.name] = _replicas(
             role, dirs, request, images, cfg, extra_paths, hosts, fixed
         )
-    _assign_gpus(request, app, cfg, gpus)
+    if requested_gpus(app):
+        _show_gpus(request, app)
     return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
 
 
@@ -137,6 +137,7 @@ def bind_request(
         app_dir=bind(request.app_dir),
         role_retries=dict(request.role_retries),
         role_rules=dict(request.role_rules),
+        role_gpus=dict(request.role_gpus),
         notes=list(request.notes),
     )
 
@@ -221,27 +222,40 @@ def _log_dir(cfg: Mapping[str, CfgVal], images: ImageProvider, session: str, app
     return os.path.join(escape(os.path.normpath(absolute)), escape(session), SYMBOLIC_APP_ID)
 
 
-def _assign_gpus(request: PopenRequest, app: AppDef, cfg: Mapping[str, CfgVal], gpus: int) -> None:
-    wanted = requested_gpus(app)
-    if not wanted:
+def _show_gpus(request: PopenRequest, app: AppDef) -> None:
+    """Let each replica of a role that asks for GPUs see those which are dealt to it, when its turn comes."""
+    if sys.platform != "linux":
+        wanted = plural(requested_gpus(app), "GPU is", "GPUs are")
+        request.notes.append(f"{wanted} asked for; each replica sees all that this host has")
         return
-    if not cfg.get("auto_set_cuda_visible_devices"):
-        request.notes.append(
-            f"{plural(wanted, 'GPU is', 'GPUs are')} asked for; each replica sees all that this host has"
-            " (auto_set_cuda_visible_devices deals them out)"
-        )
-        return
-    ranges = assign_gpus([(role.num_replicas, role.resource.gpu) for role in app.roles], gpus)
-    if ranges is None:
-        request.notes.append(
-            f"{plural(wanted, 'GPU is', 'GPUs are')} asked for and this host has {gpus}:"
-            " each replica sees all"
-        )
-        return
-    for role, visible in zip(app.roles, ranges, strict=True):
+    from launcher.turns.deal import GPUS
+
+    for role in app.roles:
         if role.resource.gpu > 0:
-            for param, devices in zip(request.role_params[role.name], visible, strict=True):
-                param.env[ENV_CUDA_VISIBLE_DEVICES] = devices
+            request.role_gpus[role.name] = role.resource.gpu
+            for param in request.role_params[role.name]:
+                param.env.setdefault(ENV_CUDA_VISIBLE_DEVICES, GPUS)
+
+
+def without_gpus(request: PopenRequest) -> PopenRequest:
+    """The request of an app without a turn: each replica sees all GPUs. A new value."""
+    if not request.role_gpus:
+        return request
+    from launcher.turns.deal import GPUS
+
+    def seeing_all(param: ReplicaParam) -> ReplicaParam:
+        hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
+        return replace(
+            param, env={name: value for name, value in param.env.items() if (name, value) != hidden}
+        )
+
+    params = {role: [seeing_all(param) for param in each] for role, each in request.role_params.items()}
+    return replace(request, role_params=params, role_gpus={})
+
+
+def requested_gpus(app: AppDef) -> int:
+    """The number of GPUs that all replicas of all roles request."""
+    return sum(role.num_replicas * max(role.resource.gpu, 0) for role in app.roles)
 
 
 def _number(cfg: Mapping[str, CfgVal], name: str, kind: type) -> Any:

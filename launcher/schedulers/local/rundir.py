@@ -50,9 +50,13 @@ GRACE = "grace "
 START, WITHDRAWN = "start", "withdrawn"
 """How an app goes on that waits for others."""
 
-UNSTARTED = ("reserved", "created", "waiting")
+WAITING = ("waiting", "queued")
+"""The states of an app that was accepted, and whose supervisor has yet to start it."""
+UNSTARTED = ("reserved", "created", *WAITING)
 """The states of an app of which nothing has run."""
-LOCK_PATIENCE_S = 0.05
+_AGAIN_S = 0.002
+_SHORT_PATIENCE_S = 0.05
+_patience_s = 1.0  # until a lock has outlasted it
 
 
 def log_file(folder: str, name: str, segment: int = 0) -> str:
@@ -151,14 +155,14 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
     record = _read(events(app_dir))
     locked = not ours and is_locked(app_dir)
     view = fold(record, locked=locked)
-    if locked and view.supervisor and view.state in ("created", "waiting", "running"):
+    if locked and view.supervisor and view.state in ("created", *WAITING, "running"):
         locked = _outlasts(app_dir, view.supervisor)
     if not locked:  # it may have ended between reading record and lock: the record is complete now
         record = _read(events(app_dir))
         view = fold(record, locked=False)
     if not record and not os.path.isdir(app_dir):
         return None
-    if view.state == "lost" or (view.state == "waiting" and not locked):
+    if view.state == "lost" or (view.state in WAITING and not locked):
         _end_as_asked(app_dir, view)
     if locked and view.state in UNSTARTED:
         view.owner = _owner(app_dir, view)
@@ -168,7 +172,7 @@ def read_state(app_dir: str, *, ours: bool = False) -> AppView | None:
 def _end_as_asked(app_dir: str, view: AppView) -> None:
     """An app whose supervisor died while a client cancelled it is cancelled, not lost. The same goes for one
     that waited, and was cancelled or withdrawn."""
-    if view.state == "waiting" and decision(app_dir) == WITHDRAWN:
+    if view.state in WAITING and decision(app_dir) == WITHDRAWN:
         view.abandoned = True
         view.end("skipped", WITHDRAWN, None, _written_at(decision_file(app_dir)))
         return
@@ -191,13 +195,19 @@ def _written_at(path: str) -> float | None:
 
 def _outlasts(app_dir: str, supervisor: tuple[int, int, str]) -> bool:
     """Whether the lock stays held. A process that a killed supervisor was spawning holds a copy of the lock
-    until it becomes the new program: a few milliseconds on a busy machine."""
+    until it becomes the new program: a few milliseconds, more on a busy machine.
+
+    A supervisor in another container is not visible here, and its lock stays held. This process waits long
+    for that once only.
+    """
+    global _patience_s
     pid, start, boot = supervisor
-    patience = time.monotonic() + LOCK_PATIENCE_S
+    deadline = time.monotonic() + _patience_s
     while not pids.is_running(pid, start) and boot == pids.boot_id():
-        if time.monotonic() > patience:  # it may run in another container, where it is not visible
+        if time.monotonic() > deadline:
+            _patience_s = _SHORT_PATIENCE_S
             break
-        time.sleep(LOCK_PATIENCE_S / 25)
+        time.sleep(_AGAIN_S)
         if not is_locked(app_dir):
             return False
     return True

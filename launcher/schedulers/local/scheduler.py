@@ -138,7 +138,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         )
 
     def schedule(self, dryrun_info: AppDryRunInfo[PopenRequest]) -> str:
-        """Start the app under a fresh id; returns when every replica has started.
+        """Start the app under a fresh id; returns when every replica has started, or the app is in line.
 
         Raises StartError, with the app removed, when a replica cannot be started; SchedulerError for a
         request that was edited in a field without effect.
@@ -146,7 +146,8 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         from launcher.schedulers.checks import refuse_outputs
         from launcher.schedulers.ids import make_unique, normalise
         from launcher.schedulers.local import attemptfile, submit
-        from launcher.schedulers.local.request import bind_request, check_edits
+        from launcher.schedulers.local.request import bind_request, check_edits, without_gpus
+        from launcher.schedulers.turns import ask_of_run
 
         app, cfg = dryrun_info.app, dryrun_info.cfg
         if app is None:
@@ -155,10 +156,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         check_edits(dryrun_info.request, rundir.apps_dir(self._state_dir))
         app_id = make_unique(normalise(app.name, limit=48))
         record = attemptfile.of_app(app, cfg, self.backend, app_id, time.time())
+        turn = ask_of_run(app, app_id, in_turn=self.in_turn)
         made = self._claim(record, session=self.session_name, name=app.name)
         request = bind_request(dryrun_info.request, app_id)
+        request = request if turn else without_gpus(request)
         supervisor = self._keep(submit.create(self._state_dir, made, request, attached=not self._detach))
-        submit.start(self._state_dir, supervisor)
+        submit.start(self._state_dir, supervisor, turn=turn)
         if self._detach:
             supervisor.close()
         return app_id
@@ -188,6 +191,9 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         text = f"{_machine_id()}\0{os.path.realpath(self._state_dir)}"
         return f"local:{sha256(text.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
+    def on_this_machine(self) -> bool:
+        return True
+
     def reserve(self, attempt: Attempt) -> LocalReservation:
         record = attempt.to_json()
         made = self._claim(record, session=attempt.key.session, name=attempt.key.job, key=attempt.key)
@@ -195,15 +201,18 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         from launcher.schedulers.local import outputs, submit
-        from launcher.schedulers.local.request import bind_request
+        from launcher.schedulers.local.request import bind_request, without_gpus
         from launcher.specs.outputs import has_output
 
         mine = _ours(reservation)
         request = self._request(app, self.run_opts().resolve(cfg), mine.attempt.key.session)
         bound = bind_request(request, mine.app_id, outputs.folders(self._state_dir, mine.attempt))
+        own = {**mine.attempt.variables, **outputs.variables(self._state_dir, mine.attempt)}
         for params in bound.role_params.values():
             for param in params:
-                param.env.update(mine.attempt.variables)
+                param.env.update(own)
+        if mine.turn is None:
+            bound = without_gpus(bound)
         if has_output(app):
             outputs.make(self._state_dir, mine.attempt)
         mine.is_over = True
@@ -217,10 +226,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         if mine.supervisor is None:
             raise ValueError(f"{mine.app_id} was not created")
         mine.is_over = True
-        submit.start(
+        mine.accepted = submit.start(
             self._state_dir,
             mine.supervisor,
             [(each.job, self._app_dir(each.app_id)) for each in mine.waits_for],
+            mine.turn,
         )
         mine.supervisor.close()
 
@@ -283,6 +293,14 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         from launcher.schedulers.local import outputs
 
         return outputs.names(self._state_dir)
+
+    def output_folder(self, name: str) -> str:
+        from launcher.schedulers.local import outputs
+
+        return outputs.folder(self._state_dir, name)
+
+    def unreadable(self, other: str) -> str:
+        return "" if other in (CWD, DIR) else super().unreadable(other)
 
     def remove_output(self, name: str) -> None:
         from launcher.schedulers.local import outputs
@@ -360,9 +378,13 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
     def list(self) -> list[ListAppResponse]:
         from launcher.schedulers.answers import listed_of
+
+        return [listed_of(each) for each in self.records()]
+
+    def records(self) -> Sequence[AppRecord]:
         from launcher.schedulers.local.observe import present
 
-        return [listed_of(row) for row in present(self._state_dir, self.backend)]
+        return present(self._state_dir, self.backend)
 
     def wait(self, app_id: str, timeout_s: float | None = None) -> DescribeAppResponse | None:
         """Woken by the kernel when the supervisor ends."""
@@ -376,6 +398,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             return None
         view = wait_for_end(self._app_dir(app_id), timeout_s)
         return self._view(app_id) if view is not None and view.abandoned else view
+
+    def wait_for_start(self, app_id: str) -> None:
+        from launcher.schedulers.local.follow import wait_for_start
+
+        if is_id(app_id):
+            wait_for_start(self._app_dir(app_id))
 
     # Cancellation
 
@@ -441,10 +469,11 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         follow: bool = False,
         streams: Stream | str | None = None,
     ) -> Iterator[LogRecord]:
+        from launcher.schedulers import logs
         from launcher.schedulers.local import readback
 
         source = readback.ReplicaLogSource(self._app_dir(app_id), role_name, k, self.on_restart)
-        return source.records(readback.stream_name(streams), since, until, follow=follow)
+        return source.records(logs.stream_name(streams), since, until, follow=follow)
 
     def log_chunks(
         self,

@@ -50,6 +50,20 @@ def unpack(packed: bytes, common: Mapping[str, str]) -> tuple[list[str], dict[st
     return argv, env, cwd
 
 
+def set_variable(
+    packed: bytes, common: Mapping[str, str], name: str, value: str | None, *, instead_of: str
+) -> bytes:
+    """Replace a variable of a packed request that has the value `instead_of`; None removes it."""
+    argv, env, cwd = unpack(packed, common)
+    if env.get(name) != instead_of:
+        return packed
+    if value is None:
+        del env[name]
+    else:
+        env[name] = value
+    return pack({"argv": argv, "env": env, "cwd": cwd}, common)
+
+
 class Spawner:
     """Starts replicas from packed requests.
 

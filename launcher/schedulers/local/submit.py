@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appstore import open_store
@@ -13,6 +14,10 @@ from launcher.schedulers.local.popen import PopenRequest
 from launcher.schedulers.local.supervisor_client import SupervisorClient
 from launcher.secrets import resolve
 from launcher.specs.secret import Secret
+
+if TYPE_CHECKING:
+    from launcher.specs.attempt import AttemptState
+    from launcher.turns.ask import Ask
 
 _TAKE_BACK_S = 10.0
 """How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
@@ -47,16 +52,23 @@ def _values_of_secrets(request: PopenRequest) -> dict[str, str]:
     return {str(reference): resolve(reference) for reference in sorted(found)}
 
 
-def start(state_dir: str, supervisor: SupervisorClient, needs: Sequence[tuple[str, str]] = ()) -> None:
-    """Return when every replica has started, or the app waits. Raises StartError, with the app removed.
+def start(
+    state_dir: str,
+    supervisor: SupervisorClient,
+    needs: Sequence[tuple[str, str]] = (),
+    turn: Ask | None = None,
+) -> AttemptState:
+    """Return running when every replica has started, or waiting or queued. Raises StartError, with the app
+    removed.
 
     On an interrupt a detached app keeps running and an attached one is cancelled.
 
     Args:
         needs: job and folder of the apps that have to succeed first.
+        turn: what the app asks of this machine.
     """
     try:
-        supervisor.go(needs)
+        return supervisor.go(needs, turn)
     except SchedulerError:
         take_back(state_dir, supervisor)
         raise

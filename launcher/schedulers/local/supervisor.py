@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from launcher.schedulers.local.needs import Needs
+    from launcher.schedulers.local.turn import Turn
 
 VERSION = 1
 MAX_OPEN_LOGS = 1024
@@ -49,7 +50,11 @@ class Supervisor:
         self._stop_signal = 0  # the number of the signal that asked to stop; 0: none
         self._app: RunningApp | None = None
         self._going = False
+        self._accepted = False  # as waiting or queued: no client waits for its start
         self._needs: Needs | None = None  # of an app that waits, or has waited
+        self._ask: Mapping[str, Any] | None = None  # for its share of this machine
+        self._turn: Turn | None = None
+        self._gpus: list[tuple[RunningRole, int]] = []  # how many each replica asks for
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
         self._ended = False
@@ -83,10 +88,11 @@ class Supervisor:
             if message["op"] == "create" and self._app is None:
                 self._create(message)
             elif message["op"] == "go" and self._app and not self._going:
+                self._ask = message.get("turn")
                 if message.get("needs"):
                     self._wait_for(message["needs"])
                 else:
-                    self._go()
+                    self._take_turn()
             elif message["op"] == "close":
                 self._closed = True
 
@@ -96,17 +102,23 @@ class Supervisor:
             self._over = True
         elif self._ended:  # cancelled at the same moment, and recorded
             return
-        elif not self._going:  # the client died, or undoes the submission
+        elif not self._going and not self._accepted:  # the client died, or undoes the submission
             self._undo()
         elif self._attached:
             why = "its Runner was closed" if self._closed else "its parent process ended"
-            self._app.stop("parent", AppOutcome("cancelled", why))
+            if self._going:
+                self._app.stop("parent", AppOutcome("cancelled", why))
+            else:
+                self._record.add("stopping", why="parent", by="", message=why)
+                self._end_unstarted("cancelled", why)
 
     def _create(self, message: Mapping[str, Any]) -> None:
         self._app_dir = message["app_dir"]
         self._attached = message["attached"]
         self._timeout_s = message["timeout_s"]
         roles = [_role(each) for each in message["roles"]]
+        counts = {each["name"]: each.get("gpus", 0) for each in message["roles"]}
+        self._gpus = [(role, counts[role.name]) for role in roles if counts[role.name]]
         rules = {each["name"]: each["rules"] for each in message["roles"] if each.get("rules")}
         order = Order({role.name: len(role.replicas) for role in roles}, rules) if has_order(rules) else None
         spawner = Spawner(message["env"])
@@ -163,6 +175,8 @@ class Supervisor:
     def _go(self) -> None:
         if self._wanted() and self._app:
             self._going = True
+            if self._turn and self._gpus:
+                self._turn.deal(self._gpus)
             self._record.add("starting")  # from here on readers must assume that replicas were started
             if self._timeout_s:
                 self._loop.after(self._timeout_s, self._time_is_up)
@@ -178,27 +192,57 @@ class Supervisor:
 
         self._needs = Needs(self._loop, needs)
         self._needs.on_met = lambda job: self._record.add("met", job=job)
-        self._needs.on_all = self._all_met
+        self._needs.on_all = self._take_turn
         self._needs.on_failed = lambda job, state: self._end_unstarted("skipped", why_skipped(job, state))
         more: dict[str, Any] = {"for": [job for job, _ in needs]}
         self._record.add("waiting", **more)
-        kernel.trim_memory()
-        self._answer({"ok": "waiting"})
-        self._close_control()
+        self._accept("waiting")
         self._needs.begin()
 
-    def _all_met(self) -> None:
+    def _accept(self, state: str) -> None:
+        """Let the client go: it does not wait for the start. It stays where the app is to end with it."""
+        self._accepted = self._reported_started = True
+        kernel.trim_memory()
+        self._answer({"ok": state})
+        if not self._attached:
+            self._close_control()
+
+    # -- waiting for its share of the machine --------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        """Start the app when it has its share: at once where it asks for nothing, or that is free."""
+        if self._ask is None:
+            self._begin()
+        elif self._wanted():
+            from launcher.schedulers.local.turn import Turn
+
+            self._turn = Turn(self._loop, self._ask)
+            self._turn.on_turn = self._begin
+            self._turn.on_error = self._cannot_queue
+            if self._turn.enter():
+                self._begin()
+            else:
+                self._record.add("queued")
+                self._accept("queued")
+
+    def _cannot_queue(self, error: OSError) -> None:
+        why = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        self._record.add("warning", message=f"cannot take its place in line, and tries again: {why}")
+
+    def _begin(self) -> None:
+        """Start the app, unless it was withdrawn after it had been accepted."""
         if self._ended:
             return
-        try:
-            decision = rundir.decide(self._app_dir, rundir.START)
-        except OSError:  # the disk is full
-            self._loop.after(RECORD_RETRY_S, self._all_met)
-            return
-        if decision == rundir.START:
-            self._go()
-        else:
-            self._end_unstarted("skipped", WITHDRAWN)
+        if self._accepted:
+            try:
+                decision = rundir.decide(self._app_dir, rundir.START)
+            except OSError:  # the disk is full
+                self._loop.after(RECORD_RETRY_S, self._begin)
+                return
+            if decision != rundir.START:
+                self._end_unstarted("skipped", WITHDRAWN)
+                return
+        self._go()
 
     def _end_unstarted(self, state: str, message: str) -> None:
         self._record.add("ended", state=state, message=message, code=None)
@@ -220,7 +264,7 @@ class Supervisor:
             self._app.take_back()
 
     def _all_ended(self, outcome: AppOutcome) -> None:
-        if not outcome.state and self._needs:  # no client waits for its start: the error is its outcome
+        if not outcome.state and self._accepted:  # no client waits for its start: the error is its outcome
             outcome = AppOutcome("failed", _why(self._error))
         if not outcome.state:
             self._undo()
@@ -271,9 +315,9 @@ class Supervisor:
             return False
         if self._needs:
             self._needs.forget()
-            if rundir.decision(self._app_dir) == rundir.WITHDRAWN:
-                self._end_unstarted("skipped", WITHDRAWN)
-                return False
+        if self._accepted and rundir.decision(self._app_dir) == rundir.WITHDRAWN:
+            self._end_unstarted("skipped", WITHDRAWN)
+            return False
         by, _ = rundir.cancelled_by(self._app_dir)
         if by is None and not self._stop_signal:
             return True
@@ -291,6 +335,7 @@ class Supervisor:
     def _undo(self) -> None:
         """Remove the app, and report the error, if any, to the client."""
         self._preparation.unmake()
+        self._give_up_place()
         if self._app_dir:
             rundir.remove(self._app_dir)
         if self._error:
@@ -300,11 +345,16 @@ class Supervisor:
 
     def _leave(self) -> None:
         """End as soon as every event is written, which may have to wait for disk space."""
+        self._give_up_place()
         if self._record.flush():
             self._record.close()
             self._over = True
         else:
             self._loop.after(RECORD_RETRY_S, self._leave)
+
+    def _give_up_place(self) -> None:
+        if self._turn:
+            self._turn.leave()
 
     def _report_started(self) -> None:
         if not self._reported_started:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from signal import SIGKILL
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher import paths
 from launcher.errors import SchedulerError, StartError
@@ -22,6 +22,10 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import Secret
+
+if TYPE_CHECKING:
+    from launcher.specs.attempt import AttemptState
+    from launcher.turns.ask import Ask
 
 _CONTROL_FD = 3
 _LOCK_FD = 4
@@ -34,6 +38,9 @@ _MAIN = (
 # Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
 # goes through the control socket and is written nowhere.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+
+
+_ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
 class SupervisorClient:
@@ -92,13 +99,18 @@ class SupervisorClient:
             }
         )
 
-    def go(self, needs: Sequence[tuple[str, str]] = ()) -> None:
-        """Start every replica. Raises StartError, with the app removed, when one cannot be started.
+    def go(self, needs: Sequence[tuple[str, str]] = (), turn: Ask | None = None) -> AttemptState:
+        """Start every replica, or have the app wait: then it returns when that is recorded.
+
+        Returns running, waiting or queued. Raises StartError, with the app removed, when a replica cannot be
+        started.
 
         Args:
-            needs: job and folder of the apps that have to succeed first: it returns when that is recorded.
+            needs: job and folder of the apps that have to succeed first.
+            turn: what the app asks of this machine.
         """
-        self._ask({"op": "go", "needs": list(needs)})
+        answer = self._ask({"op": "go", "needs": list(needs), "turn": turn.to_dict() if turn else None})
+        return _ACCEPTED.get(answer, "running")
 
     def close(self) -> None:
         """Close the socket: the supervisor removes an app not yet started and cancels an attached one."""
@@ -128,7 +140,8 @@ class SupervisorClient:
         if start is not None:
             pids.send(self.pid, start, SIGKILL)
 
-    def _ask(self, message: dict[str, Any]) -> None:
+    def _ask(self, message: dict[str, Any]) -> str:
+        """Send a message; what the supervisor answers, "" where it has ended the app by the user's wish."""
         try:
             self._send(message)
             answer = self._receive()
@@ -140,6 +153,7 @@ class SupervisorClient:
             self.close()
             self.reap(block=True)
             raise _refusal(answer)
+        return "" if answer is None else str(answer["ok"])
 
     def _ended_without_answer(self) -> None:
         """Handle a closed socket: the app was cancelled meanwhile, or the supervisor died."""
@@ -202,6 +216,7 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
         "max_retries": retries,
         "retry_policy": policy,
         "rules": request.role_rules.get(name, {}),
+        "gpus": request.role_gpus.get(name, 0),
         "replicas": [
             {
                 "argv": [_exact(arg) for arg in param.args],

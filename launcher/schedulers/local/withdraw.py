@@ -22,10 +22,10 @@ def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool
     """
     app_dir = rundir.app_dir(state_dir, app_id)
     view = rundir.read_state(app_dir)
-    if view is not None and view.state == "waiting" and not view.lock_held:
+    if view is not None and view.state in rundir.WAITING and not view.lock_held:
         _decide_for_dead(app_dir)
         view = rundir.read_state(app_dir)
-    elif view is not None and view.state == "waiting":
+    elif view is not None and view.state in rundir.WAITING:
         try:
             if rundir.decide(app_dir, rundir.WITHDRAWN) != rundir.WITHDRAWN:
                 return False
@@ -33,7 +33,7 @@ def withdraw(state_dir: str, app_id: str, on_wait: OnWait | None = None) -> bool
             return False
     else:
         return False
-    while view is not None and view.state == "waiting" and view.lock_held:
+    while view is not None and view.state in rundir.WAITING and view.lock_held:
         end_supervisor(app_dir, view, on_wait)
         view = rundir.read_state(app_dir)
     if view is None or view.state != "skipped":
@@ -47,7 +47,7 @@ def _decide_for_dead(app_dir: str) -> None:
     try:
         with hold_ownerless(app_dir):
             view = rundir.read_state(app_dir, ours=True)
-            if view is not None and view.state == "waiting":
+            if view is not None and view.state in rundir.WAITING:
                 rundir.undecide(app_dir)
                 rundir.decide(app_dir, rundir.WITHDRAWN)
     except (ReservedError, FileNotFoundError):

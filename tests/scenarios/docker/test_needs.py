@@ -1,15 +1,32 @@
-"""Jobs that need jobs, in containers: what other homes see of them, and what their container stands for."""
+"""Jobs that need jobs, in containers: as local ones, seen from other homes, and what stands for them."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from tests.contract.test_holding import Gate
+from tests.scenarios.test_needs import (  # noqa: F401
+    JOBS,
+    kill_at_random,
+    pipeline,
+    seeds,
+    test_a_cancelled_waiting_job_is_held,
+    test_a_failure_skips_what_needs_it_until_it_is_mended,
+    test_a_job_reads_what_every_job_of_a_matrix_has_left,
+    test_a_waiting_job_that_changes_is_withdrawn_and_made_again,
+    test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,
+    test_killed_at_a_named_step_the_next_apply_finishes_the_work,
+    test_one_apply_starts_all_three_in_order,
+    test_the_attempts_that_a_waiting_one_stands_on_are_described,
+    test_the_logs_of_a_skipped_job_say_why_there_are_none,
+    test_the_logs_of_a_waiting_job_say_why_there_are_none_and_follow_it_from_its_start,
+)
 
-JOBS = ("prepare", "train", "evaluate")
+pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
 
 
 @pytest.fixture
@@ -34,6 +51,10 @@ def test_from_another_home_there_is_nothing_to_do_while_they_wait(scenario, gate
     assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
     done = scenario.launcher("apply", ".", "--yes", env=there)
     assert "no changes" in done.out + done.err
+    listed = json.loads(scenario.launcher("list", "-s", "local_docker", "--json", env=there).out)
+    shown = {each["app_id"]: (each["state"], each["message"]) for each in listed}
+    for job, need in (("train", "prepare (running)"), ("evaluate", "train (waiting)")):
+        assert shown[scenario.attempts(job)[0].app_id] == ("PENDING", f"waits for {need}")
     gate.open()
     scenario.wait("evaluate")
     assert ran(scenario) == list(JOBS)
@@ -68,12 +89,6 @@ def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(sce
     assert ran(scenario) == list(JOBS)
 
 
-def test_changing_what_waits_withdraws_it(scenario, gate):
-    scenario.apply(".")
-    log = scenario.folder / "log"
-    scenario.job(f"echo retrain >>{log}", name="train", top="needs: [prepare]")
-    scenario.apply(".")
-    assert [each.state for each in scenario.attempts("train")] == ["skipped", "waiting"]
-    gate.open()
-    scenario.wait("evaluate")
-    assert ran(scenario) == ["prepare", "retrain", "evaluate"]
+@pytest.mark.parametrize("seed", seeds(2))
+def test_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
+    kill_at_random(scenario, pipeline, seed)

@@ -13,7 +13,7 @@ import pytest
 
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import submission
-from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Role
 from launcher.specs.attempt import Attempt
 from launcher.specs.canonical import digest, document

@@ -11,7 +11,8 @@ import pytest
 
 from launcher.apply.event_schema import EVENTS, event_schema
 from launcher.apply.events import EventName, Events, Outcome, Result
-from launcher.cli.render.outcomes import event_line, image_progress
+from launcher.cli.render.image_text import image_progress
+from launcher.cli.render.outcomes import event_line
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord
 from tests.scenario import Scenario
@@ -117,4 +118,4 @@ def test_people_read_the_beginning_the_lines_and_the_end() -> None:
     ]
     halfway = {**heard[0], "done": 12_000_000, "total": 48_000_000}
     assert event_line(halfway) is None
-    assert image_progress(halfway) == "pulling web:1 12 of 48 MB"
+    assert image_progress("pulling", halfway) == "pulling web:1 12 of 48 MB"

@@ -114,6 +114,10 @@ def test_jobs_are_submitted_behind_those_that_they_need(world: World) -> None:
     world.open()
     assert world.wait(*outcomes.values()) == dict.fromkeys(outcomes, ("succeeded", ""))
     assert (world.folder / "done").read_text() == "model\n"
+    begun = {event["job"]: event["handle"] for event in world.seen("started")}
+    assert begun == {job: outcome.handle for job, outcome in outcomes.items()}
+    told = [(event["event"], event["job"]) for event in world.events]
+    assert told.index(("started", "train")) < told.index(("ended", "train"))
 
 
 def test_a_need_that_has_succeeded_is_not_waited_for(world: World) -> None:
@@ -134,6 +138,7 @@ def test_what_follows_a_failure_is_skipped_and_says_so(world: World) -> None:
     said = {event["job"]: event["message"] for event in world.seen("attempt_skipped")}
     assert said == {"train": "prepare failed", "evaluate": "train was skipped"}
     assert [event["job"] for event in world.seen("ended")] == ["prepare"]
+    assert [event["job"] for event in world.seen("started")] == ["prepare"]
     listed = {app.job: (app.state, app.message) for app in newest(10)}
     assert listed["train"] == ("skipped", "prepare failed")
     [train] = [app for app in newest(10) if app.job == "train"]
@@ -224,21 +229,33 @@ def test_a_scheduler_that_cannot_wait_for_the_other_one_says_so(world: World) ->
     assert failed.value.hint == "apply it once `prepare` has succeeded, or run both on one engine"
 
 
+def reading(step: Step, argument: str) -> Step:
+    assert step.launch is not None
+    app = step.launch.app
+    app = replace(app, roles=[replace(app.roles[0], args=[argument])])
+    return replace(step, launch=replace(step.launch, app=app))
+
+
 @pytest.mark.parametrize(("argument", "refused"), [("$<needs.prepare.output_dir>", True), ("x", False)])
 def test_an_output_folder_on_another_engine_is_refused_before_anything_starts(
     world: World, argument: str, refused: bool
 ) -> None:
     made = world.steps(prepare="true", train="true")
-    train = after(made["train"], made["prepare"], scheduler="slurm")
-    assert train.launch is not None
-    app = train.launch.app
-    reading = replace(app, roles=[replace(app.roles[0], args=[argument])])
-    train = replace(train, launch=replace(train.launch, app=reading))
+    train = reading(after(made["train"], made["prepare"], scheduler="slurm"), argument)
     if refused:
         with pytest.raises(SchedulerError, match="output folder of `prepare`, which slurm keeps"):
             check_outputs(train, world.engines)
     else:
         check_outputs(train, world.engines)
+
+
+def test_the_output_folder_of_a_matrix_is_refused(world: World) -> None:
+    """Its file is not among those that were compiled together, else that is said at the reference."""
+    made = world.steps(**{"prepare-1": "true", "train": "true"})
+    train = reading(after(made["train"], made["prepare-1"]), "$<needs.prepare.output_dir>")
+    with pytest.raises(SchedulerError, match="`prepare`, which is no job that it needs") as failed:
+        check_outputs(train, world.engines)
+    assert "LAUNCHER_NEEDS" in str(failed.value.hint)
 
 
 def test_gc_keeps_what_is_waited_for(world: World) -> None:

@@ -123,7 +123,9 @@ def test_closed_outputs_end_without_a_traceback(scenario):
         assert "Traceback" not in got.stderr
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("command", [["wait", "job"], ["logs", "job", "--follow"]], ids=lambda argv: argv[0])
 def test_interrupting_a_look_leaves_the_app_alone(scenario, command, number, code):
     gate = scenario.gate()
@@ -204,14 +206,14 @@ def test_completion_offers_the_names_that_there_are(scenario):
     def offered(*words, folder="."):
         return completed(script, "launcher", *words, cwd=scenario.folder / folder)
 
-    assert offered("runopts", "") == ["local_cwd", "local_dir", "local_docker"]
+    assert offered("runopts", "") == ["local_cwd", "local_dir", "local_docker", "slurm"]
     assert offered("run", "-s", "local_d") == ["local_dir", "local_docker"]
     assert offered("run", "utils.ec") == offered("components", "utils.ec") == ["utils.echo"]
     assert offered("run", "tr") == ["train-small.launcher.yaml"]
     assert offered("explain", "unknown-f") == ["unknown-field"]
     assert offered("logs", "") == offered("wait", "tr") == ["train-small"]
     assert offered("logs", "", folder="elsewhere") == []
-    assert offered("cancel", "") == []
+    assert offered("cancel", "") == offered("start", "") == []
     assert offered("plan", "--target", "") == ["edge", "prod", "stage"]
 
 

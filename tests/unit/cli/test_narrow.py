@@ -103,3 +103,23 @@ def test_more_jobs_than_lines_are_counted(monkeypatch):
     assert len(lines) == 13
     assert [line.split()[0][-3:] for line in lines[:-1]] == [f"-{number:02}" for number in range(12)]
     assert lines[-1].strip() == "… and 8 more"
+
+
+def test_the_live_table_says_on_one_line_why_a_job_has_not_started(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    progress = Progress()
+    held = AppRecord(
+        "local_cwd", "p", "train-1-abcde", state="waiting", message="waits for prepare (running)"
+    )
+    pending = SimpleNamespace(
+        state="PENDING", started_at=None, ended_at=None, num_restarts=0, roles_statuses=[]
+    )
+    progress.update(JobKey("p", "t", "prepare"), running())
+    progress.update(JobKey("p", "t", "train"), pending, held)
+    first, second = rows(progress)
+    assert first.split()[:2] == ["prepare", "RUNNING"]
+    assert second.rstrip().split(maxsplit=2) == ["train", "WAITING", "waits for prepare (running)"]
+    held.message = "the process that would start it has died: launcher apply jobs/train.launcher.yaml"
+    progress.update(JobKey("p", "t", "a-job-with-a-very-long-name-of-its-own"), pending, held)
+    assert [len(line) <= 80 for line in rows(progress)] == [True] * 3
+    assert "the process that would start it has died" in rows(progress)[2]

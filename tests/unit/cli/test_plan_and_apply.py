@@ -246,7 +246,13 @@ class Terminal:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "attempts"), [("y\n", 0, 1), ("\n", 3, 0), ("n\n", 3, 0), ("\x04", 3, 0)]
+    ("answer", "code", "attempts"),
+    [
+        ("y\n", 0, 1),
+        ("n\n", 3, 0),
+        pytest.param("\n", 3, 0, marks=pytest.mark.slow),
+        pytest.param("\x04", 3, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_a_terminal_is_shown_the_plan_and_asked(scenario, answer, code, attempts):
     terminal = Terminal(scenario, "apply", scenario.job("true"), "--wait")

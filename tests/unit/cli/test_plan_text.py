@@ -203,6 +203,17 @@ def test_kept_jobs_are_counted_by_their_reason():
     assert text[-1] == "Plan: no changes, 3 unchanged"
 
 
+def test_jobs_that_have_not_started_are_not_counted_as_running():
+    jobs = [launch("a"), launch("b"), launch("c")]
+    states = ("running", "queued", "waiting")
+    seen = [attempt(job, state, owner="pid 1 on here") for job, state in zip(jobs, states, strict=True)]
+    assert lines(jobs, seen)[:3] == [
+        "=   1 job unchanged, already running: a",
+        "=   1 job unchanged, in line: b",
+        "=   1 job unchanged, waiting for other jobs: c",
+    ]
+
+
 def test_an_empty_plan_has_no_digest_and_any_other_one():
     job = launch("a")
     assert "Digest" not in plan_text(plan([job], [attempt(job, "succeeded")]))

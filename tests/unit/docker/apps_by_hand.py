@@ -12,9 +12,9 @@ from launcher.schedulers.docker import record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
-from launcher.schedulers.docker.owner import Owner, this_process
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.client import WatcherClient
+from launcher.schedulers.owner import Owner, this_process
 from tests.engines.docker import Daemon
 from tests.engines.images import SHELL_IMAGE
 

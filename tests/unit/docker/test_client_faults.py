@@ -98,10 +98,11 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("body", ["7", '"x"', "[3]", '{"Id": []}', "[{}]", '[["Id"]]', "\0\xff"])
-@pytest.mark.parametrize("call", NONSENSE)
-def test_nonsense_raises_nothing_but_an_error_of_ours(tmp_path: Path, call: str, body: str) -> None:
-    with fake_engine(tmp_path, lambda *_: reply(200, body)) as (_, engine), contextlib.suppress(EngineError):
-        NONSENSE[call](engine)
+def test_nonsense_raises_nothing_but_an_error_of_ours(tmp_path: Path, body: str) -> None:
+    with fake_engine(tmp_path, lambda *_: reply(200, body)) as (_, engine):
+        for call in NONSENSE.values():
+            with contextlib.suppress(EngineError):
+                call(engine)
 
 
 def test_nonsense_says_that_it_is_none_of_an_engine(tmp_path: Path) -> None:

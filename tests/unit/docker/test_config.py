@@ -11,6 +11,7 @@ from launcher.schedulers.docker.options import options
 from launcher.schedulers.docker.request.bind import bind_request
 from launcher.schedulers.docker.request.body import engine_config
 from launcher.schedulers.docker.request.derive import build_request
+from launcher.schedulers.docker.request.gpus import with_gpus
 from launcher.specs import AppDef, BindMount, DeviceMount, Resource, RetryPolicy, Role, VolumeMount
 from launcher.specs.secret import Secret
 from tests.engines import require
@@ -32,6 +33,10 @@ ROLE = Role(
 
 def container(role=ROLE, app_id="app-1", **cfg):
     return build_request(AppDef("app", [role]), options().resolve(cfg), app_id, session="s").containers[0]
+
+
+def job(role):
+    return build_request(AppDef("app", [role]), options().resolve({}), "app-1", session="s")
 
 
 def test_a_body_in_full():
@@ -62,10 +67,33 @@ def test_a_body_in_full():
     }
 
 
-def test_gpus_are_requested_by_count():
-    gpus = Role("r", "i", entrypoint="x", resource=Resource(cpu=-1, gpu=2, memMB=-1))
-    body = engine_config(container(gpus))
-    assert body["HostConfig"]["DeviceRequests"] == [{"Count": 2, "Capabilities": [["compute", "utility"]]}]
+GPU_ROLE = Role("r", "i", entrypoint="x", num_replicas=2, resource=Resource(cpu=-1, gpu=2, memMB=-1))
+
+
+@pytest.mark.parametrize("dealt", [(), ("0", "1", "4")])
+def test_gpus_are_requested_by_count_where_too_few_were_dealt(dealt):
+    made = with_gpus(job(GPU_ROLE), dealt)
+    [last] = engine_config(made.containers[-1])["HostConfig"]["DeviceRequests"]
+    assert last == {"Count": 2, "Capabilities": [["compute", "utility"]]}
+
+
+def test_gpus_that_were_dealt_are_requested_by_id():
+    made = with_gpus(job(GPU_ROLE), ("0", "1", "4", "GPU-5"))
+    requests = [engine_config(each)["HostConfig"]["DeviceRequests"] for each in made.containers]
+    capabilities = [["compute", "utility"]]
+    assert requests == [
+        [{"DeviceIDs": ["0", "1"], "Capabilities": capabilities}],
+        [{"DeviceIDs": ["4", "GPU-5"], "Capabilities": capabilities}],
+    ]
+
+
+def test_an_edited_request_for_gpus_stays():
+    edited = job(GPU_ROLE)
+    given = {"count": -1, "capabilities": [["gpu"]]}
+    edited.containers[0].kwargs["device_requests"] = [given]
+    made = with_gpus(edited, ("0", "1"))
+    assert made.containers[0].kwargs["device_requests"] == [given]
+    assert made.containers[1].kwargs["device_requests"][0]["device_ids"] == ["0", "1"]
 
 
 def test_memory_need_not_be_whole():

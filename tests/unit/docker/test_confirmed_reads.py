@@ -22,9 +22,9 @@ from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine, connect
 from launcher.schedulers.docker.client.view import EngineView
-from launcher.schedulers.docker.owner import Owner, this_process
 from launcher.schedulers.docker.request.labelling import attempt_labels, replica_labels
 from launcher.schedulers.docker.watching import stop
+from launcher.schedulers.owner import Owner, this_process
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import attempt_of
 from tests.engines.images import SHELL_IMAGE

@@ -10,7 +10,6 @@ from launcher.schedulers.docker import tombstones
 from launcher.schedulers.docker.client.objects import Labelled
 from launcher.schedulers.docker.labels import read_labels
 from launcher.schedulers.docker.options import options
-from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.request.labelling import (
     RESERVATION_LABELS,
     app_labels,
@@ -18,6 +17,7 @@ from launcher.schedulers.docker.request.labelling import (
     replica_labels,
 )
 from launcher.schedulers.docker.status import DockerAppView
+from launcher.schedulers.owner import this_process
 from launcher.specs import AppDef, Attempt, JobKey, RetryPolicy, Role, app_from_document
 from launcher.specs.canonical import digest, document_of
 from launcher.specs.needs import StoodOn

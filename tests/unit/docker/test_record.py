@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.docker import owner, record
+from launcher.schedulers import owner
+from launcher.schedulers.docker import record
 
 HOLDER = """
 import sys

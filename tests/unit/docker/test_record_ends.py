@@ -15,8 +15,8 @@ import pytest
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.client.engine import connect
-from launcher.schedulers.docker.owner import this_process
 from launcher.schedulers.docker.watching.record_ends import record_ends
+from launcher.schedulers.owner import this_process
 from tests import processes
 from tests.contract.conftest import DockerCase
 from tests.contract.test_staged import KILLED, attempt_of, seen, submit

@@ -85,7 +85,9 @@ def test_a_replica_in_full():
         "mem_limit": "512m",
         "shm_size": "512m",
         "nano_cpus": 1_500_000_000,
-        "device_requests": [{"count": 2, "capabilities": [["compute", "utility"]]}],
+        "device_requests": [
+            {"count": 2, "device_ids": ["$<gpus>"], "capabilities": [["compute", "utility"]]}
+        ],
         "privileged": False,
         "ports": {"8080/tcp": ("127.0.0.1", None)},
         "init": True,

@@ -18,7 +18,7 @@ from launcher.errors import ReservedError, SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.docker import record, submission
 from launcher.schedulers.docker.names import container_name, scratch_volume
-from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.owner import this_process
 from launcher.specs import AppState
 from launcher.specs.attempt import Attempt
 from tests import processes

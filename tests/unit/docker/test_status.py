@@ -213,6 +213,12 @@ def test_a_start_that_failed_is_why_the_app_has() -> None:
     assert (found.state, found.message, found.exit_code) == ("failed", stop["message"], 3)
 
 
+def test_a_first_start_that_failed_is_why_the_app_has() -> None:
+    stop = {"e": "stop", "of": ["id0", "id1"], "why": "start", "message": "main/0 could not be started"}
+    found = seen("created.stopped", "created.stopped", told=journal({"e": "go"}, stop))
+    assert (found.state, found.message, found.started) == ("failed", stop["message"], False)
+
+
 def test_what_the_engine_could_not_start_again_says_so_without_a_record() -> None:
     found = seen("exited 128", "exited 0", error="Bind for 0.0.0.0:80 failed: port is already allocated")
     assert found.message.startswith("main/0 could not be restarted: Bind for")

@@ -19,10 +19,10 @@ from launcher.schedulers.docker import network, record
 from launcher.schedulers.docker.apps import inspect_app
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.client.errors import EngineError
-from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.watching import stop
 from launcher.schedulers.docker.watching.client import ensure_watched, wait_for_exit
 from launcher.schedulers.docker.watching.watcher import Watcher
+from launcher.schedulers.owner import Owner
 from tests import processes
 from tests.engines.proxy import Proxy
 from tests.unit.docker.apps_by_hand import PATIENCE_S, SLEEP, STUBBORN, HandMade

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from socket import socket
 
 import pytest
 
 from launcher.errors import LauncherError, UsageError
-from launcher.inventory.find import find, find_app
+from launcher.inventory.find import find, find_all, find_app
 from launcher.state.store import Store
 from tests.unit.cli.worlds import attempt, launch
 
@@ -84,6 +85,34 @@ def test_a_name_means_the_project_of_the_current_directory(record, tmp_path, mon
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
     assert find("train").app.session == "here"
+
+
+@pytest.mark.parametrize("name", ["train.launcher.yaml", "train.launcher.toml"])
+def test_a_name_means_the_project_that_the_file_of_the_job_here_declares(record, tmp_path, name):
+    here = replace(launch("train", project="vision"), file=f"jobs/{name}")
+    there = replace(launch("train"), file="elsewhere/train.launcher.yml")
+    record(attempt(here, "succeeded"), attempt(there, "failed"))
+    assert find("train").app.session == "default"
+    (tmp_path / name).write_text("project: vision\n" if name.endswith("yaml") else 'project = "vision"\n')
+    assert find("train").app.session == "vision"
+    assert find("train@1").app.session == "vision"
+
+
+def test_a_matrix_and_a_pattern_mean_the_project_that_job_files_here_declare(record, tmp_path):
+    jobs = [launch(f"sweep-{k}", project="vision") for k in "ab"]
+    record(*[attempt(replace(job, file="sweep.launcher.yaml"), "succeeded") for job in jobs])
+    for word in ("sweep", "sweep-*"):
+        with pytest.raises(LauncherError, match="sweep"):
+            find_all(word)
+    (tmp_path / "sweep.launcher.yaml").write_text("name: sweep\nproject: vision  # ours\n")
+    for word in ("sweep", "sweep-*"):
+        assert [app.session for app in find_all(word).apps] == ["vision", "vision"]
+
+
+def test_a_file_here_of_another_project_does_not_hide_the_job_of_the_directory(record, tmp_path):
+    record(attempt(launch("train"), "succeeded"), attempt(launch("train", project="vision"), "failed"))
+    (tmp_path / "eval.launcher.yaml").write_text("project: vision\n")
+    assert find("train").app.session == "default"
 
 
 def test_a_job_of_another_project_is_refused_with_its_handle(record):

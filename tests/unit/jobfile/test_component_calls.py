@@ -70,7 +70,7 @@ def test_a_component_that_does_not_end_is_killed_with_all_it_started(
 ):
     monkeypatch.setenv("LAUNCHER_COMPONENT_TIMEOUT", "2")
     body = "p = subprocess.Popen(['sleep', '1000'])\n"
-    body += "open('pids', 'w').write(f'{os.getpid()} {p.pid}')\nwhile True: pass"
+    body += "open('pids', 'w').write(f'{os.getpid()} {p.pid}')\np.wait()"
     [line] = said(compiled(folder, body))
     assert "took longer than 2 s and was killed" in line
     assert processes.gone(pids_in(folder), timeout_s=60)

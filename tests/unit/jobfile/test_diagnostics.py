@@ -11,6 +11,7 @@ from launcher.jobfile import Diagnostic, Span, job_file_error, render
 from launcher.jobfile.diagnostics.diagnostic import in_order
 from launcher.jobfile.diagnostics.frame import without_secrets
 from launcher.jobfile.text.source import Source
+from tests.lanes import sampled
 from tests.unit.jobfile.words import HEAD, compile_text
 
 
@@ -140,7 +141,7 @@ def test_a_frame_stars_literals_that_look_like_secrets(line: str, shown: str) ->
     assert without_secrets(line) == shown
 
 
-@pytest.mark.parametrize("part", ["a", "a: ", 'a:"', "'", " ", "a ", "a=\\", "-"])
+@pytest.mark.parametrize("part", sampled(["a", "a: ", 'a:"', "'", " ", "a ", "a=\\", "-"], "a: ", "a "))
 def test_a_frame_of_a_very_long_line_is_made_at_once(part: str) -> None:
     line = part * (2**20 // len(part))
     assert len(without_secrets(line)) == len(line)  # the suite's time limit is the bound

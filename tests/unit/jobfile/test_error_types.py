@@ -75,6 +75,7 @@ def schemas() -> Iterator[Any]:
             if isinstance(thing, TypeAdapter):
                 yield thing.core_schema
             elif isinstance(thing, type) and issubclass(thing, Model) and thing is not Model:
+                thing.model_rebuild()
                 yield thing.__pydantic_core_schema__
 
 
@@ -113,10 +114,12 @@ def test_there_are_no_words_for_what_pydantic_does_not_know() -> None:
     assert WORDED - ERRORS.keys() == set()
 
 
-@pytest.mark.parametrize("kind", ERRORS)
-def test_no_error_type_lets_the_words_of_pydantic_through(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "value"), [(("roles", "main", "num_replicas"), 3), (("scheduler",), "x"), (("vars",), {})]
+)
+def test_no_error_type_lets_the_words_of_pydantic_through(path: Path, value: Any) -> None:
     """Those that the models cannot raise today are said in general words, not in pydantic's."""
-    for path, value in ((("roles", "main", "num_replicas"), 3), (("scheduler",), "x"), (("vars",), {})):
+    for kind in ERRORS:
         for said in say(kind, path, value):
             assert_ours(said)
 

@@ -109,6 +109,28 @@ def test_killed_at_any_moment_nothing_of_the_app_survives(supervise: Supervise) 
         assert app.left() == []
 
 
+KEEPS_THE_LOCK = """
+import os, time
+parent = os.getpid()
+if not os.fork():
+    while os.getppid() == parent:
+        time.sleep(0.001)
+    time.sleep(0.3)
+    os._exit(0)
+"""
+
+
+def test_a_child_that_is_slow_to_become_its_program_does_not_make_the_app_look_alive(
+    supervise: Supervise,
+) -> None:
+    """On a busy machine it holds the lock of the killed supervisor for longer than a few milliseconds."""
+    app = supervise(first=KEEPS_THE_LOCK)
+    app.start(app.role("main", SLEEP))
+    app.kill()
+    assert (app.view.state, app.view.lock_held) == ("lost", False)
+    process.kill_leftovers(app.app_dir, app.view)
+
+
 def test_a_removal_that_was_interrupted_can_be_finished(tmp_path: Path) -> None:
     apps = tmp_path / "apps"
     (apps / ".gone-x-1" / "scratch" / "deep").mkdir(parents=True)

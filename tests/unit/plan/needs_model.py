@@ -11,11 +11,12 @@ from launcher.plan.reconcile import reconcile
 from launcher.plan.select import select
 from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
-from launcher.specs.launch import JobKey, Launch
+from launcher.specs.launch import JobKey, Launch, Trigger
 from launcher.specs.needs import Need, StoodOn
 from tests.unit.plan.world import OWNER, attempt, job, world
 
 HOLDER = "pid 99 on node1"
+EVERY = Trigger("every_apply")
 
 
 @dataclass
@@ -25,12 +26,14 @@ class Jobs:
     version: dict[str, int] = field(default_factory=dict)
     needs: dict[str, dict[str, Need]] = field(default_factory=dict)
     disabled: set[str] = field(default_factory=set)
+    every: set[str] = field(default_factory=set)
+    crowded: set[str] = field(default_factory=set)
     attempts: dict[tuple[JobKey, int], Attempt] = field(default_factory=dict)
 
     def launches(self) -> list[Launch]:
         return [
             replace(
-                job(name, str(version)),
+                job(name, str(version), rerun_on=(EVERY,) if name in self.every else ()),
                 needs=tuple(sorted(self.needs.get(name, {}).values())),
                 enabled=name not in self.disabled,
             )
@@ -79,9 +82,11 @@ class Jobs:
             if any(state in ENDED_STATES and state != "succeeded" for state in states):
                 self._put(replace(attempt, state="skipped", owner=""))
             elif all(state == "succeeded" for state in states):
-                self._put(replace(attempt, state="running", owner=""))
+                self._put(self._accepted(attempt))
             else:
                 return False
+        elif attempt.state == "queued" and attempt.owner:
+            self._put(replace(attempt, state="running", owner=""))
         else:
             return False
         return True
@@ -94,11 +99,19 @@ class Jobs:
             if last is not None and step.adopts:
                 self._put(replace(last, needs=tuple(sorted({*last.needs, *step.adopts}))))
             return
-        new = attempt(launch, "waiting" if step.after else "running", step.number)
-        new = replace(new, edition=step.edition, needs=step.needs, owner=HOLDER if step.after else "")
+        new = attempt(launch, "waiting", step.number)
+        new = replace(new, edition=step.edition, needs=step.needs, owner=HOLDER)
+        if not step.after:
+            new = self._accepted(new)
         if step.kind != "resume" or self.attempts.get((step.key, step.number), new).state != "running":
             self._put(new)
         self._check(step, launch)
+
+    def _accepted(self, attempt: Attempt) -> Attempt:
+        """An attempt whose needs are met: it runs, or is in line."""
+        if attempt.key.job in self.crowded:
+            return replace(attempt, state="queued")
+        return replace(attempt, state="running", owner="")
 
     def _check(self, step: Step, launch: Launch) -> None:
         """Nothing starts before its needs, and what waits can be waited for."""
@@ -111,7 +124,7 @@ class Jobs:
             assert stood_on[each.job].app_id == each.app_id
             if each.job in step.after:
                 assert stood_on[each.job].is_live
-            elif made.state == "running" and step.kind != "resume":
+            elif made.state in ("running", "queued") and step.kind != "resume":
                 assert stood_on[each.job].state == "succeeded"
 
     def _stop(self, step: Step) -> None:

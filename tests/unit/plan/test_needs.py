@@ -231,6 +231,50 @@ def test_a_running_dependent_of_a_need_that_will_run_is_replaced() -> None:
     assert (step(asked, "train").kind, step(asked, "train").edition) == ("replace", 1)
 
 
+EVERY = Trigger("every_apply")
+
+
+def test_a_running_dependent_of_a_need_that_every_apply_repeats_is_kept() -> None:
+    """The edition that it stands on stays the same, so it would find nothing new."""
+    every = job("prepare", rerun_on=(EVERY,))
+    running = done(TRAIN, 1, on(PREPARE), state="running")
+    made = plan([every, TRAIN], done(PREPARE), running)
+    assert told(made)["train"] == "keep: attempt 1 is running"
+    assert (step(made, "prepare").kind, step(made, "prepare").edition) == ("rerun", 1)
+    assert not step(made, "train").stops
+    later = plan([every, TRAIN], done(PREPARE), done(PREPARE, 2, edition=1), running)
+    assert told(later)["train"] == "keep: attempt 1 is running"
+
+
+@pytest.mark.parametrize(
+    ("need_now", "asked"),
+    [
+        (job("prepare", "-v", rerun_on=(EVERY,)), []),
+        (job("prepare", rerun_on=(EVERY,)), ["prepare"]),
+        (
+            job("prepare", rerun_on=(EVERY, Trigger("files", ("*",))), trigger_digest=combine({"*": "2"})),
+            [],
+        ),
+    ],
+    ids=["changed", "asked for", "changed files"],
+)
+def test_a_running_dependent_of_a_need_that_runs_again_for_more_is_replaced(
+    need_now: Launch, asked: list[str]
+) -> None:
+    before = done(PREPARE, trigger_digest=combine({"*": "1"}))
+    running = done(TRAIN, 1, on(PREPARE), state="running")
+    assert step(plan([need_now, TRAIN], before, running, rerun=asked), "train").kind == "replace"
+
+
+def test_what_waits_for_a_need_that_every_apply_repeats_is_made_anew() -> None:
+    """It is bound to an attempt that is the latest no more; nothing of it has run."""
+    train = job("train", needs=need("fetch", "prepare"))
+    every, fetch = job("prepare", rerun_on=(EVERY,)), job("fetch")
+    live = (done(fetch, state="running"), waiting(train, 1, on(fetch), on(PREPARE)))
+    made = step(plan([every, fetch, train], done(PREPARE), *live), "train")
+    assert (made.kind, made.after, len(made.withdraws)) == ("rerun", ("fetch", "prepare"), 1)
+
+
 @pytest.mark.parametrize(
     ("policy", "blocked"), [({"protect": True}, "protected"), ({"on_change": "hold"}, "on_change_hold")]
 )

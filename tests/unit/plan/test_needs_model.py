@@ -24,6 +24,8 @@ events = st.one_of(
     st.tuples(st.just("edit"), jobs),
     st.tuples(st.just("need"), jobs, jobs, st.booleans()),
     st.tuples(st.just("enable"), jobs),
+    st.tuples(st.just("crowd"), jobs),
+    st.tuples(st.just("every"), jobs),
     st.tuples(st.just("end"), jobs, st.sampled_from(["cancelled", "lost", "failed", "orphaned"])),
     st.tuples(st.just("settle"), some),
     st.tuples(st.just("leave"), asked),
@@ -39,6 +41,10 @@ def happens(world_: Jobs, event: tuple[Any, ...]) -> None:
         _toggle(world_, *args)
     elif kind == "enable":
         world_.disabled ^= {args[0]}
+    elif kind == "crowd":
+        world_.crowded ^= {args[0]}
+    elif kind == "every":
+        world_.every ^= {args[0]}
     elif kind == "end":
         world_.end_latest(*args)
     elif kind == "settle":
@@ -88,6 +94,7 @@ def test_a_plan_after_everything_has_succeeded_as_planned_is_empty(history: list
     here = Jobs(version=dict.fromkeys(NAMES, 1))
     for event in history:
         happens(here, event)
+    here.every.clear()  # those would run at every apply
     here.settle()
     made = here.plan()
     note(str(made))
@@ -119,3 +126,33 @@ def test_a_plan_stands_while_nothing_has_happened(
     checked = recheck(made, world(*here.attempts.values()), now=0)
     assert checked.stale == ()
     assert checked.plan.steps == made.steps
+
+
+@settings(unhurried, max_examples=100)
+@given(st.lists(events, max_size=14), st.sets(jobs), st.sets(jobs, min_size=1))
+def test_what_every_apply_repeats_stops_nothing(
+    history: list[tuple[Any, ...]], edited: set[str], every: set[str]
+) -> None:
+    """Also while jobs run that stand on what is repeated."""
+    here = Jobs(version=dict.fromkeys(NAMES, 1))
+    for event in history:
+        happens(here, event)
+    here.disabled.clear()
+    here.every.clear()
+    for _ in range(2):
+        here.settle()
+        here.apply(here.plan(retry_failed=True, rerun=[f"{name}+" for name in NAMES]))
+    here.settle()
+    for name in edited:
+        here.version[name] += 1
+    here.apply(here.plan())
+    here.every = every
+    made = here.plan()
+    note(str(made))
+    holds_good(made)
+    assert not any(step.stops for step in made.steps)
+    assert {step.key.job for step in made.steps if step.has_effects and not step.withdraws} <= every
+    here.apply(made)
+    here.settle()
+    here.every = set()
+    assert here.plan().is_empty

@@ -68,6 +68,12 @@ def test_factories_get_the_parameters_and_whether_to_detach(engines: list[Memory
             assert engine.params == {"cache_size": 5, "detach": detach}
 
 
+def test_schedulers_hear_whether_apps_wait_in_line(engines: list[MemoryScheduler]):
+    for queue in (False, True):
+        with Runner("s", {"memory": MemoryScheduler}, queue=queue) as runner:
+            assert runner._scheduler("memory").in_turn is queue
+
+
 def test_an_unknown_scheduler_is_an_error_with_the_nearest_name(runner: Runner):
     with pytest.raises(UnknownSchedulerException) as unknown:
         runner.run(app(), "memroy")

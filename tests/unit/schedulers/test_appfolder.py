@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher import filelock
 from launcher.schedulers import appfolder
 
 
@@ -32,8 +33,8 @@ def test_the_lock_of_a_removed_folder_does_not_hold_the_next_one(tmp_path: Path)
     with held(tmp_path / "app") as old:
         shutil.rmtree(tmp_path / "app")
         with held(tmp_path / "app") as new:
-            assert not appfolder.is_at(old, appfolder.lock(str(tmp_path / "app")))
-            assert appfolder.is_at(new, appfolder.lock(str(tmp_path / "app")))
+            assert not filelock.is_at(old, appfolder.lock(str(tmp_path / "app")))
+            assert filelock.is_at(new, appfolder.lock(str(tmp_path / "app")))
 
 
 def test_a_folder_that_does_not_exist_has_no_lock_to_take(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from launcher.schedulers import Scheduler, get_scheduler
 from launcher.schedulers.checks import RejectedAppError
 from launcher.schedulers.local.images import CWDImageProvider, ImageError, LocalDirectoryImageProvider
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
-from launcher.schedulers.local.request import bind_request, build_request
+from launcher.schedulers.local.request import bind_request, build_request, without_gpus
 from launcher.specs import (
     AppDef,
     BindMount,
@@ -35,7 +35,7 @@ OURS = {
 }
 
 
-def request_of(*roles: Role, app_id: str = "a-1", gpus: int = 0, **cfg: Any) -> PopenRequest:
+def request_of(*roles: Role, app_id: str = "a-1", **cfg: Any) -> PopenRequest:
     app = AppDef("app", list(roles))
     return build_request(
         app,
@@ -45,7 +45,6 @@ def request_of(*roles: Role, app_id: str = "a-1", gpus: int = 0, **cfg: Any) -> 
         session="s",
         apps_dir=APPS,
         images=CWDImageProvider(cfg, "/work"),
-        gpus=gpus,
     )
 
 
@@ -220,14 +219,11 @@ def test_what_cannot_be_enforced_is_noted() -> None:
         min_replicas=1,
     )
     notes = request_of(asks).notes
-    assert [
-        word for word in ("memory", "mounts", "ports", "all 3", "GPU") if any(word in n for n in notes)
-    ] == [
+    assert [word for word in ("memory", "mounts", "ports", "all 3") if any(word in n for n in notes)] == [
         "memory",
         "mounts",
         "ports",
         "all 3",
-        "GPU",
     ]
     assert request_of(role()).notes == []
 
@@ -237,37 +233,42 @@ def test_a_variable_that_every_replica_gets_from_us_is_said_not_to_be_the_roles_
     assert "its LAUNCHER_RANK0_HOST is not used" in note
 
 
-def gpu_role(name: str, replicas: int, gpus: int) -> Role:
-    return role(
-        name, num_replicas=replicas, resource=Resource(-1, gpus, -1), env={"CUDA_VISIBLE_DEVICES": "9"}
-    )
+def gpu_role(name: str, replicas: int, gpus: int, **env: str) -> Role:
+    return role(name, num_replicas=replicas, resource=Resource(-1, gpus, -1), env=env)
 
 
-def visible(request: PopenRequest) -> dict[str, list[str | None]]:
+def visible(request: PopenRequest) -> dict[str, list[object]]:
     return {
         name: [param.env.get("CUDA_VISIBLE_DEVICES") for param in params]
         for name, params in request.role_params.items()
     }
 
 
-def test_gpus_are_dealt_out_in_ranges_over_the_roles() -> None:
-    roles = [gpu_role("a", 2, 1), role("b"), gpu_role("c", 3, 2)]
-    request = request_of(*roles, gpus=8, auto_set_cuda_visible_devices=True)
-    assert visible(request) == {"a": ["0", "1"], "b": [None], "c": ["2,3", "4,5", "6,7"]}
+@pytest.mark.parametrize("app_id", ["a-1", macros.app_id])
+def test_gpus_are_shown_as_what_is_dealt_when_the_turn_comes(app_id: str) -> None:
+    request = request_of(gpu_role("a", 2, 1), role("b"), app_id=app_id, auto_set_cuda_visible_devices=True)
+    assert visible(request) == {"a": ["$<gpus>", "$<gpus>"], "b": [None]}
+    assert (request.role_gpus, request.notes) == ({"a": 1}, [])
 
 
-def test_notes_of_gpus_count_them() -> None:
-    [one] = request_of(gpu_role("a", 1, 1)).notes
-    [two] = request_of(gpu_role("a", 1, 2)).notes
-    assert one.startswith("1 GPU is asked for; ")
-    assert two.startswith("2 GPUs are asked for; ")
+def test_a_roles_own_choice_of_gpus_wins() -> None:
+    request = request_of(gpu_role("a", 2, 1, CUDA_VISIBLE_DEVICES="9"))
+    assert (visible(request), request.role_gpus) == ({"a": ["9", "9"]}, {"a": 1})
 
 
-def test_gpus_are_left_alone_without_the_option_or_with_too_few() -> None:
-    assert visible(request_of(gpu_role("a", 2, 1), gpus=8)) == {"a": ["9", "9"]}
-    few = request_of(gpu_role("a", 2, 1), gpus=1, auto_set_cuda_visible_devices=True)
-    assert visible(few) == {"a": ["9", "9"]}
-    assert any("this host has 1" in note for note in few.notes)
+def test_without_a_turn_each_replica_sees_all_gpus() -> None:
+    request = request_of(gpu_role("a", 2, 1), gpu_role("b", 1, 1, CUDA_VISIBLE_DEVICES="9"))
+    assert visible(without_gpus(request)) == {"a": [None, None], "b": ["9"]}
+    assert visible(request) == {"a": ["$<gpus>", "$<gpus>"], "b": ["9"]}
+
+
+def test_on_a_system_without_turns_a_note_says_that_each_replica_sees_all_gpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("launcher.schedulers.local.request.sys.platform", "darwin")
+    request = request_of(gpu_role("a", 2, 1))
+    assert visible(request) == {"a": [None, None]}
+    assert request.notes == ["2 GPUs are asked for; each replica sees all that this host has"]
 
 
 def test_the_text_shows_commands_and_hides_what_looks_secret() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -13,6 +15,7 @@ from launcher.specs import needs
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
 from launcher.specs.needs import StoodOn
+from launcher.specs.outputs import needs_variable
 
 ATTEMPT = Attempt(
     key=JobKey("p", "default", "train"), number=7, app_id="train-7-x", scheduler="s", digest="", document={}
@@ -45,3 +48,22 @@ def test_an_attempt_comes_back_from_json_with_edition_and_needs() -> None:
 def test_the_record_of_an_older_version_has_its_own_edition_and_no_needs() -> None:
     old = {name: value for name, value in ATTEMPT.to_json().items() if name not in ("edition", "needs")}
     assert Attempt.from_json(old) == ATTEMPT
+
+
+def test_the_variable_lists_every_need_and_its_folder() -> None:
+    assert needs_variable(["b", "a"], {"a": "/x y"}) == {
+        "LAUNCHER_NEEDS": '[{"job": "a", "output_dir": "/x y"}, {"job": "b", "output_dir": null}]'
+    }
+    assert needs_variable([], {}) == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of Linux")
+def test_a_list_that_no_process_could_be_given_is_left_out() -> None:
+    """The longest one can be given: a longer string makes execve fail with E2BIG."""
+    room = len(needs_variable(["a"], {"a": ""})["LAUNCHER_NEEDS"])
+    longest = "x" * (128 * 1024 - len("LAUNCHER_NEEDS=\0") - room)
+    variable = needs_variable(["a"], {"a": longest})
+    subprocess.run(["true"], env=variable, check=True)
+    assert needs_variable(["a"], {"a": longest + "x"}) == {}
+    with pytest.raises(OSError, match="too long"):
+        subprocess.run(["true"], env={"LAUNCHER_NEEDS": variable["LAUNCHER_NEEDS"] + "x"}, check=True)

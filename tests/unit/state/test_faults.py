@@ -228,7 +228,7 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(launcher_home: Pa
         store._connection.execute("PRAGMA user_version=7")
     before = (launcher_home / "ledger.db").read_bytes()
     with pytest.raises(
-        StateError, match=r"written by a newer launcher \(schema 7; this one knows up to 4\)"
+        StateError, match=r"written by a newer launcher \(schema 7; this one knows up to 5\)"
     ) as failed:
         Store.open(readonly=readonly)
     assert failed.value.hint == "update launcher, or set LAUNCHER_HOME to another folder"

@@ -204,6 +204,17 @@ EXPLANATIONS = (
         ("launcher cancel train", f"launcher plan {JOB} --var rate=0.2"),
     ),
     ReasonExplanation(
+        "over_capacity",
+        "The roles of the job ask together for more GPUs than this machine has, or than `[queue]` of "
+        "launcher.toml lets its project have: it would wait in line for ever. An apply stops before it "
+        "submits anything. A plan counts the GPUs of the machine that makes it: NVIDIA's, as `nvidia-smi -L` "
+        "lists them, narrowed by CUDA_VISIBLE_DEVICES; where LAUNCHER_GPUS is set, that many.",
+        Example({JOB: _HEAD + "roles: {main: {entrypoint: echo, resource: {gpu: 1000}}}\n"}, _PLAN),
+        "Ask for fewer GPUs. Where another machine plans for this one, such as a CI job, say there how many "
+        "this one has. `lifecycle: {queue: off}` starts the job with as many as there are.",
+        (f"sed -i.bak 's/gpu: 1000/gpu: 0/' {JOB}", f"launcher plan {JOB}"),
+    ),
+    ReasonExplanation(
         "already_running",
         "An attempt of exactly this document runs. Nothing is to be done: applying again starts nothing "
         "twice.",

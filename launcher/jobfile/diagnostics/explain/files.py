@@ -7,6 +7,18 @@ from launcher.jobfile.diagnostics.explain.example import JOB, Example, Explanati
 _TOML = "job.launcher.toml"
 _COMMAND = f"validate {_TOML}"
 _GOOD = "version: 1\nname: train\nroles: {main: {entrypoint: env}}\n"
+_WORDS = """\
+version: 1
+name: words
+%s
+roles: {main: {image: "busybox:1.37", entrypoint: write, args: [$<output_dir>]}}
+"""
+_COUNT = """\
+version: 1
+name: count
+needs: [words]
+roles: {main: {entrypoint: count, args: [$<needs.words.output_dir>]}}
+"""
 _MERGES = """\
 version: 1
 name: train
@@ -85,6 +97,18 @@ EXPLANATIONS = (
             },
             "validate .",
         ),
+    ),
+    Explanation(
+        "needs-across-engines",
+        "The output folder of a job is where its engine keeps it: below the state folder of this machine, or "
+        "in a volume of a Docker engine. Jobs of the same engine can read it. So can containers of an engine "
+        "on this machine, which get the folder of a local job, read-only. Otherwise run both jobs on one "
+        "engine.",
+        Example(
+            {"words.launcher.yaml": _WORDS % "scheduler: local_docker", "count.launcher.yaml": _COUNT},
+            "validate .",
+        ),
+        Example({"words.launcher.yaml": _WORDS % "", "count.launcher.yaml": _COUNT}, "validate ."),
     ),
     in_yaml(
         "yaml-syntax",

@@ -54,6 +54,11 @@ def is_on_this_host(host: str) -> bool:
     return host.startswith("unix://") or name in ("", "localhost", "::1") or (name[:4] == "127." and numbers)
 
 
+def shares_folders(host: str) -> bool:
+    """Whether containers of an engine there can have folders of this machine; not over a network."""
+    return host.startswith("unix://")
+
+
 def _checked(host: str, source: str) -> str:
     scheme, colons, rest = host.partition("://")
     option = scheme == "ssh" and rest.rpartition("@")[2].startswith(("-", "/"))  # never pass an option to ssh

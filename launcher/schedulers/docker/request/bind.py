@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker.labels import PREFIX
-from launcher.schedulers.docker.names import container_name, stem
+from launcher.schedulers.docker.names import container_name, is_of_need, stem
 from launcher.schedulers.docker.request import sdk_values
 from launcher.schedulers.docker.request.body import check_parameters
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
@@ -29,7 +29,7 @@ def bind_request(job: DockerJob, app_id: str, outputs: Mapping[str, str] | None 
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        outputs: macro → volume of each output folder, for the sources of mounts.
+        outputs: macro → volume or absolute path of each output folder, for the sources of mounts.
 
     Raises SchedulerError for a container that was edited into what cannot be created.
     """
@@ -80,6 +80,8 @@ def _bind_container(
     for mount in kwargs.get("mounts") or ():
         for name in mount.keys() & {"source", "Source"}:
             mount[name] = substitute(mount[name] or "", {**values, **outputs})
+        if is_of_need(mount) and mount["source"].startswith("/"):
+            mount["type"] = "bind"  # a folder of this machine
     if kwargs.get("devices"):
         kwargs["devices"] = [bind(each) if isinstance(each, str) else each for each in kwargs["devices"]]
     if kwargs.get("entrypoint"):

@@ -168,7 +168,10 @@ def _limits(resource: Resource) -> dict[str, Any]:
     if resource.cpu > 0:
         out["nano_cpus"] = round(resource.cpu * 1e9)
     if resource.gpu > 0:
-        out["device_requests"] = [{"count": resource.gpu, "capabilities": [list(_GPU_CAPABILITIES)]}]
+        from launcher.turns.deal import GPUS
+
+        capabilities = [list(_GPU_CAPABILITIES)]
+        out["device_requests"] = [{"count": resource.gpu, "device_ids": [GPUS], "capabilities": capabilities}]
     return out
 
 

@@ -50,6 +50,8 @@ class DockerJob:
         copy_env: patterns of variables to take from the submitting process when containers are created.
         image_pull: missing, always or never.
         notes: requests of the app that this scheduler fulfils differently or not at all.
+        needs: job that this one needs → the volume, or the folder of this machine, that is its output folder
+            when it has one; "" for one that is out of reach.
     """
 
     app_id: str
@@ -65,6 +67,7 @@ class DockerJob:
     image_pull: str = "missing"
     notes: list[str] = field(default_factory=list)
     role_rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    needs: dict[str, str] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -22,9 +22,9 @@ from launcher.schedulers.docker.labels import (
     SCHEDULER,
 )
 from launcher.schedulers.docker.options import DEFAULT_GRACE_S
-from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.request.job import DockerJob
 from launcher.schedulers.order import has_order
+from launcher.schedulers.owner import Owner
 from launcher.specs import needs
 from launcher.specs.app import AppDef, CfgVal
 from launcher.specs.attempt import Attempt

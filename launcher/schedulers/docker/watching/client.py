@@ -13,19 +13,24 @@ import sys
 from launcher import paths
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import record
-from launcher.schedulers.docker.labels import Labels
+from launcher.schedulers.docker.labels import SHARE, Labels
 from launcher.schedulers.docker.record import HeldError, RecordLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from socket import socket
     from typing import Any
 
     from launcher.schedulers.docker.client.container import Container
     from launcher.schedulers.docker.client.engine import Engine
-    from launcher.schedulers.docker.owner import Owner
+    from launcher.schedulers.owner import Owner
+    from launcher.specs.attempt import AttemptState
+    from launcher.turns.table import Place
 
 LOCK_FD = 3
+BELLS_FD = 4
+"""The first descriptor of the bells of the app's place, one for each of its tables; see `share.py`."""
 _POLL_S = 0.005
 _AGAIN_S = 0.25  # Linux 6.18 at times does not report the end of a process with several threads
 _ABOVE = 10  # the least number of our copies of descriptors: the watcher has fixed numbers below it
@@ -43,8 +48,8 @@ class WatcherClient:
     """A watcher that this process spawned, and our end of its control socket.
 
     When the socket closes (also by the end of this process), the watcher removes the app before `go`, and
-    starts the rest of it between `go` and `started`; an app that it holds goes on to wait. After that it
-    cancels an attached app; a detached one runs on.
+    starts the rest of it between `go` and `started`; a detached app that it holds goes on to wait. After that
+    it cancels an attached app; a detached one runs on.
     """
 
     def __init__(self, app_dir: str, pid: int, control: socket) -> None:
@@ -59,7 +64,7 @@ class WatcherClient:
         from dataclasses import replace
 
         from launcher.schedulers import pids
-        from launcher.schedulers.docker.owner import this_process
+        from launcher.schedulers.owner import this_process
 
         return replace(this_process(), pid=self.pid, start=pids.start_time(self.pid) or 0)
 
@@ -68,12 +73,19 @@ class WatcherClient:
 
     @classmethod
     def spawn(
-        cls, lock: RecordLock, app_id: str, *, attached: bool = False, resumed: bool = False
+        cls,
+        lock: RecordLock,
+        app_id: str,
+        *,
+        attached: bool = False,
+        resumed: bool = False,
+        place: Place | None = None,
     ) -> WatcherClient:
         """Start a watcher. It shares the lock: the caller releases its own copy when the app was started.
 
         Args:
             resumed: the app was started before; no further message follows.
+            place: among those that share the machine. It passes to the watcher.
         """
         from socket import socketpair
 
@@ -81,7 +93,7 @@ class WatcherClient:
             raise SchedulerError("cannot start a watcher: this Python does not know its own executable")
         ours, theirs = socketpair()
         try:
-            pid = _spawn(lock, theirs.fileno())
+            pid = _spawn(lock, theirs.fileno(), place.bells if place is not None else ())
         except OSError as error:
             ours.close()
             raise SchedulerError(
@@ -91,7 +103,13 @@ class WatcherClient:
         finally:
             theirs.close()
         made = cls(lock.app_dir, pid, ours)
-        made._send({"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path})
+        order = {"app_id": app_id, "attached": attached, "resumed": resumed, "path": sys.path}
+        if place is not None:
+            from launcher.schedulers.docker import share
+
+            order["place"] = share.to_json(place)
+            place.release()
+        made._send(order)
         return made
 
     def go(self) -> None:
@@ -102,19 +120,21 @@ class WatcherClient:
         record.append(self.app_dir, "go")
         self._send({"op": "go"})
 
-    def hold(self, message: dict[str, Any]) -> bool:
-        """Hand over an app that waits, see `Hold`; returns when the watcher has recorded that it waits.
+    def hold(self, message: dict[str, Any]) -> AttemptState | None:
+        """Hand over an app that waits, see `Hold`; returns its state when the watcher has recorded that.
 
-        False when the watcher has died instead.
+        It is running where its turn has come meanwhile. None when the watcher has died instead.
         """
         from time import sleep
 
         self._send({"op": "wait", **message})
-        while record.journal(self.app_dir) is None:
-            if self._has_ended():
-                return record.journal(self.app_dir) is not None
+        has_ended = False
+        while (journal := record.journal(self.app_dir)) is None:
+            if has_ended:
+                return None
+            has_ended = self._has_ended()
             sleep(_POLL_S)
-        return True
+        return journal.held[0] if journal.held is not None else "running"
 
     def started(self) -> bool:
         """Report that every replica was started. False when the watcher has died meanwhile."""
@@ -201,7 +221,8 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
             return False
         if record.journal(lock.app_dir) is None:
             record.append(lock.app_dir, "adopted")
-        WatcherClient.spawn(lock, app_id, resumed=True).close()
+        place = place_again(found[0]) if found else None
+        WatcherClient.spawn(lock, app_id, resumed=True, place=place).close()
         return True
     finally:
         lock.release()
@@ -216,16 +237,26 @@ def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
     return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 
-def _spawn(lock: RecordLock, control: int) -> int:
+def place_again(container: Container) -> Place | None:
+    """See `share.take_again`."""
+    if SHARE not in container.labels:
+        return None
+    from launcher.schedulers.docker import share
+
+    return share.take_again(container.labels)
+
+
+def _spawn(lock: RecordLock, control: int, bells: Sequence[int]) -> int:
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
-    copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control, lock.fd)]
+    copies = [fcntl(fd, F_DUPFD_CLOEXEC, _ABOVE) for fd in (control, lock.fd, *bells)]
     log = record.watcher_log(lock.app_dir)
     actions = [
         (os.POSIX_SPAWN_DUP2, copies[0], 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
         (os.POSIX_SPAWN_DUP2, copies[1], LOCK_FD),
+        *((os.POSIX_SPAWN_DUP2, copy, BELLS_FD + number) for number, copy in enumerate(copies[2:])),
     ]
     argv = [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _MAIN, lock.app_dir]
     env = {name: text for name, text in os.environ.items() if _is_passed(name)}

@@ -1,4 +1,4 @@
-"""End an attempt while it waits for others: nothing of it has run."""
+"""End an attempt while it waits for others, or for its turn: nothing of it has run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.schedulers.docker.labels import APP_ID, Labels
 from launcher.schedulers.docker.replicas import waiting_container
 from launcher.schedulers.docker.status import DockerAppView
 from launcher.schedulers.docker.watching.write_end import write_end
-from launcher.specs.attempt import AttemptState
+from launcher.specs.attempt import WAITING_STATES, AttemptState
 
 _MARGIN_S = 30.0
 
@@ -23,7 +23,7 @@ def give_up(engine: Engine, app_id: str, state: AttemptState, message: str) -> b
     """
     found = apps.find(engine, app_id)
     waiting = waiting_container(found.containers) if found is not None else None
-    if found is None or found.view.state != "waiting" or waiting is None:
+    if found is None or found.view.state not in WAITING_STATES or waiting is None:
         return False
     if not end(engine, waiting, state, message):
         return False

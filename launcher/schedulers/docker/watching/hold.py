@@ -1,13 +1,14 @@
-"""The watcher of an attempt that waits for others: until it creates the app, or gives the attempt up."""
+"""The watcher of an attempt that waits: until it creates the app, or gives the attempt up."""
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.docker import record, tombstones, turn
@@ -16,34 +17,48 @@ from launcher.schedulers.docker.client.container import Container
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import EngineError, EngineUnreachable
 from launcher.schedulers.docker.labels import APP_ID, OWNER
-from launcher.schedulers.docker.owner import this_process
+from launcher.schedulers.docker.names import queued_name
 from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import is_replica
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import give_up
 from launcher.schedulers.docker.watching.outcomes import ended, why_skipped
+from launcher.schedulers.owner import this_process
 from launcher.specs import needs
-from launcher.specs.attempt import Attempt
+from launcher.specs.attempt import AttemptState
 from launcher.specs.needs import StoodOn
+
+if TYPE_CHECKING:
+    from launcher.turns.table import Place
 
 T = TypeVar("T")
 
 GIVE_UP_S = 600.0
 _SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 30.0
+_TABLE_S = 1.0  # until a table that could not be written is tried again
+_REMOVED, _CLIENT, _LINE = "removed", "client", "line"
 _LATE_S = 2.0  # from the removal of the container by a client that takes the attempt over to its own
 
 
 class Hold:
-    """Holds one app, in memory, while other attempts run.
+    """Holds one app, in memory, while other attempts run, and while it is in line for its turn.
 
     Args:
         message: `job` as from `handover.to_json`, the `labels` of its containers, but for their owner, which
             this process is, `needs`, and the ids of the containers `waiting`, which stands for the app, and
-            `reservation`.
+            `reservation`, "" for none.
+        place: of the app among those that share the machine; None for an app that takes no turn.
     """
 
-    def __init__(self, engine: Engine, lock: RecordLock, app_id: str, message: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        lock: RecordLock,
+        app_id: str,
+        message: Mapping[str, Any],
+        place: Place | None = None,
+    ) -> None:
         self._engine = engine
         self._app_dir = lock.app_dir
         self._app_id = app_id
@@ -52,47 +67,123 @@ class Hold:
         self._needs = needs.from_json(message["needs"])
         self._reservation: str = message["reservation"]
         self._waiting = Container(id=message["waiting"], name="", state="created", labels=self._labels)
-        self._queue: SimpleQueue[tuple[StoodOn | None, Attempt | None] | Exception] = SimpleQueue()
+        self._place = place
+        self._queue: SimpleQueue[tuple[StoodOn | str, Any] | Exception] = SimpleQueue()
         self._is_starting = False  # it was decided that it starts
         self._is_created = False
 
     def run(self) -> bool:
         """True when all containers exist and are to be started; False when the attempt has ended instead."""
-        self._engine.remove(self._reservation)
+        if self._reservation:
+            self._engine.remove(self._reservation)
         recorded = record.read_attempt(self._app_dir)
         if recorded is not None:
             record.write_attempt(self._app_dir, {**recorded, "labels": self._labels})
-        if not record.append(self._app_dir, "wait", **{"for": [each.job for each in self._needs]}):
-            # It was cancelled before it was accepted, or the disk is full.
-            self._engine.remove(self._waiting.id)
+        jobs = [each.job for each in self._needs]
+        if jobs and not self._accept("wait", **{"for": jobs}):
             return False
-        self._follow(None, self._removed)
+        self._follow(_REMOVED, self._removed)
         for each in self._needs:
             self._follow(each, partial(ended, self._engine, each))
-        pending = set(self._needs)
-        while pending:
-            item = self._queue.get()
-            if isinstance(item, Exception):
-                raise item
-            need, found = item
-            if need is None:
-                self._end_removed()
-                return False
-            if found is None or found.state != "succeeded":
-                self._skip(why_skipped(need, found))
-                return False
-            pending.discard(need)
-            record.append(self._app_dir, "met", job=need.job)
-        return self._persist(self._start)
+        return self._needs_are_met() and self._has_turn() and self._persist(self._start)
+
+    def follow_client(self, wait: Callable[[], str]) -> None:
+        """Cancel the app once `wait` returns the reason: its client has ended."""
+        self._follow(_CLIENT, wait)
+
+    def _accept(self, kind: str, **facts: Any) -> bool:
+        """Record that the app waits from here on, for which its client waits.
+
+        False, with nothing left of it, when it was cancelled before that, or the disk is full.
+        """
+        if record.append(self._app_dir, kind, **facts):
+            return True
+        self._engine.remove(self._waiting.id)
+        return False
 
     # -- what it waits for ---------------------------------------------------------------------------------
 
-    def _follow(self, need: StoodOn | None, wait: Callable[[], Attempt | None]) -> None:
+    def _needs_are_met(self) -> bool:
+        """Wait until all that it needs has succeeded; False when the attempt has ended instead."""
+        pending = set(self._needs)
+        while pending:
+            happened = self._next()
+            if happened is None:
+                return False
+            need, found = happened
+            if found is None or found.state != "succeeded":
+                self._give_up("skipped", why_skipped(need, found))
+                return False
+            pending.discard(need)
+            record.append(self._app_dir, "met", job=need.job)
+        return True
+
+    def _has_turn(self) -> bool:
+        """Wait in line until the app has its share; False when the attempt has ended instead."""
+        if self._place is None:
+            return True
+        is_recorded = False
+        while not self._look(self._place):
+            if not is_recorded and not self._record_queued():
+                return False
+            is_recorded = True
+            if self._next() is None:
+                return False
+        return True
+
+    def _record_queued(self) -> bool:
+        """Record that it is in line. False as `_accept`, where that was not accepted to wait before."""
+        if not self._needs:
+            return self._accept("queued")
+        record.append(self._app_dir, "queued")
+        self._persist(self._show_queued)
+        return True
+
+    def _look(self, place: Place) -> bool:
+        """Whether the app has its share. Until then, a thread wakes this one when that may have changed."""
+        again_s: float | None = None
+        try:
+            if place.look().starts:
+                return True
+        except OSError:
+            again_s = _TABLE_S
+        fds, events = select.poll(), select.POLLHUP | select.POLLERR
+        for fd in place.bells:
+            fds.register(fd, select.POLLIN)
+        for fd in place.watched:
+            fds.register(fd, events)
+        timeout_ms = None if again_s is None else 1000 * again_s
+        self._follow(_LINE, lambda: fds.poll(timeout_ms))
+        return False
+
+    def _show_queued(self) -> None:
+        """Other state folders see by the name of its container that it does not wait for others any more."""
+        try:
+            self._engine.rename(self._waiting.id, queued_name(self._app_id))
+        except EngineUnreachable:
+            raise
+        except EngineError:  # gone, as its event reports, or the name is taken
+            return
+
+    def _next(self) -> tuple[Any, Any] | None:
+        """What has happened; None when the attempt has ended by that."""
+        item = self._queue.get()
+        if isinstance(item, Exception):
+            raise item
+        if item[0] == _REMOVED:
+            self._end_removed()
+        elif item[0] == _CLIENT:
+            self._give_up("cancelled", item[1])
+        else:
+            return item
+        return None
+
+    def _follow(self, what: StoodOn | str, wait: Callable[[], object]) -> None:
         """Queue what `wait` returns, once it does."""
 
         def follow() -> None:
             try:
-                self._queue.put((need, self._persist(wait)))
+                self._queue.put((what, self._persist(wait)))
             except Exception as error:
                 self._queue.put(error)
 
@@ -123,8 +214,8 @@ class Hold:
 
     # -- how it goes on ------------------------------------------------------------------------------------
 
-    def _skip(self, why: str) -> None:
-        if not self._persist(partial(give_up.end, self._engine, self._waiting, "skipped", why)):
+    def _give_up(self, state: AttemptState, why: str) -> None:
+        if not self._persist(partial(give_up.end, self._engine, self._waiting, state, why)):
             self._end_removed()
 
     def _end_removed(self) -> None:
@@ -172,7 +263,13 @@ class Hold:
                 if is_replica(each) and each.labels.get(OWNER) == self._labels[OWNER]:
                     self._engine.remove(each.id)
             setup = ContainerSetup(self._engine, None)
-            setup.create(handover.from_json(self._job), self._labels, {})
+            labels: Mapping[str, str] = self._labels
+            dealt: tuple[str, ...] = ()
+            if self._place is not None:
+                from launcher.schedulers.docker import share
+
+                labels, dealt = {**labels, **share.label_of(self._place)}, self._place.dealt
+            setup.create(handover.from_json(self._job), labels, {}, dealt)
             self._is_created = True
         self._engine.remove(self._waiting.id)
         turn.forget(self._engine, self._app_id)

@@ -33,6 +33,7 @@ from launcher.schedulers.docker.watching.decide import cancel_message
 from launcher.schedulers.docker.watching.give_up import give_up
 from launcher.schedulers.docker.watching.write_end import write_end
 from launcher.schedulers.order import STOPPED_AT_END
+from launcher.specs.attempt import WAITING_STATES
 
 _ROUNDS = 20  # a watcher in the middle of a restart reads the intent after its next start
 _MARGIN_S = 30.0
@@ -55,7 +56,7 @@ def cancel(engine: Engine, app_id: str, grace_s: float | None = None, *, interru
             if seen is None or not found or not _cancel_paused(engine, seen, Labels(found[0].labels)):
                 break
             continue
-        if seen.state == "waiting":
+        if seen.state in WAITING_STATES:
             if not give_up(engine, app_id, "cancelled", cancel_message(actor(), interrupt=interrupt)):
                 wait_for_exit(app_dir, _LATE_S)  # it is being started, or its watcher records its end
             continue

@@ -1,4 +1,4 @@
-"""Waiting for the end of an app on the engine's event stream."""
+"""Waiting for the start and the end of an app on the engine's event stream."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from launcher.schedulers.docker import apps, record
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import APP_ID
-from launcher.schedulers.docker.owner import Owner
 from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.owner import Owner
+from launcher.specs.attempt import UNSTARTED_STATES, WAITING_STATES
 
 _EXIT_S = 30.0
 _LOOK_S = 1.0
@@ -37,13 +38,32 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
     return None
 
 
+def wait_for_start(engine: EngineView, app_id: str) -> None:
+    """Return once a held app has started or ended.
+
+    While its watcher is dead it waits on: a later apply revives it.
+    """
+    with engine.events(f"{APP_ID}={app_id}") as events:
+        found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
+        while _is_unstarted(found):
+            if next(events, None) is None:
+                return
+            found = apps.find(engine, app_id, confirm=False)
+            if not _is_unstarted(found):
+                found = apps.find(engine, app_id)
+
+
+def _is_unstarted(found: DockerApp | None) -> bool:
+    return found is not None and found.view.state in UNSTARTED_STATES and not _is_given_up(found)
+
+
 def _left(deadline: float | None, most_s: float) -> float:
     return most_s if deadline is None else max(0.0, min(most_s, deadline - time.monotonic()))
 
 
 def _is_given_up(found: DockerApp) -> bool:
     """Whether the container of an attempt that waits is gone, and its watcher is about to record the end."""
-    return found.view.state == "waiting" and not found.containers
+    return found.view.state in WAITING_STATES and not found.containers
 
 
 def _look_again(owner: Owner, app_id: str, deadline: float | None) -> None:

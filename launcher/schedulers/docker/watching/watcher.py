@@ -31,7 +31,7 @@ from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import where
 from launcher.schedulers.docker.status import DockerAppView, view
 from launcher.schedulers.docker.watching import stop
-from launcher.schedulers.docker.watching.client import LOCK_FD
+from launcher.schedulers.docker.watching.client import BELLS_FD, LOCK_FD
 from launcher.schedulers.docker.watching.decide import (
     Action,
     End,
@@ -49,6 +49,7 @@ from launcher.schedulers.docker.watching.write_end import write_end
 
 if TYPE_CHECKING:
     from launcher.schedulers.docker.watching.readiness import Prober
+    from launcher.turns.table import Place
 
 CONTROL_FD = 0
 GIVE_UP_S = 600.0
@@ -67,7 +68,8 @@ class Watcher:
         self._lock = lock
         self._app_dir = lock.app_dir
         self._app_id: str = order["app_id"]
-        self._attached: bool = order["attached"]
+        self._reads_client: bool = order["attached"]
+        self._place = _inherited(order)
         self._resumed: bool = order["resumed"]
         self._ops = ops
         self._events = EventQueue(self._app_dir)
@@ -78,9 +80,16 @@ class Watcher:
         self._aim: object = None  # the aim of the last action, see `decide.aim`
 
     def run(self) -> None:
+        try:
+            self._run()
+        finally:
+            if self._place is not None:
+                self._place.leave()
+
+    def _run(self) -> None:
         if not self._resumed and not self._submission():
             return
-        if self._attached:
+        if self._reads_client:
             Thread(target=self._events.read_client, args=(self._ops,), daemon=True).start()
         # A container may have been stopped while this process loaded its modules.
         unheard = None if self._resumed else self._read_journal().going_at
@@ -128,10 +137,22 @@ class Watcher:
         return not self._remove_app(force=False)
 
     def _hold(self, message: Mapping[str, Any]) -> bool:
-        """Wait for other attempts, then create the app; False when the attempt has ended instead."""
+        """Wait for other attempts and the app's turn, then create it; False when it has ended instead."""
         from launcher.schedulers.docker.watching.hold import Hold
 
-        return Hold(self._engine, self._lock, self._app_id, message).run()
+        hold = Hold(self._engine, self._lock, self._app_id, message, self._place)
+        if self._reads_client:
+            self._reads_client = False
+            hold.follow_client(self._wait_for_client)
+        return hold.run()
+
+    def _wait_for_client(self) -> str:
+        """Wait until the client has ended; why that cancels the app."""
+        self._events.read_client(self._ops)
+        return self._why_orphaned()
+
+    def _why_orphaned(self) -> str:
+        return "its Runner was closed" if self._events.closed else "its parent process ended"
 
     def _remove_app(self, *, force: bool) -> bool:
         """Remove the app; False when it was started, so that it must stay."""
@@ -204,8 +225,7 @@ class Watcher:
     def _next(self, seen: DockerAppView | None, found: list[Container], journal: Journal) -> Action:
         goes_on = seen is not None and not (seen.ended or seen.done)
         if self._events.orphaned and journal.stop is None and goes_on:
-            message = "its Runner was closed" if self._events.closed else "its parent process ended"
-            return Stop(unended(found, journal), "parent", message)
+            return Stop(unended(found, journal), "parent", self._why_orphaned())
         return self._decide(seen, found, journal)
 
     def _do_not_repeat(self, action: Action) -> None:
@@ -337,6 +357,14 @@ class Watcher:
 
 def _grace(containers: Sequence[Container]) -> float:
     return Labels(containers[0].labels).grace_s if containers else 0.0
+
+
+def _inherited(order: Mapping[str, Any]) -> Place | None:
+    if "place" not in order:
+        return None
+    from launcher.schedulers.docker import share
+
+    return share.from_json(order["place"], BELLS_FD)
 
 
 def _label(container: Container) -> str:

@@ -1,0 +1,116 @@
+"""Take turns: what the steps of an apply ask of this machine, and in which order they do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+
+from launcher import paths
+from launcher.apply.engines import Engines
+from launcher.apply.needs import in_order
+from launcher.apply.turn import Turn
+from launcher.plan.step import Step
+from launcher.plan.turns import Room, crowds, limits_of
+from launcher.specs.launch import JobKey, Launch
+from launcher.turns.ask import Ask, Limit
+from launcher.turns.asking import ask_of, total
+from launcher.turns.folders import gpu_table
+from launcher.turns.machine import machine
+from launcher.turns.table import draw, tickets
+
+SUPPORTED = sys.platform == "linux"
+"""Whether apps can take turns here: a ticket is held by the lock of a FIFO."""
+
+
+class Turns:
+    """The turns of the jobs that an apply starts, in the order in which it submits them.
+
+    A job that replaces another attempt inherits the number of its ticket, so make this before those attempts
+    are stopped. Raises StateError where the folders of tickets cannot be made.
+
+    Args:
+        limits: of groups that all jobs of the apply belong to.
+    """
+
+    def __init__(self, steps: Sequence[Step], engines: Engines, limits: Sequence[Limit] = ()) -> None:
+        starting = {
+            step.key: (step, step.launch)
+            for step in in_order(steps)
+            if step.launch is not None and step.starts and (step.launch.asks or limits)
+        }
+        launches = [launch for _, launch in starting.values()]
+        room = room_for(launches, engines, limits)
+        asks: dict[JobKey, Ask] = {}
+        for key, (step, launch) in starting.items():
+            if launch.scheduler in room.schedulers and (ask := _ask(step, launch, room)) is not None:
+                asks[key] = ask
+        is_shared = bool(asks) and _number(asks, steps)
+        self._of = {key: Turn(ask) for key, ask in asks.items()}
+        if is_shared or crowds([want for launch in launches if (want := room.want(launch)) is not None]):
+            self._link(steps)
+
+    def of(self, step: Step) -> Turn | None:
+        """The turn of a step; None for a job that asks for nothing, and belongs to no group with a limit."""
+        return self._of.get(step.key) if step.starts else None
+
+    def order(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps by the numbers of their tickets, each behind those of the jobs that it needs."""
+        numbers = {key: turn.ask.number for key, turn in self._of.items()}
+        return in_order(sorted(steps, key=lambda step: numbers.get(step.key, sys.maxsize)))
+
+    def _link(self, steps: Sequence[Step]) -> None:
+        """Put each job that takes its turn when it is submitted behind the one before it."""
+        before: Turn | None = None
+        for step in self.order(steps):
+            turn = self.of(step)
+            if turn is not None and not turn.ask.at_once and not step.after:
+                before = self._of[step.key] = Turn(turn.ask, before)
+
+
+def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Limit] = ()) -> Room:
+    """What this machine has for these jobs. Counts GPUs, which starts a program, where one asks for some.
+
+    Args:
+        limits: of groups that all of them belong to.
+    """
+    names = {launch.scheduler for launch in launches}
+    local = frozenset(name for name in names if SUPPORTED and engines.get(name).on_this_machine())
+    with_gpus = any(total(launch.app).gpus for launch in launches if launch.scheduler in local)
+    return Room(
+        machine=machine(with_gpus=with_gpus),
+        schedulers=local,
+        limits=tuple(limits),
+        shared="LAUNCHER_SLOTS" in os.environ,
+        supported=SUPPORTED,
+    )
+
+
+def _ask(step: Step, launch: Launch, room: Room) -> Ask | None:
+    is_running = step.latest is not None and step.kind == "resume" and step.latest.state == "running"
+    if is_running or not launch.lifecycle.queue:
+        return ask_of(launch.app, step.app_id, room.machine, at_once=True)
+    return ask_of(launch.app, step.app_id, room.machine, limits=(*limits_of(launch), *room.limits))
+
+
+def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
+    """Give each ask the number of its ticket; returns whether other apps have tickets."""
+    tables = sorted({table for ask in asks.values() for table in ask.tables}, key=_lock_order)
+    live = {ticket.app: ticket.number for table in tables for ticket in tickets(table)}
+    for step in steps:
+        if step.key in asks:
+            apps = [step.app_id, *(guard.app_id for guard in (*step.stops, *step.withdraws))]
+            asks[step.key].number = min((live[app] for app in apps if app in live), default=0)
+    new = [ask for ask in asks.values() if not ask.number]
+    try:
+        first = draw(tables, len(new)) if new else 0
+    except OSError as error:
+        raise paths.unusable(error, tables[0]) from error
+    for number, ask in enumerate(new, first):
+        ask.number = number
+    return bool(live)
+
+
+def _lock_order(table: str) -> tuple[bool, str]:
+    """As in `Ask.tables`: the GPU table is locked last."""
+    return table == gpu_table(), table

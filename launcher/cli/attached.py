@@ -1,0 +1,72 @@
+"""Run one app attached to this terminal: submit it, show its output, cancel it on Ctrl-C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launcher.cli.console import Console
+from launcher.cli.interrupts import Attached, terminate_with_exception
+from launcher.cli.live_display import LiveDisplay
+from launcher.cli.log_reader import LogRequest, display, note, show
+from launcher.cli.render.log_lines import prefixes
+from launcher.errors import NOT_SUCCEEDED, Terminated
+from launcher.inventory.find import find
+from launcher.inventory.installed import scheduler_of
+from launcher.inventory.logs import replicas_of
+from launcher.inventory.status import cause, inspect, wait_for
+from launcher.runner import Runner
+from launcher.specs.jobkey import DEFAULT_TARGET, JobKey
+
+
+def run_attached(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
+    """Submit the request and show the output of the app until it has ended; returns the exit code.
+
+    With `--dryrun` the request is only printed; with `--detach` the app is left running.
+    """
+    if args.dryrun:
+        console.print(repr(info))
+        return 0
+    terminate_with_exception()
+    try:
+        return _run(info, name, args, runner, console)
+    except (KeyboardInterrupt, Terminated):
+        # Closing the runner cancels it, and waits until its processes have exited.
+        console.note(f"cancelling {name}")
+        raise
+
+
+def _run(info: Any, name: str, args: Any, runner: Runner, console: Console) -> int:
+    key = JobKey("", DEFAULT_TARGET, name)
+    with LiveDisplay(console) as images:
+        runner.on_progress = lambda _, kind, facts: images.image(key, kind, facts)
+        handle = runner.schedule(info)
+    if args.detach:
+        console.print(handle)
+        return 0
+    if args.queue:
+        from launcher.cli.in_line import show_place
+
+        show_place(handle, console)
+    return _follow(handle, console)
+
+
+def _follow(handle: str, console: Console) -> int:
+    """Show the output of all replicas until the app has ended; return the exit code."""
+    selected = find(handle)
+    app = selected.app
+    console.note(handle)
+    request = LogRequest(replicas_of(selected))
+    request.follow = True
+    request.on_restart = lambda _, restart: note(request, console, str(restart))
+    if len(request.replicas) > 1:
+        request.prefixes = list(prefixes(request.replicas, console.color))
+    display([(app, request)], console)
+    with Attached(app, lambda text: note(request, console, text)) as attached:
+        show([(app, request)], console)
+        state = wait_for(app, None)
+    found = inspect(app)
+    why = cause(found) or found.message
+    console.note(f"{app.app_id} {state.upper()}{': ' + why if why else ''}")
+    for warning in scheduler_of(app).warnings(app.app_id):
+        console.warn(f"{app.app_id}: {warning}")
+    return attached.exit_code or (0 if state == "succeeded" else NOT_SUCCEEDED)

@@ -1,0 +1,88 @@
+"""The live table of one command on stderr: images that are pulled or built, and apps that run."""
+
+from __future__ import annotations
+
+from _thread import RLock
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from launcher.cli.console import Console
+from launcher.cli.render.image_text import BEGINNINGS, image_line, image_progress
+from launcher.specs.jobkey import JobKey
+from launcher.text import paint
+
+if TYPE_CHECKING:
+    from launcher.cli.render.progress import Progress
+    from launcher.schedulers.responses import DescribeAppResponse
+    from launcher.state.records import AppRecord
+
+
+class LiveDisplay:
+    """A table that opens with its first row, and messages above it. A context manager; threads may share it.
+
+    Args:
+        note: shows a message while there is no table; the console's own by default.
+    """
+
+    def __init__(self, console: Console, note: Callable[[str], None] | None = None) -> None:
+        self._console = console
+        self._note = note or console.note
+        self._lock = RLock()
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> LiveDisplay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.__exit__(None, None, None)
+                self._progress = None
+
+    def say(self, line: str) -> None:
+        """Show a message."""
+        with self._lock:
+            if self._progress is None:
+                self._note(line)
+            else:
+                self._progress.say(line)
+
+    def update(self, key: JobKey, seen: DescribeAppResponse, held: AppRecord | None = None) -> None:
+        """Show the present state of an app. `held`: its record while it has not started."""
+        with self._lock:
+            self._open().update(key, seen, held)
+
+    def image(self, key: JobKey, kind: str, facts: Mapping[str, Any]) -> None:
+        """Show the progress of an image: in the table on a terminal, else in lines.
+
+        Args:
+            kind, facts: as in `launcher.schedulers.staged.OnImage`.
+        """
+        if self._console.err_is_terminal:
+            with self._lock:
+                if not self._open().image(key, facts["image"], image_progress(kind, facts)):
+                    self.close()
+            if kind in BEGINNINGS:
+                return
+        line = image_line(kind, facts, paint(key.job, "bold", self._console.err_color))
+        if line is not None:
+            self.say(line)
+
+    def forget(self, key: JobKey) -> None:
+        """Remove the images of a job that could not be applied."""
+        with self._lock:
+            if self._progress is not None:
+                self._progress.forget(key)
+
+    def _open(self) -> Progress:
+        if self._progress is None:
+            from launcher.cli.render.progress import Progress
+
+            self._progress = Progress().__enter__()
+        return self._progress

@@ -1,0 +1,60 @@
+"""`launcher queue`: show what apps hold of this machine, and who is in line."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from launcher.cli.console import Console
+    from launcher.inventory.turns import Tables
+
+USAGE = "queue [--json]"
+HELP = """\
+Show the cores, memory and GPUs of this machine, the apps that hold some, and
+the apps in line, in the order of their turns, with what each waits for.
+
+Apps take turns with those of the same state folder (LAUNCHER_HOME). For turns
+across state folders, set LAUNCHER_SLOTS to one folder for all of them. GPUs are
+shared by all apps of a user in any case. Apps that ask for no cores, memory or
+GPUs take no turns and are not listed."""
+EXAMPLES = """\
+  launcher queue
+  launcher queue --json | jq -r '.line[].app_id'
+  launcher start train --now     take it out of the line: start it at once"""
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Any, console: Console) -> int:
+    from launcher.inventory.turns import Tables
+    from launcher.turns.machine import machine
+
+    has, tables = machine(with_gpus=True), Tables.read()
+    if args.json:
+        from json import dumps
+
+        from launcher.cli.render.queue_text import queue_json
+
+        console.print(dumps(queue_json(has, tables), indent=2))
+        return 0
+    from launcher.cli.render.queue_text import queue_text
+
+    console.print(queue_text(has, tables, color=console.color, columns=console.columns))
+    for note in _notes(tables):
+        console.note(note)
+    return 0
+
+
+def _notes(tables: Tables) -> list[str]:
+    import os
+    import sys
+
+    if sys.platform != "linux":
+        return ["apps take turns on Linux only: here they all start at once"]
+    notes = [] if tables.holders or tables.line else ["no app holds a part of this machine or waits for one"]
+    if not os.environ.get("LAUNCHER_SLOTS"):
+        notes.append("only apps of this LAUNCHER_HOME count; LAUNCHER_SLOTS names a table for several")
+    return notes

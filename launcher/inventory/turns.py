@@ -1,0 +1,177 @@
+"""The tables of this machine as they are now: who holds what, and who is in line for it. Writes nothing."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from launcher.paths import unusable
+from launcher.turns.amounts import amount
+from launcher.turns.ask import MACHINE
+from launcher.turns.folders import gpu_table, slots_table
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED
+from launcher.turns.table import summon, tickets, watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from launcher.turns.line import Ticket
+
+_NAMED = 2  # holders in a phrase; more are counted
+
+
+class InLine:
+    """An app in line.
+
+    Attributes:
+        position: 1 for the first in line.
+        waits_for: `1 GPU held by train-1-k3fwx`; "" when it is about to start.
+    """
+
+    __slots__ = ("position", "ticket", "waits_for")
+
+    def __init__(self, ticket: Ticket, position: int, waits_for: str) -> None:
+        self.ticket = ticket
+        self.position = position
+        self.waits_for = waits_for
+
+    @property
+    def why(self) -> str:
+        """`2nd in line for 1 GPU held by train-1-k3fwx`."""
+        return f"{ordinal(self.position)} in line" + (f" for {self.waits_for}" if self.waits_for else "")
+
+
+class Tables:
+    """The live tickets of one moment, those of GPUs included.
+
+    Attributes:
+        folder: of the table that the apps of this state folder share; gpu_folder: of the GPUs' table.
+        holders: the tickets of apps that have their share, in order; an app in both tables has one.
+        line: the apps in line, in order.
+    """
+
+    __slots__ = ("_own", "folder", "gpu_folder", "holders", "line")
+
+    def __init__(
+        self, folder: str, gpu_folder: str, own: Sequence[Ticket], of_gpus: Sequence[Ticket]
+    ) -> None:
+        self.folder = folder
+        self.gpu_folder = gpu_folder
+        self._own = {each.place for each in own}
+        found = {each.place: each for each in (*of_gpus, *own)}
+        in_order = [found[place] for place in sorted(found)]
+        self.holders = [each for each in in_order if each.state == HOLDS]
+        self.line = list(self._in_line([each for each in in_order if each.state == QUEUED]))
+
+    @classmethod
+    def read(cls) -> Tables:
+        """The tables that LAUNCHER_HOME and LAUNCHER_SLOTS name; empty where there are none yet."""
+        folder, gpu_folder = slots_table(), gpu_table()
+        return cls(folder, gpu_folder, tickets(folder), tickets(gpu_folder))
+
+    def is_elsewhere(self, ticket: Ticket) -> bool:
+        """Whether its app belongs to another table, and shares nothing but GPUs with the apps of this one."""
+        return ticket.place not in self._own
+
+    def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
+        """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
+        first: dict[str, Ticket] = {}  # of its table, and of those that ask for GPUs
+        count = {"own": 0, "gpus": 0}
+        for position, ticket in enumerate(queued, 1):
+            kinds = ["own"] * (not self.is_elsewhere(ticket)) + ["gpus"] * bool(ticket.gpus)
+            for kind in kinds:
+                first.setdefault(kind, ticket)
+                count[kind] += 1
+            if len(kinds) == 2:
+                yield self._phrased(ticket, position, queued[0])
+            else:
+                [kind] = kinds
+                yield self._phrased(ticket, count[kind], first[kind])
+
+    def _phrased(self, ticket: Ticket, position: int, first: Ticket) -> InLine:
+        resource, label = _lacking(first, ticket)
+        sharing = self._sharing(ticket, resource, label)
+        if resource == APPS:
+            places = f"one of {len(sharing)} places" if len(sharing) > 1 else "the place"
+            return InLine(ticket, position, f"{places} of {label}" if sharing else "")
+        held = f" held by {_listed(sharing)}" if sharing else ""
+        return InLine(ticket, position, amount(resource, ticket.asks(resource)) + held)
+
+    def _sharing(self, ticket: Ticket, resource: str, label: str) -> list[Ticket]:
+        if resource == GPUS and not label:
+            return [each for each in self.holders if each.dealt]
+        if self.is_elsewhere(ticket):
+            return []  # what its table holds is not known here
+        group = _group(ticket, label)
+        holders = (each for each in self.holders if not self.is_elsewhere(each))
+        return [each for each in holders if group in each.groups and each.asks(resource) > 0]
+
+
+def why_queued(app_ids: Collection[str]) -> dict[str, str]:
+    """What apps in line wait for, each in a phrase. Apps that no table of this machine has are left out."""
+    tables = Tables.read()
+    starting = dict.fromkeys((each.app for each in tables.holders), "is about to start")
+    found = {**starting, **{each.ticket.app: each.why for each in tables.line}}
+    return {each: found[each] for each in app_ids if each in found}
+
+
+def start_now(app_id: str) -> bool:
+    """Make an app in line take its share at once; False when it is not in line. Raises StateError."""
+    try:
+        return summon(slots_table(), app_id)
+    except FileNotFoundError:
+        return False  # there is no table
+    except OSError as error:
+        raise unusable(error, slots_table()) from error
+
+
+def wait_in_line(app_id: str, timeout_s: float) -> bool:
+    """Return True when an app is no longer in line, or after the timeout.
+
+    False at once when it is not in line here: it is in another line, or is about to be recorded as started.
+    """
+    fd = watch(slots_table(), app_id)
+    if fd is None:
+        return False
+    try:
+        poll = select.poll()
+        poll.register(fd, 0)
+        poll.poll(timeout_s * 1000)
+    finally:
+        os.close(fd)
+    return True
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `3rd`, `4th`, `11th`."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def _lacking(first: Ticket, ticket: Ticket) -> tuple[str, str]:
+    """What is not free for the first in line, where the app waits for that too; else what it asks for."""
+    resource, label = first.lacks
+    if resource and ticket.asks(resource) > 0 and _group(first, label) in ticket.groups:
+        return resource, label
+    for each in (GPUS, CPU, MEMORY):
+        if ticket.asks(each) > 0:
+            return each, ""
+    return APPS, next((_label(group) for group in ticket.groups if group != MACHINE), "")
+
+
+def _group(ticket: Ticket, label: str) -> str:
+    """The group of a ticket that has this label; see `launcher.turns.ask.Limit`."""
+    return next((each for each in ticket.groups if _label(each) == label), "")
+
+
+def _label(group: str) -> str:
+    kind, _, name = group.partition(" ")
+    return {MACHINE: "", "matrix": name.rpartition("/")[2], "apply": "this apply"}.get(kind, group)
+
+
+def _listed(holders: Sequence[Ticket]) -> str:
+    names = [each.app for each in holders]
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

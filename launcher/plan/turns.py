@@ -1,0 +1,183 @@
+"""What the jobs of a plan ask of this machine, and where they have to take turns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from launcher.plan.model import Plan
+from launcher.plan.reasons import Reason
+from launcher.plan.step import Step
+from launcher.specs.launch import NO_CAPS, Launch
+from launcher.text import plural
+from launcher.turns.amounts import amount, memory
+from launcher.turns.ask import MACHINE, Limit
+from launcher.turns.asking import Total, total
+from launcher.turns.line import APPS, CPU, MEMORY, RESOURCES
+from launcher.turns.machine import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What this machine has for the jobs of a plan.
+
+    Attributes:
+        machine: what there is; its GPUs are counted only where a job asks for some.
+        schedulers: the names of those whose apps use it.
+        limits: of groups that all jobs of the plan belong to.
+        shared: whether apps of other state folders take turns with those of this one (LAUNCHER_SLOTS).
+        supported: whether apps can take turns on this system at all.
+    """
+
+    machine: Machine
+    schedulers: frozenset[str]
+    limits: tuple[Limit, ...] = ()
+    shared: bool = False
+    supported: bool = True
+
+    def holds(self, launch: Launch) -> bool:
+        """Whether the job takes its turn on this machine."""
+        return launch.lifecycle.queue and launch.scheduler in self.schedulers
+
+    def lack(self, launch: Launch) -> Reason | None:
+        """Why the job could never start here: it asks for more GPUs than there are."""
+        wanted = total(launch.app).gpus if self.holds(launch) else 0
+        for there, most in (
+            ("this machine has", len(self.machine.gpus)),
+            (f"project {launch.key.project} may have", launch.caps.gpus),
+        ):
+            if most is not None and wanted > most:
+                detail = f"asks for {plural(wanted, 'GPU')}, and {there} {most or 'none'}"
+                return Reason("over_capacity", detail=detail)
+        return None
+
+    def want(self, launch: Launch) -> Want | None:
+        """What the job asks for; None where it asks for nothing, and belongs to no group with a limit."""
+        if not self.holds(launch):
+            return None
+        wanted, groups = total(launch.app), (*limits_of(launch), *self.limits)
+        if not wanted and not groups:
+            return None
+        has = self.machine
+        shared = Limit(MACHINE, cpu=has.cpu, memory_mb=has.memory_mb, gpus=len(has.gpus))
+        return Want(wanted, (shared, *groups))
+
+
+class Want(NamedTuple):
+    """What one job asks for, and the limits of the groups that it belongs to, the machine's first."""
+
+    total: Total
+    limits: tuple[Limit, ...]
+
+
+class Crowd(NamedTuple):
+    """Jobs that ask together for more than there is.
+
+    Attributes:
+        jobs: their places among those of the plan.
+        asked: what they ask for together.
+        at_once: how many of them run at once; None where they do not all ask for the same.
+    """
+
+    resource: str
+    limit: Limit
+    jobs: frozenset[int]
+    asked: float
+    at_once: int | None
+
+    def __str__(self) -> str:
+        """`12 jobs ask for 24 cores of 2: 1 at a time, in this order`."""
+        if self.resource == APPS:
+            return f"{len(self.jobs)} jobs of {self.limit.label}: {self.limit.apps} at a time, in this order"
+        asked = f"{amount(self.resource, self.asked)} of {_share(self.resource, self.limit)}"
+        pace = f"{self.at_once} at a time" if self.at_once else "as many at a time as fit"
+        return f"{len(self.jobs)} jobs ask for {asked}: {pace}, in this order"
+
+
+def limits_of(launch: Launch) -> Iterator[Limit]:
+    """The limits that its launcher.toml and its matrix set, where they concern it."""
+    key, caps = launch.key, launch.caps
+    if caps.max_parallel is not None or (caps != NO_CAPS and total(launch.app)):
+        name = f"project {key.project}"
+        cpu, memory_mb, gpus, apps = caps
+        yield Limit(name, cpu=cpu, memory_mb=memory_mb, gpus=gpus, apps=apps, label=name)
+    if launch.max_parallel is not None:
+        group = f"matrix {key.project}/{key.target}/{launch.matrix}"
+        yield Limit(group, apps=launch.max_parallel, label=launch.matrix)
+
+
+def crowds(wants: Sequence[Want]) -> list[Crowd]:
+    """Where jobs cannot all run at once: of each group what allows the fewest of them.
+
+    A group is left out where another one with the same jobs allows as few.
+    """
+    groups: dict[str, tuple[Limit, list[int]]] = {}
+    for index, want in enumerate(wants):
+        for limit in want.limits:
+            groups.setdefault(limit.group, (limit, []))[1].append(index)
+    found: list[Crowd] = []
+    for limit, members in groups.values():
+        totals = {index: wants[index].total for index in members}
+        crowded = [crowd for each in RESOURCES if (crowd := _crowd(each, limit, totals)) is not None]
+        found += sorted(crowded, key=_pace)[:1]
+    return [each for each in found if not any(_covers(other, each) for other in found)]
+
+
+def _pace(crowd: Crowd) -> int:
+    return crowd.at_once or len(crowd.jobs)
+
+
+def _covers(one: Crowd, other: Crowd) -> bool:
+    """Whether all that one says of its jobs holds for those of the other."""
+    return one.jobs >= other.jobs and (_pace(one), one.limit.group) < (_pace(other), other.limit.group)
+
+
+def _crowd(resource: str, limit: Limit, totals: Mapping[int, Total]) -> Crowd | None:
+    most = getattr(limit, resource)
+    asked = {index: mine for index, each in totals.items() if (mine := getattr(each, resource, 1))}
+    if most is None or len(asked) < 2 or sum(asked.values()) <= most:
+        return None
+    amounts = set(asked.values())
+    at_once = max(1, int(most // amounts.pop())) if len(amounts) == 1 else None
+    return Crowd(resource, limit, frozenset(asked), sum(asked.values()), at_once)
+
+
+def with_turns(plan: Plan, room: Room) -> Plan:
+    """The plan with notes on the jobs that it starts: which run alone, and where they take turns."""
+    starting = [step.launch for step in plan.steps if step.starts and step.launch is not None]
+    wants = [want for launch in starting if (want := room.want(launch)) is not None]
+    turns = [str(each) for each in crowds(wants)]
+    if starting and not room.supported:
+        turns = ["apps take turns on Linux only: here they all start at once"]
+    elif turns and not room.shared:
+        turns.append("taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a table")
+    steps = (replace(step, notes=(*step.notes, *_notes(step, room))) for step in plan.steps)
+    return replace(plan, steps=tuple(steps), turns=tuple(turns))
+
+
+def _notes(step: Step, room: Room) -> Iterator[str]:
+    launch = step.launch
+    if launch is None or not step.starts:
+        return
+    if room.supported and launch.scheduler not in room.schedulers:
+        given = {"`max_parallel`": launch.max_parallel is not None, "--parallel": bool(room.limits)}
+        for limit in (name for name, is_given in given.items() if is_given):
+            yield f"{limit} has no effect: apps of {launch.scheduler} take no turns here"
+    if (want := room.want(launch)) is not None:
+        yield from _alone(want)
+
+
+def _alone(want: Want) -> Iterator[str]:
+    for limit in want.limits:
+        for resource in (CPU, MEMORY):
+            most, asked = getattr(limit, resource), getattr(want.total, resource)
+            if most is not None and asked > most:
+                yield f"asks for {amount(resource, asked)} of {_share(resource, limit)}: runs alone"
+
+
+def _share(resource: str, limit: Limit) -> str:
+    """`2`, `16 GiB`, `2 of project vision`."""
+    most = getattr(limit, resource)
+    share = memory(most) if resource == MEMORY else f"{most:g}"
+    return f"{share} of {limit.label}" if limit.label else share

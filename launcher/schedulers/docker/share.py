@@ -1,0 +1,76 @@
+"""The share of this machine that an app in containers holds: taken by its client, kept by its watcher.
+
+The containers' labels say what the app holds, so that its next watcher takes the same when one was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from launcher import paths
+from launcher.errors import StateError
+from launcher.schedulers.docker.labels import SHARE, Labels
+from launcher.turns.ask import Ask
+from launcher.turns.table import Place
+
+
+def take(ask: Ask, *, later: bool = False) -> Place:
+    """Take the app's place, unless its watcher is to do that later.
+
+    Raises StateError where its table cannot be written.
+    """
+    place = Place(ask)
+    if later:
+        return place
+    try:
+        place.look()
+    except OSError as error:
+        place.leave()
+        raise paths.unusable(error, ask.table) from error
+    return place
+
+
+def take_again(labels: Mapping[str, str]) -> Place | None:
+    """Take the share that a running app held while its last watcher lived, whatever else was dealt out since.
+
+    None for an app that held none, or where that is not possible: the app runs on without it.
+
+    Args:
+        labels: of one of its containers.
+    """
+    owner = Labels(labels).owner
+    if SHARE not in labels or owner is None or not owner.is_here:
+        return None
+    try:
+        return take(Ask.from_dict(json.loads(labels[SHARE])))
+    except (ValueError, TypeError, KeyError, StateError):
+        return None
+
+
+def label_of(place: Place | None) -> dict[str, str]:
+    """The label of an app's containers."""
+    if place is None:
+        return {}
+    held = {**place.ask.to_dict(), "at_once": True, "gpus": len(place.dealt), "devices": list(place.dealt)}
+    return {SHARE: json.dumps(held, separators=(",", ":"))}
+
+
+def to_json(place: Place) -> dict[str, Any]:
+    """What the watcher that inherits a place has to know of it, as a JSON object."""
+    dealt = list(place.dealt) if place.starts else None
+    return {"ask": place.ask.to_dict(), "bells": len(place.bells), "dealt": dealt}
+
+
+def from_json(data: Mapping[str, Any], first_fd: int) -> Place:
+    """The place that this watcher has inherited, or is to take itself: the inverse of `to_json`.
+
+    Args:
+        first_fd: the descriptor of the first of its bells; the others follow.
+    """
+    ask, bells = Ask.from_dict(data["ask"]), range(first_fd, first_fd + data["bells"])
+    for fd in bells:
+        os.set_inheritable(fd, False)
+    return Place.adopt(ask, bells, dealt=data["dealt"]) if bells else Place(ask)

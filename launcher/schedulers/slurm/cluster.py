@@ -1,0 +1,182 @@
+"""One cluster: every request is one round trip, to a login node or within this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import SchedulerError, StartError, StateError
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.site import agent, unpack
+
+if TYPE_CHECKING:
+    from launcher.schedulers.slurm.known import Place
+    from launcher.schedulers.slurm.ssh import Ssh
+
+Answer = dict[str, Any]
+
+_NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
+_BOTH_WAYS = (
+    "run launcher on a machine of the cluster, or name its login node: the run option `host`, or"
+    f" {known.HOST_VARIABLE}"
+)
+
+
+class Cluster:
+    """A folder of apps and the Slurm that runs them, here or behind a login node.
+
+    Attributes:
+        place: its login node ("" for this machine) and `job_dir` as written.
+    """
+
+    def __init__(self, place: Place) -> None:
+        """Connects to nothing. Raises SchedulerError for what cannot be the name of a host."""
+        self.place = place
+        self.host, self.job_dir = place
+        self._ssh = _connection(self.host) if self.host else None
+        self._about: Answer | None = None
+
+    def __str__(self) -> str:
+        return f"the cluster behind {self.host}" if self.host else "the cluster of this machine"
+
+    def call(self, *ops: Mapping[str, Any]) -> list[Answer]:
+        """The answers to several operations, in order: an error of one of them is an answer.
+
+        Raises SchedulerError when the cluster cannot be asked.
+        """
+        request = {"job_dir": self.job_dir, "ops": list(ops)}
+        answer = self._here(request) if self._ssh is None else self._there(self._ssh, request)
+        found = answer.get("ok")
+        if not isinstance(found, list) or len(found) != len(ops):
+            raise error_of(answer) or SchedulerError(f"{self} gave no answer that launcher understands")
+        for op, each in zip(ops, found, strict=True):
+            if op["op"] == "hello" and "error" not in each:
+                self._about = each
+        return found
+
+    def ask(self, op: str, **fields: Any) -> Answer:
+        """The answer to one operation. Raises SchedulerError when it is an error."""
+        (answer,) = self.call({"op": op, **fields})
+        return checked(answer)
+
+    @property
+    def about(self) -> Answer:
+        """Name, user, version and folders of the cluster. Asked for once."""
+        if self._about is None:
+            self._about = self.ask("hello")
+        return self._about
+
+    @property
+    def greeting(self) -> list[Answer]:
+        """The operation that asks for `about`, for a request that is sent anyway; none once it is known."""
+        return [] if self._about is not None else [{"op": "hello"}]
+
+    @property
+    def root(self) -> str:
+        """The absolute path of `job_dir` on the cluster."""
+        return str(self.about["job_dir"])
+
+    def put(self, app_id: str, archive: Iterable[bytes]) -> None:
+        """Unpack the tar archive of a workspace into the folder of a reserved app.
+
+        Raises SchedulerError when it cannot be unpacked, and what the archive raises while it is read.
+        """
+        if self._ssh is None:
+            try:
+                unpack.unpack(io.BufferedReader(_Stream(iter(archive))), self.job_dir, app_id)
+            except (OSError, ValueError, tarfile.TarError) as error:
+                raise SchedulerError(f"cannot unpack the workspace: {error}") from error
+            return
+        header = json.dumps({"job_dir": self.job_dir, "app_id": app_id}).encode() + b"\n"
+        self._ssh.run(_source("unpack"), _chained(header, archive))
+
+    def close(self) -> None:
+        """Close the connection. May be called twice."""
+        if self._ssh is not None:
+            self._ssh.close()
+
+    def _here(self, request: dict[str, Any]) -> Answer:
+        if not known.has_commands():
+            raise SchedulerError(_NO_COMMANDS, hint=_BOTH_WAYS)
+        answer: Answer = agent.answer(request)
+        return answer
+
+    def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
+        output = ssh.run(_source("agent"), [json.dumps(request).encode()])
+        lines = output.decode(errors="replace").splitlines()
+        try:
+            # The last line: a login shell may greet.
+            answer = json.loads(lines[-1]) if lines else None
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise SchedulerError(f"{self.host} was cut off before it had answered", hint="try again")
+        return answer
+
+
+class _Stream(io.RawIOBase):
+    """Pieces of bytes as a file to read from."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._held and (piece := next(self._pieces, None)) is not None:
+            self._held = piece
+        count = min(len(buffer), len(self._held))
+        buffer[:count], self._held = self._held[:count], self._held[count:]
+        return count
+
+
+def _chained(header: bytes, archive: Iterable[bytes]) -> Iterator[bytes]:
+    yield header
+    yield from archive
+
+
+def _connection(host: str) -> Ssh:
+    from launcher.schedulers.slurm.ssh import Ssh
+
+    return Ssh(host)
+
+
+def _source(name: str) -> bytes:
+    """The text of a program that runs on the cluster."""
+    return resources.files("launcher.schedulers.slurm.site").joinpath(f"{name}.py").read_bytes()
+
+
+def program(name: str) -> str:
+    return _source(name).decode()
+
+
+def checked(answer: Answer) -> Answer:
+    """The answer. Raises SchedulerError when it is an error."""
+    error = error_of(answer)
+    if error is not None:
+        raise error
+    return answer
+
+
+def error_of(answer: Mapping[str, Any]) -> SchedulerError | StateError | None:
+    """The error that an answer is; None for any other one."""
+    kind = answer.get("error")
+    if kind is None:
+        return None
+    message = str(answer.get("message") or kind)
+    if kind == "refused":
+        return StartError(f"Slurm refused the job: {message}")
+    hint = {
+        "no-slurm": _BOTH_WAYS,
+        "unreachable": "`sinfo` shows whether Slurm's controller answers; then try again",
+        "full-disk": "make room below `job_dir`, or name another folder",
+        "state": "name a folder that you can write, and that all nodes see: the run option `job_dir`",
+        "live": "launcher cancel",
+    }.get(str(kind))
+    return SchedulerError(message, hint=hint)

@@ -1,0 +1,159 @@
+"""The clusters that this state folder knows, and where its apps are. All of it below LAUNCHER_HOME/slurm.
+
+::
+
+    clusters/<hash>   JSON: [host, job_dir]
+    apps/<app id>     JSON: that, and the row of the app in the store
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from launcher import paths
+from launcher.files import write_whole
+from launcher.schedulers.appfolder import is_id
+from launcher.state.records import AppRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+SLURM = "slurm"
+DEFAULT_JOB_DIR = "~/.launcher/slurm"
+HOST_VARIABLE = "LAUNCHER_SLURM_HOST"
+
+Place = tuple[str, str]
+"""Login node ("" for this machine) and `job_dir` as written: where apps are."""
+
+_ROW = ("session", "name", "key", "number", "created_at")
+
+
+def root() -> str:
+    return os.path.join(paths.home(), SLURM)
+
+
+def place_of(cfg: Mapping[str, object]) -> Place:
+    """The place that run options name; what they leave out is the default."""
+    host = cfg.get("host") or os.environ.get(HOST_VARIABLE) or ""
+    return str(host), str(cfg.get("job_dir") or DEFAULT_JOB_DIR).rstrip("/") or "/"
+
+
+def is_in_use() -> bool:
+    """Whether apps were submitted from this state folder, or the user has named a login node."""
+    return bool(os.environ.get(HOST_VARIABLE)) or os.path.isdir(root())
+
+
+def places() -> list[Place]:
+    """Every place that apps may be at: where this state folder submitted some, and the default one.
+
+    The default one counts on this machine only when it holds apps.
+    """
+    found = clusters()
+    default = place_of({})
+    if default[0] or _holds_apps(default[1]):
+        found.append(default)
+    return list(dict.fromkeys(found))
+
+
+def clusters() -> list[Place]:
+    """Every place where this state folder submitted apps."""
+    return [place for name in _names("clusters") if (place := _place(_read("clusters", name)))]
+
+
+def _holds_apps(job_dir: str) -> bool:
+    return os.path.isdir(os.path.join(os.path.expanduser(job_dir), "apps")) and has_commands()
+
+
+def has_commands() -> bool:
+    """Whether Slurm's commands are on this machine's PATH."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(folder, "sbatch"), os.X_OK) for folder in folders)
+
+
+def place_of_app(app_id: str) -> Place | None:
+    """Where an app is that was submitted from here; None for any other one."""
+    return _place(_read("apps", app_id)) if is_id(app_id) else None
+
+
+def noted_at(app_id: str) -> float | None:
+    """When an app was noted, epoch seconds; None for one that is not."""
+    try:
+        return os.stat(os.path.join(root(), "apps", app_id)).st_mtime
+    except OSError:
+        return None
+
+
+def app_ids() -> list[str]:
+    """The apps that were submitted from this state folder, and not removed."""
+    return _names("apps")
+
+
+def remember(app: AppRecord, place: Place) -> None:
+    """Note where an app is, before anything of it is made. Raises StateError."""
+    from hashlib import sha256
+
+    host, job_dir = place
+    name = sha256(f"{host}\0{job_dir}".encode(errors="surrogateescape")).hexdigest()[:16]
+    about = {"host": host, "job_dir": job_dir}
+    key = list(app.key) if app.job else None
+    row = dict(zip(_ROW, (app.session, app.name, key, app.number, app.created_at), strict=True))
+    _write("clusters", name, about)
+    _write("apps", app.app_id, {**about, **row})
+
+
+def forget(app_id: str) -> None:
+    try:
+        os.unlink(os.path.join(root(), "apps", app_id))
+    except FileNotFoundError:
+        pass
+
+
+def apps(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
+    """Every app that was submitted from here, as `appstore.every_app` yields them. Asks no cluster."""
+    for app_id in app_ids():
+        about = _read("apps", app_id)
+        if _place(about) is not None:
+            key = about.get("key")
+            row = AppRecord(
+                SLURM,
+                about.get("session", ""),
+                app_id,
+                name=about.get("name", ""),
+                key=tuple(key) if key else None,
+                number=about.get("number"),
+                created_at=about.get("created_at"),
+                state="reserved",
+            )
+            yield row, True
+
+
+def _place(about: Mapping[str, object]) -> Place | None:
+    host, job_dir = about.get("host"), about.get("job_dir")
+    return (host, job_dir) if isinstance(host, str) and isinstance(job_dir, str) else None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(os.path.join(root(), folder)) if not name.startswith("."))
+    except OSError:
+        return []
+
+
+def _read(folder: str, name: str) -> dict[str, Any]:
+    try:
+        with open(os.path.join(root(), folder, name), encoding="utf-8", errors="surrogateescape") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(folder: str, name: str, about: Mapping[str, object]) -> None:
+    path = os.path.join(paths.ensure(os.path.join(root(), folder)), name)
+    try:
+        write_whole(path, json.dumps(about), mode=0o600)
+    except OSError as error:
+        raise paths.unusable(error, path) from error

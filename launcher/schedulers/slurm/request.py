@@ -1,0 +1,366 @@
+"""The request of the slurm scheduler, derived from an AppDef by pure functions.
+
+A request is first built with the symbolic app id (`$<app_id>`, escapes intact) and bound to a real one when
+it is submitted, so that a plan shows the script and one dry run can be submitted more than once. What only a
+node can know stands between two `MARK`s: the host of a role, and the app's directory.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+from launcher.schedulers.ids import path_names
+from launcher.schedulers.slurm.hosts import RANK0_ENV, known_at_start, variables
+from launcher.schedulers.slurm.known import DEFAULT_JOB_DIR
+from launcher.schedulers.slurm.options import DEFAULT_GRACE_S
+from launcher.schedulers.slurm.rules import (
+    MARK,
+    check,
+    count_of,
+    cpus_per_task,
+    gpus_per_task,
+    mem_per_cpu,
+    notes,
+)
+from launcher.schedulers.slurm.sbatch import minutes_of, slurm_time
+from launcher.schedulers.slurm.script import batch_script
+from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.macros import OUTPUT_DIR, SYMBOLIC_APP_ID, escape, hosts_of, macros, map_text, substitute
+from launcher.specs.order import HOST_VARIABLES, rules_of
+from launcher.specs.outputs import OUTPUT_VARIABLE, has_output
+from launcher.specs.secret import Secret
+from launcher.specs.sensitive import HIDDEN, hide, is_sensitive
+from launcher.specs.yamltext import to_yaml
+
+APP_DIR = f"{MARK}dir{MARK}"
+BEFORE_LIMIT_S = 30
+"""Seconds before Slurm's time limit at which it sends the signal USR1 to the script."""
+
+_SPARE_S = 120
+_OURS = frozenset({"LAUNCHER_JOB_ID", "LAUNCHER_SCRATCH", "PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE"})
+_HOST_MARK = re.compile(f"{MARK}host:([^{MARK}]*){MARK}")
+
+
+@dataclass(repr=False)
+class SlurmRequest:
+    """An app as one job of Slurm. `str(request)` is the text for users.
+
+    Attributes:
+        app_id: `$<app_id>` until the request is bound to a real one.
+        argv: sbatch with those of its options that are no #SBATCH line; it runs in the app's directory.
+        script: text of the batch script.
+        app: what the programs on the cluster follow, as plain data (`app.json`).
+        notes: requests of the app that this scheduler fulfils differently or not at all.
+        host: login node, "" for this machine.
+        job_dir: folder on the cluster, as written.
+        secrets: role → variable → reference; the variables are missing in `app`.
+    """
+
+    app_id: str
+    argv: list[str]
+    script: str
+    app: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+    host: str = ""
+    job_dir: str = DEFAULT_JOB_DIR
+    secrets: dict[str, dict[str, Secret]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return _render(self)
+
+    __repr__ = __str__
+
+
+def build_request(
+    app: AppDef,
+    cfg: Mapping[str, CfgVal],
+    app_id: str = SYMBOLIC_APP_ID,
+    *,
+    session: str,
+    backend: str = "slurm",
+) -> SlurmRequest:
+    """Build the request for `app`. Asks no cluster, reads no clock, environment or disk, edits nothing.
+
+    Args:
+        cfg: resolved run options.
+        app_id: the symbolic id leaves escapes and `$<app_id>` for `bind_request`.
+
+    Raises InvalidRunConfigException for options out of range, RejectedAppError for what cannot be run.
+    """
+    check(app, cfg)
+    folders = dict(zip((names := [role.name for role in app.roles]), path_names(names), strict=True))
+    job_dir = _of(cfg, "job_dir", str, DEFAULT_JOB_DIR)
+    handle = f"{backend}://{escape(session)}/{SYMBOLIC_APP_ID}"
+    roles = [_role(role, app, cfg, folders, handle) for role in app.roles]
+    commands = {
+        f"{role.name}, {role.num_replicas} x": _for_people(made["replicas"][0]["argv"])
+        for role, made in zip(app.roles, roles, strict=True)
+    }
+    request = SlurmRequest(
+        app_id=SYMBOLIC_APP_ID,
+        argv=["sbatch", "--parsable", "--hold"],
+        script=batch_script(
+            _sbatch_options(app, cfg),
+            f"{job_dir.rstrip('/')}/apps/{SYMBOLIC_APP_ID}",
+            [escape(line) for line in _of(cfg, "setup", list, [])],
+            commands,
+        ),
+        app={
+            "app_id": SYMBOLIC_APP_ID,
+            "handle": handle,
+            "session": session,
+            "timeout_s": _of(cfg, "timeout_s", int),
+            "grace_s": _of(cfg, "grace_s", float, DEFAULT_GRACE_S),
+            "cwd": cfg.get("workdir"),
+            "requeue": cfg.get("on_preempted") == "requeue",
+            "order": {role.name: rules for role in app.roles if (rules := rules_of(role))},
+            "roles": roles,
+            "hosts": folders,
+        },
+        notes=notes(app, cfg),
+        host=_of(cfg, "host", str, ""),
+        job_dir=job_dir,
+        secrets={role.name: found for role in app.roles if (found := _secrets(role))},
+    )
+    return request if app_id == SYMBOLIC_APP_ID else bind_request(request, app_id)
+
+
+def bind_request(
+    request: SlurmRequest,
+    app_id: str,
+    outputs: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> SlurmRequest:
+    """The request under a real app id: a new value, macros and escapes resolved.
+
+    Args:
+        outputs: macro → folder on the cluster, for `$<output_dir>` and those of needs.
+        variables: for every replica beside its own, as they are.
+    """
+    values = {"app_id": app_id, **(outputs or {})}
+
+    def bind(text: str) -> str:
+        return substitute(text, values)
+
+    def bound(role: Mapping[str, Any]) -> dict[str, Any]:
+        replicas = [
+            {
+                **each,
+                "argv": [bind(arg) for arg in each["argv"]],
+                "env": {**map_text(each["env"], bind), **(variables or {})},
+            }
+            for each in role["replicas"]
+        ]
+        return {**role, "replicas": replicas}
+
+    app = {**request.app, "app_id": app_id, "handle": bind(request.app["handle"])}
+    return replace(
+        request,
+        app_id=app_id,
+        argv=list(request.argv),
+        script=bind(request.script),
+        app={**app, "roles": [bound(role) for role in request.app["roles"]]},
+        notes=list(request.notes),
+    )
+
+
+def host_mark(role: str) -> str:
+    """The text that a node replaces by the host of a role's replica 0."""
+    return f"{MARK}host:{role}{MARK}"
+
+
+def _sbatch_options(app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, str]:
+    """The #SBATCH lines, in order. The output is relative: sbatch runs in the app's directory."""
+    gpus = gpus_per_task(app, cfg)
+    requeue = cfg.get("on_preempted") == "requeue"
+    made: dict[str, Any] = {
+        "job-name": SYMBOLIC_APP_ID,
+        "output": "slurm.out",
+        "open-mode": "append",
+        "ntasks": count_of(app),
+        "nodes": cfg.get("nodes"),
+        "ntasks-per-node": cfg.get("ntasks_per_node"),
+        "cpus-per-task": cpus_per_task(app),
+        "mem-per-cpu": f"{size}M" if (size := mem_per_cpu(app, cfg)) else None,
+        "gpus-per-task": gpus,
+        "gres": cfg.get("gres"),
+        "time": _time_limit(cfg),
+        "signal": f"B:USR1@{BEFORE_LIMIT_S}",
+        **{name: cfg.get(name) for name in ("partition", "account", "qos", "constraint", "comment")},
+    }
+    lines = {name: escape(str(value)) for name, value in made.items() if value not in (None, "", 0)}
+    lines["job-name"] = SYMBOLIC_APP_ID
+    lines["requeue" if requeue else "no-requeue"] = ""
+    return {**lines, **{name: escape(value) for name, value in _of(cfg, "sbatch", dict, {}).items()}}
+
+
+def _time_limit(cfg: Mapping[str, CfgVal]) -> str | None:
+    """The limit that the user gives, else the app's timeout with time for the job to start and stop."""
+    given, timeout_s = cfg.get("time"), _of(cfg, "timeout_s", int)
+    if given:
+        minutes = minutes_of(str(given))
+        return "UNLIMITED" if minutes is None else slurm_time(minutes)
+    if timeout_s is None:
+        return None
+    return slurm_time(ceil((timeout_s + _of(cfg, "grace_s", float, DEFAULT_GRACE_S) + _SPARE_S) / 60))
+
+
+def _role(
+    role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folders: Mapping[str, str], handle: str
+) -> dict[str, Any]:
+    """A role of app.json. The arguments and variables of its replicas take macros still."""
+    cwd = cfg.get("workdir")
+    values = macros.Values(
+        img_root=str(cwd) if cwd else f"{APP_DIR}/workspace",
+        app_id=SYMBOLIC_APP_ID,
+        replica_id="",
+        rank0_env=RANK0_ENV,
+    )
+    hosts = hosts_of({each.name: host_mark(each.name) for each in app.roles})
+    served = variables(app)
+    known = known_at_start(role, app, served.values())
+    folder = folders[role.name]
+    replicas = []
+    for k in range(role.num_replicas):
+        filled = replace(values, replica_id=str(k)).apply(role, partial={"app_id"}, hosts=hosts)
+        env = {
+            "TORCHELASTIC_ERROR_FILE": f"{APP_DIR}/replicas/{folder}/{k}.error",
+            "PET_LOG_DIR": f"{APP_DIR}/scratch/.torchelastic/{folder}-{k}",
+            **{name: value for name, value in filled.env.items() if not isinstance(value, Secret)},
+            "LAUNCHER_JOB_ID": handle,
+            "LAUNCHER_SCRATCH": f"{APP_DIR}/scratch",
+            **{variable: host_mark(name) for variable, name in served.items() if name in known},
+            **({OUTPUT_VARIABLE: f"$<{OUTPUT_DIR}>"} if has_output(app) else {}),
+        }
+        replicas.append({"argv": [filled.entrypoint, *filled.args], "env": env})
+    return {
+        "name": role.name,
+        "folder": folder,
+        "retries": role.max_retries,
+        "policy": str(role.retry_policy),
+        "srun": _srun(role, app, cfg, folder),
+        "replicas": replicas,
+    }
+
+
+def _srun(role: Role, app: AppDef, cfg: Mapping[str, CfgVal], folder: str) -> list[str]:
+    """The command of a role's step, without the program that it runs for each replica.
+
+    srun must not stop the others when a replica ends: the policies of the role decide that.
+    """
+    cpus, gpus = cpus_per_task(app), gpus_per_task(app, cfg)
+    optional = {
+        "--cpus-per-task": cpus or None,
+        "--gpus-per-task": gpus or None,
+        # Slurm finds the nodes of a step that shares nothing with others: those that have its GPUs left.
+        **({} if gpus else _place(role, app, cfg)),
+    }
+    return [
+        "srun",
+        f"--job-name={folder}",
+        f"--ntasks={role.num_replicas}",
+        *(f"{name}={value}" for name, value in optional.items() if value is not None),
+        # Steps that overlap may start and restart in any order, but they would share their GPUs.
+        "--exact" if gpus else "--overlap",
+        "--export=ALL",
+        "--input=all",
+        "--kill-on-bad-exit=0",
+        "--wait=0",
+    ]
+
+
+def _place(role: Role, app: AppDef, cfg: Mapping[str, CfgVal]) -> dict[str, int]:
+    """The nodes of a role, when their number is given: replicas spread over them as Slurm spreads tasks."""
+    nodes, tasks = _of(cfg, "nodes", int), count_of(app)
+    if nodes is None:
+        return {}
+    before = sum(each.num_replicas for each in app.roles[: app.roles.index(role)])
+    first, last = before * nodes // tasks, (before + role.num_replicas - 1) * nodes // tasks
+    return {"--nodes": last - first + 1, "--relative": first}
+
+
+def _secrets(role: Role) -> dict[str, Secret]:
+    return {name: value for name, value in role.env.items() if isinstance(value, Secret)}
+
+
+def _of(cfg: Mapping[str, CfgVal], name: str, kind: Callable[[Any], Any], otherwise: Any = None) -> Any:
+    value = cfg.get(name)
+    return otherwise if value is None else kind(value)
+
+
+# The text for users
+
+
+def _for_people(argv: list[str]) -> str:
+    """A command line for people: what only a node knows is named, what looks like a secret is not shown."""
+    return _named(shlex.join(hide(argv)))
+
+
+def _named(text: str) -> str:
+    return _HOST_MARK.sub(r"(host of \1)", text).replace(APP_DIR, "$LAUNCHER_APP_DIR")
+
+
+def _render(request: SlurmRequest) -> str:
+    """The script, then what it follows as YAML: the same text for equal requests."""
+    app = request.app
+    head = {
+        "host": request.host or None,
+        "handle": app["handle"],
+        "timeout_s": app["timeout_s"],
+        "grace_s": app["grace_s"],
+        "cwd": app["cwd"] or "$LAUNCHER_APP_DIR/workspace",
+    }
+    parts = [
+        *(_without_values(line) for line in request.script.splitlines()),
+        "",
+        "# app.json",
+        to_yaml({name: value for name, value in head.items() if value is not None}, sort=False).rstrip("\n"),
+        to_yaml({"roles": [_shown_role(role, request) for role in app["roles"]]}, sort=False).rstrip("\n"),
+        *(f"# note: {note}" for note in request.notes),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _without_values(line: str) -> str:
+    """A line of the script; `export TOKEN=abc` keeps its name only."""
+    found = re.match(r"\s*(?:export\s+)?(\w+)=", line)
+    return f"{found[0]}{HIDDEN}" if found and is_sensitive(found[1]) else line
+
+
+def _shown_role(role: Mapping[str, Any], request: SlurmRequest) -> dict[str, Any]:
+    shown = {
+        "name": role["name"],
+        "retries": f"{role['retries']} ({role['policy'].lower()})" if role["retries"] else None,
+        "rules": request.app["order"].get(role["name"]),
+        "srun": shlex.join(role["srun"]),
+    }
+    secrets = request.secrets.get(role["name"], {})
+    return {
+        **{name: value for name, value in shown.items() if value is not None},
+        **dict(_groups([_shown_replica(each, secrets) for each in role["replicas"]])),
+    }
+
+
+def _shown_replica(replica: Mapping[str, Any], secrets: Mapping[str, Secret]) -> dict[str, Any]:
+    env = {
+        name: _named(hide(value, name))
+        for name, value in replica["env"].items()
+        if name not in _OURS and not (name == RANK0_ENV or name.startswith(HOST_VARIABLES))
+    }
+    env |= {name: f"(secret {value})" for name, value in secrets.items()}
+    shown = {"command": [_named(arg) for arg in hide(replica["argv"])]}
+    return {**shown, "env": dict(sorted(env.items()))} if env else shown
+
+
+def _groups(replicas: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Equal replicas that follow each other are shown once, under their range."""
+    start = 0
+    for k in range(1, len(replicas) + 1):
+        if k == len(replicas) or replicas[k] != replicas[start]:
+            yield (f"replica {start}" if k - start == 1 else f"replicas {start} to {k - 1}"), replicas[start]
+            start = k

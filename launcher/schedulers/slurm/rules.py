@@ -1,0 +1,233 @@
+"""The rules of slurm: problems that it refuses, and notes about what it does differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+
+from launcher.schedulers.checks import BUILT_IMAGE, check_runnable, overridden
+from launcher.schedulers.slurm.hosts import known_at_start, starts_after, variables
+from launcher.schedulers.slurm.options import options
+from launcher.schedulers.slurm.sbatch import KNOWN, MEMORY, OWN_OPTION, REFUSED, minutes_of
+from launcher.specs.app import AppDef, CfgVal, Role
+from launcher.specs.check import Problem, macro_texts
+from launcher.specs.macros import find_macros, role_of_host
+from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
+from launcher.text import nearest, plural
+
+MARK = "\x01"
+"""Stands around what only a node of the cluster can fill in; see `request`."""
+
+
+def check(app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Raises RejectedAppError for an invalid app, InvalidRunConfigException for options out of range."""
+    options().check_values(cfg)
+    check_runnable(app, lambda app: [*problems(app, cfg)])
+
+
+def problems(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    """Parts of an app and its options that cannot run on Slurm. Paths of options begin with `cfg`."""
+    yield from _of_setup(cfg.get("setup"))
+    yield from _of_sbatch(app, cfg)
+    yield from _of_nodes(app, cfg)
+    for role in app.roles:
+        yield from _of_role(role)
+        yield from _of_hosts(role, app)
+    yield from _unequal_gpus(app, cfg)
+
+
+def _of_setup(lines: CfgVal) -> Iterator[Problem]:
+    for index, line in enumerate(lines if isinstance(lines, list) else ()):
+        path = ("cfg", "setup", index)
+        if "\n" in line or "\r" in line:
+            yield Problem(path, "invalid-value", "want one line of bash in each item, got several")
+        elif line.lstrip().startswith("#SBATCH"):
+            message = "an #SBATCH line means nothing here: write its option in `sbatch`"
+            yield Problem(path, "invalid-value", message)
+
+
+def _of_sbatch(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    """Options of sbatch that launcher sets itself, that break it, or that look like a slip of the pen."""
+    given = cfg.get("sbatch")
+    for name, value in given.items() if isinstance(given, dict) else ():
+        path = ("cfg", "sbatch", name)
+        plain = name.lstrip("-").replace("_", "-")
+        if plain in OWN_OPTION:
+            message = f"`{plain}` is an option of its own: write `{OWN_OPTION[plain]}` beside `sbatch`"
+            yield Problem(path, "constraint", message)
+        elif plain in REFUSED:
+            yield Problem(path, "constraint", f"`{plain}` cannot be given: {REFUSED[plain]}")
+        elif plain in MEMORY and requests_memory(app, cfg):
+            message = f"`{plain}` excludes the memory of the roles: set `nomem: true`, or leave it out"
+            yield Problem(path, "constraint", message)
+        elif plain != name and plain in KNOWN:
+            yield Problem(path, "unknown-field", f"want the long name without dashes in front: `{plain}`")
+        elif name not in KNOWN and (near := nearest(name, sorted(KNOWN))):
+            yield Problem(path, "unknown-field", f"sbatch has no option `{name}`; did you mean `{near}`?")
+        elif not _is_option(name):
+            yield Problem(
+                path, "unknown-field", f"{name!r} cannot be an option of sbatch: want its long name"
+            )
+        elif not value.isprintable():
+            yield Problem(path, "invalid-value", f"want text on one line, got {value!r}")
+
+
+def _is_option(name: str) -> bool:
+    return name.isascii() and name[:1].isalnum() and name.replace("-", "").replace("_", "").isalnum()
+
+
+def _of_nodes(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    tasks = count_of(app)
+    nodes, most = cfg.get("nodes"), cfg.get("ntasks_per_node")
+    if not isinstance(nodes, int):
+        return
+    if nodes > tasks:
+        message = f"{plural(nodes, 'node')} for {plural(tasks, 'replica')}: a node without one is not given"
+        yield Problem(("cfg", "nodes"), "constraint", f"{message}; want {tasks} or fewer")
+    elif isinstance(most, int) and nodes * most < tasks:
+        message = f"{plural(nodes, 'node')} with {most} each hold no {plural(tasks, 'replica')}"
+        yield Problem(
+            ("cfg", "ntasks_per_node"), "constraint", f"{message}; want {ceil(tasks / nodes)} or more"
+        )
+
+
+def _of_role(role: Role) -> Iterator[Problem]:
+    at = ("roles", role.name)
+    if role.image.strip() and role.image != BUILT_IMAGE:
+        message = (
+            f"Slurm runs no containers yet, and the role has the image `{role.image}`: "
+            'write `image: ""` in the target for Slurm, and make its programs available by `setup`'
+        )
+        yield Problem((*at, "image"), "constraint", message)
+    if role.resource.gpu % 1:
+        yield Problem(
+            (*at, "resource", "gpu"), "out-of-range", f"want a whole number, got {role.resource.gpu}"
+        )
+    for name in role.resource.devices:
+        message = f"Slurm knows no device `{name}`: request it by the option `gres`, and leave it out here"
+        yield Problem((*at, "resource", "devices", name), "constraint", message)
+    for index, mount in enumerate(role.mounts):
+        if problem := _of_mount(mount):
+            yield Problem((*at, "mounts", index), "constraint", problem)
+    for path, text in macro_texts(role):
+        if MARK in text:
+            yield Problem((*at, *path), "unusable-text", "text on Slurm cannot hold the character U+0001")
+
+
+def _of_mount(mount: BindMount | VolumeMount | DeviceMount) -> str:
+    if isinstance(mount, VolumeMount):
+        return f"Slurm has no volumes, and the role has `{mount.src}`: use a folder that every node sees"
+    if isinstance(mount, DeviceMount):
+        return f"Slurm hands out no device files, and the role has `{mount.src_path}`: use the option `gres`"
+    if mount.src_path != mount.dst_path:
+        return (
+            f"Slurm mounts nothing, so `{mount.src_path}` does not appear at `{mount.dst_path}`:"
+            " name the folder by its path on the cluster, or travel with a `workspace`"
+        )
+    return ""
+
+
+def _of_hosts(role: Role, app: AppDef) -> Iterator[Problem]:
+    """Hosts of roles that start later: Slurm chooses their nodes when they start."""
+    roles = {each.name: each for each in app.roles}
+    for path, text in macro_texts(role):
+        for name, start, end in find_macros(text):
+            named = app.roles[0].name if name == "rank0_host" else role_of_host(name)
+            other = roles.get(named or "")
+            if other is not None and starts_after(other, role, app):
+                message = (
+                    f"`{text[start:end]}`: role `{other.name}` starts after `{role.name}`, so its host is not"
+                    " known here yet"
+                )
+                yield Problem(("roles", role.name, *path), "constraint", message)
+
+
+def _unequal_gpus(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[Problem]:
+    if cfg.get("gres"):
+        return
+    first = app.roles[0] if app.roles else None
+    for role in app.roles[1:]:
+        if first is not None and max(role.resource.gpu, 0) != max(first.resource.gpu, 0):
+            message = (
+                f"its replicas have {max(role.resource.gpu, 0):g} GPUs and those of `{first.name}` have"
+                f" {max(first.resource.gpu, 0):g}, and the replicas of a Slurm job get equal shares: request"
+                " the GPUs of a node by the option `gres`, or make two jobs"
+            )
+            yield Problem(("roles", role.name, "resource", "gpu"), "constraint", message)
+
+
+# What a task of the job gets: equal shares for all roles
+
+
+def count_of(app: AppDef) -> int:
+    """The number of replicas of all roles."""
+    return sum(role.num_replicas for role in app.roles)
+
+
+def cpus_per_task(app: AppDef) -> int:
+    """Whole cores for each replica; 0 where no role asks for any."""
+    return ceil(max([0, *(role.resource.cpu for role in app.roles)]))
+
+
+def requests_memory(app: AppDef, cfg: Mapping[str, CfgVal]) -> bool:
+    return not cfg.get("nomem") and any(role.resource.memMB > 0 for role in app.roles)
+
+
+def mem_per_cpu(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
+    """MiB for each core; 0 where no role asks for memory, or the cluster manages none."""
+    if not requests_memory(app, cfg):
+        return 0
+    return ceil(max(role.resource.memMB for role in app.roles) / max(cpus_per_task(app), 1))
+
+
+def gpus_per_task(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
+    """GPUs for each replica; 0 where the option `gres` requests those of a node."""
+    return 0 if cfg.get("gres") else max([0, *(int(role.resource.gpu) for role in app.roles)])
+
+
+def notes(app: AppDef, cfg: Mapping[str, CfgVal]) -> list[str]:
+    """Requests of the app that are fulfilled differently or not at all, without being refused."""
+    return [*overridden(app), *_of_shares(app, cfg), *_of_options(cfg), *_of_roles(app)]
+
+
+def _of_shares(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[str]:
+    asked = [(role, role.resource) for role in app.roles]
+    cpus = cpus_per_task(app)
+    if any(resource.cpu > 0 and resource.cpu != cpus for _, resource in asked):
+        yield f"each replica gets {plural(cpus, 'core')}: whole ones, and all replicas of a job alike"
+    most = max((resource.memMB for _, resource in asked), default=0)
+    if cfg.get("nomem") and most > 0:
+        yield "memory is not requested: the option nomem is set"
+    elif any(0 < resource.memMB < most for _, resource in asked):
+        yield f"each replica gets {most:g} MiB of memory: all replicas of a job alike"
+    for role, resource in asked:
+        if resource.gpu > 0 and cfg.get("gres"):
+            yield f"role `{role.name}`: its GPUs are not requested: gres requests those of a node"
+        if resource.capabilities:
+            yield f"role `{role.name}`: capabilities of its resource are not used: the option constraint is"
+
+
+def _of_options(cfg: Mapping[str, CfgVal]) -> Iterator[str]:
+    limit, timeout_s = cfg.get("time"), cfg.get("timeout_s")
+    minutes = minutes_of(limit) if isinstance(limit, str) else None
+    if minutes is not None and isinstance(timeout_s, int) and minutes * 60 <= timeout_s:
+        yield f"Slurm stops the job after {limit} (option time), which is before its timeout of {timeout_s} s"
+    given = cfg.get("sbatch")
+    for name in given if isinstance(given, dict) else ():
+        if name not in KNOWN:
+            yield f"`{name}` is no option of sbatch itself: a plug-in of the cluster has to know it"
+
+
+def _of_roles(app: AppDef) -> Iterator[str]:
+    hosts = variables(app)
+    for role in app.roles:
+        if role.mounts:
+            yield f"role `{role.name}`: mounts are not made by slurm; the paths of its nodes are used"
+        if role.port_map:
+            yield f"role `{role.name}`: ports are not mapped by slurm; replicas share the ports of their node"
+        if role.min_replicas is not None and role.min_replicas < role.num_replicas:
+            yield f"role `{role.name}`: slurm starts all {role.num_replicas} replicas or none"
+        known = known_at_start(role, app, hosts.values())
+        if later := [variable for variable, name in hosts.items() if name not in known]:
+            named = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
+            yield f"role `{role.name}`: no {named}, for it may start before that host is known"

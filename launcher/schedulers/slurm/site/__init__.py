@@ -1,0 +1,1 @@
+"""Programs that run on the cluster: Python 3.6 and its standard library alone."""

@@ -1,0 +1,127 @@
+"""Run a Python program on a login node: the system's ssh, one connection for all programs of this process.
+
+Nothing of a program, a path or an app is part of a command line: a constant loader reads the program from its
+input. ssh obeys the user's own configuration; BatchMode keeps it from asking.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from tempfile import TemporaryFile
+
+from launcher import paths
+from launcher.errors import SchedulerError
+
+_LOADER = (
+    "python3 -c 'import sys; i = sys.stdin.buffer; "
+    'exec(compile(i.read(int(i.readline())), "launcher", "exec"), {"__name__": "__main__"})\''
+)
+_OPTIONS = ("BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
+_LINGER_S = 20
+"""How long a connection stays open for the next program when this process dies before it closes it."""
+_LONGEST_ROOT = 40  # of the 108 bytes that the path of a socket may have; ssh's own part of it has 62
+_UNREACHED = 255  # ssh's own exit code for a connection that failed
+_NO_COMMAND = 127
+
+
+class Ssh:
+    """The connection to one host. Safe to use from several threads."""
+
+    def __init__(self, host: str) -> None:
+        """Raises SchedulerError for what cannot be the name of a host."""
+        if not host or host.startswith("-") or not host.isprintable() or " " in host:
+            raise SchedulerError(f"`{host}` cannot be the name of a host", hint="write it as ssh takes it")
+        self.host = host
+        self._shared: list[str] | None = None
+
+    def run(self, program: bytes, pieces: Iterable[bytes] = ()) -> bytes:
+        """Run a Python program with `pieces` as its input; returns its output.
+
+        Raises SchedulerError, with the last line of its errors, when it cannot be run or fails.
+        """
+        argv = ["ssh", "-T", *self._options(), "--", self.host, _LOADER]
+        with TemporaryFile() as errors:  # no pipe: the process that keeps the connection would hold it open
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,  # Ctrl-C reaches this process, which then closes the input
+                )
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise SchedulerError(f"cannot run ssh: {why}", hint="install OpenSSH's client") from error
+            with process:
+                try:
+                    output = _exchange(process, program, pieces)
+                except BaseException:
+                    process.kill()
+                    raise
+            if process.returncode:
+                errors.seek(0)
+                raise self._failed(process.returncode, errors.read().decode(errors="replace"))
+            return output
+
+    def close(self) -> None:
+        """Close the connection. May be called twice."""
+        if self._shared:
+            argv = ["ssh", *self._shared, "-O", "stop", "--", self.host]
+            with suppress(OSError):
+                _quietly(argv)
+        self._shared = None
+
+    def _options(self) -> list[str]:
+        if self._shared is None:
+            self._shared = [] if self._has_own_master() else self._sharing()
+        return [*self._shared, *(part for each in _OPTIONS for part in ("-o", each))]
+
+    def _has_own_master(self) -> bool:
+        """Whether the user keeps a connection open: the only way in where a site asks for a second factor."""
+        with suppress(OSError):
+            return _quietly(["ssh", "-O", "check", "--", self.host]) == 0
+        return False
+
+    def _sharing(self) -> list[str]:
+        """The options for a connection of our own that is shared."""
+        root = paths.runtime()
+        if len(os.fsencode(root)) > _LONGEST_ROOT:
+            root = f"/tmp/launcher-{os.geteuid()}"
+        folder = paths.ensure_private(root, os.path.join(root, "ssh"), "XDG_RUNTIME_DIR")
+        path = os.path.join(folder, "%C")
+        options = ("ControlMaster=auto", f"ControlPath={path}", f"ControlPersist={_LINGER_S}")
+        return [part for each in options for part in ("-o", each)]
+
+    def _failed(self, code: int, text: str) -> SchedulerError:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        last = lines[-1] if lines else f"ssh exited with {code}"
+        if code == _UNREACHED:
+            hint = f"`ssh {self.host} true` has to work without a question"
+            return SchedulerError(f"cannot reach {self.host}: {last}", hint=hint)
+        if code == _NO_COMMAND:
+            return SchedulerError(
+                f"{self.host} cannot run python3: {last}", hint="Slurm apps need Python 3.6"
+            )
+        return SchedulerError(f"{self.host}: {last}")
+
+
+def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable[bytes]) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(b"%d\n" % len(program) + program)
+        for piece in pieces:
+            process.stdin.write(piece)
+        process.stdin.close()
+    except BrokenPipeError:  # it ended: its errors say why
+        with suppress(OSError):
+            process.stdin.close()
+    return process.stdout.read()
+
+
+def _quietly(argv: list[str]) -> int:
+    null = subprocess.DEVNULL
+    return subprocess.run(argv, stdin=null, stdout=null, stderr=null, check=False).returncode

@@ -1,0 +1,365 @@
+"""The state of apps, from the facts that the agent gathers on the cluster. Pure.
+
+The facts of one app are a JSON object: the files of its folder, its rows in the queue and, where it is in the
+queue no more, how Slurm says that it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.schedulers import owner as owners
+from launcher.schedulers.order import unmet, waits_for
+from launcher.schedulers.slurm.known import SLURM
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import JobKey
+from launcher.state.records import ENDED, AppRecord, ReplicaRecord, as_seen
+
+Facts = Mapping[str, Any]
+Outcome = Mapping[str, Any]
+"""What the file `outcome` of an app holds."""
+
+_RUNNING = frozenset(
+    ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"]
+)
+_NO_CODE = "0"
+RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
+
+
+class View:
+    """An app in its present state.
+
+    Attributes:
+        owner: the client that submits it, or the Slurm job that holds it; "" for none.
+        is_new_end: whether it has ended, and no file on the cluster says so yet: see `new_ends`.
+    """
+
+    __slots__ = (
+        "ended_at", "exit_code", "is_new_end", "message", "num_restarts", "owner", "started_at", "state",
+    )  # fmt: skip
+
+    def __init__(self, state: str, message: str = "", *, owner: str = "") -> None:
+        self.state = state
+        self.message = message
+        self.owner = owner
+        self.exit_code: int | None = None
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.num_restarts = 0
+        self.is_new_end = False
+
+
+def view_of(facts: Facts, *, take_over: bool = False, now: float | None = None) -> View:
+    """The present state of an app.
+
+    Args:
+        take_over: a client on another machine that submits the app counts as dead.
+        now: epoch seconds, to judge the silence of such a client.
+    """
+    if facts.get("outcome"):
+        return _of_outcome(facts["outcome"])
+    started = facts.get("started") or {}
+    if started.get("withdrawn") or started.get("cancelled"):
+        return _of_outcome(_given_up(facts))
+    if not facts.get("submitted") and not started:
+        return _being_submitted(facts, take_over, now)
+    if facts.get("vanished"):
+        view = _of_outcome(_derived(facts))
+        view.is_new_end = True
+        return view
+    view = _of_queue(facts)
+    view.started_at = started.get("at") if view.state == "running" else None
+    return view
+
+
+def new_ends(apps: Mapping[str, Facts]) -> dict[str, Outcome]:
+    """The outcomes to record of those apps that Slurm has ended, and that could not say so themselves.
+
+    An app that is among them and was needed by another one decides how that one ended.
+    """
+    left = {app_id: facts for app_id, facts in apps.items() if view_of(facts).is_new_end}
+    found: dict[str, Outcome] = {}
+    while left:
+        decided = [each for each, facts in left.items() if left.keys().isdisjoint(facts.get("needs") or ())]
+        for app_id in decided or list(left):  # no attempt needs itself, whatever its record says
+            facts = left.pop(app_id)
+            needs = facts.get("needs") or {}
+            ends = {need: found[need]["state"] if need in found else state for need, state in needs.items()}
+            found[app_id] = _derived({**facts, "needs": ends})
+    return found
+
+
+def undecided_needs(apps: Mapping[str, Facts]) -> list[str]:
+    """The apps whose facts `new_ends` lacks."""
+    ended = (facts for facts in apps.values() if view_of(facts).is_new_end)
+    needs = (app_id for facts in ended for app_id, state in (facts.get("needs") or {}).items() if not state)
+    return sorted({app_id for app_id in needs if app_id not in apps})
+
+
+def alive_owner(facts: Facts, *, take_over: bool = False, now: float | None = None) -> owners.Owner | None:
+    """The living client that submits the app; None for none."""
+    about = facts.get("owner") or {}
+    made = owners.from_json(json.dumps(about))
+    if made is None or not made.is_alive(about.get("at"), take_over=take_over, now=now):
+        return None
+    return made
+
+
+# States
+
+
+def _being_submitted(facts: Facts, take_over: bool, now: float | None) -> View:
+    client = alive_owner(facts, take_over=take_over, now=now)
+    state = "created" if facts.get("created") and client else "reserved"
+    return View(state, owner=str(client) if client else "")
+
+
+def _of_outcome(outcome: Outcome) -> View:
+    view = View(str(outcome.get("state") or "lost"), str(outcome.get("message") or ""))
+    view.exit_code = outcome.get("exit_code")
+    view.started_at, view.ended_at = outcome.get("started_at"), outcome.get("ended_at")
+    view.num_restarts = int(outcome.get("restarts") or 0)
+    return view
+
+
+def _of_queue(facts: Facts) -> View:
+    rows = facts.get("queue") or []
+    holder = f"Slurm job {facts.get('job') or ''}".rstrip()
+    if any(row["state"] in _RUNNING for row in rows) or (facts.get("started") and not rows):
+        return View("running")
+    why = _why_pending(rows[0] if rows else {})
+    if facts.get("started"):
+        return View("queued", f"Slurm runs it again: {why}", owner=holder)
+    if jobs := _unmet(facts):
+        return View("waiting", f"waits for {', '.join(jobs)}", owner=holder)
+    return View("queued", why, owner=holder)
+
+
+def _why_pending(row: Mapping[str, Any]) -> str:
+    """`waits in Slurm's queue: Priority; starts about 14:02`."""
+    reason = row.get("reason") or ""
+    text = "waits in Slurm's queue" + (f": {reason}" if reason and reason != "None" else "")
+    start = row.get("start_at")
+    return f"{text}; starts about {_clock(start)}" if start else text
+
+
+def _clock(at: float) -> str:
+    """Local time; with the date unless that is today's."""
+    when = time.localtime(at)
+    same_day = when[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", when)
+
+
+def _unmet(facts: Facts) -> list[str]:
+    """The jobs that the app waits for and that have no outcome yet."""
+    return [job for job, state in _needs(facts) if not state]
+
+
+def _needs(facts: Facts) -> list[tuple[str, str]]:
+    """(job, state of its outcome or "") of each attempt that the app was submitted behind."""
+    names = {str(each[3]): str(each[0]) for each in (facts.get("attempt") or {}).get("needs") or ()}
+    needs = facts.get("needs") or {}
+    return [(names.get(each, each.rsplit("-", 2)[0]), state or "") for each, state in needs.items()]
+
+
+# Ends
+
+
+def _given_up(facts: Facts) -> Outcome:
+    """The outcome of an app that a client ended before it started."""
+    started = facts["started"]
+    at = started.get("at")
+    if started.get("withdrawn"):
+        return {"state": "skipped", "message": "withdrawn", "ended_at": at}
+    return {"state": "cancelled", "message": _cancelled_by(facts), "ended_at": at}
+
+
+def _cancelled_by(facts: Facts) -> str:
+    return str((facts.get("cancel") or facts.get("started") or {}).get("message") or "cancelled")
+
+
+def _derived(facts: Facts) -> Outcome:
+    """How an app ended that Slurm has no job of any more, and that left no outcome."""
+    ended = facts.get("ended") or {}
+    state, message, code = _end_by_slurm(facts, ended)
+    started = facts.get("started") or {}
+    return {
+        "state": state,
+        "message": message,
+        "exit_code": code,
+        "started_at": started.get("at"),
+        "ended_at": ended.get("end") or None,
+        "restarts": 0,
+        "replicas": [],
+    }
+
+
+def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int | None]:
+    """State, message and exit code."""
+    state = str(ended.get("state") or "").partition(" ")[0].rstrip("+")
+    unmet = [f"{job} {_verb(end)}" for job, end in _needs(facts) if end not in ("", "succeeded")]
+    if unmet and not facts.get("started"):
+        return "skipped", ", ".join(unmet), None
+    if facts.get("cancel"):
+        return "cancelled", _cancelled_by(facts), None
+    if facts.get("queue"):
+        return "lost", RUN_AGAIN, None
+    if state == "CANCELLED":
+        return "cancelled", "cancelled in Slurm", None
+    if state in ("TIMEOUT", "DEADLINE"):
+        return "failed", _timed_out(ended), None
+    if state == "NODE_FAIL":
+        nodes = ended.get("nodes") or ""
+        return "failed", f"node {nodes} failed".replace("  ", " "), None
+    if state == "OUT_OF_MEMORY":
+        return "failed", "killed: out of memory", 137
+    if state == "PREEMPTED":
+        return "failed", "was preempted", None
+    if state in ("FAILED", "BOOT_FAIL"):
+        return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
+    known = "; Slurm knows it as COMPLETED" if state == "COMPLETED" else ""
+    return "lost", f"it left Slurm's queue without an outcome{known}", None
+
+
+def _verb(state: str) -> str:
+    return "failed" if state == "failed" else f"was {state}"
+
+
+def _timed_out(ended: Mapping[str, Any]) -> str:
+    start, end = ended.get("start"), ended.get("end")
+    return f"timed out after {_duration(end - start)}" if start and end else "timed out"
+
+
+def _duration(seconds: float) -> str:
+    """`2 h`, `1 min`, `61 s`: Slurm's limits are minutes, and it ends jobs a little later."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return f"{round(seconds)} s"
+    return f"{minutes // 60} h" if minutes >= 60 and minutes % 60 == 0 else f"{minutes} min"
+
+
+def _exit(exit_code: str, reason: str) -> tuple[str, int | None]:
+    """Message and exit code of Slurm's `CODE:SIGNAL`."""
+    code, _, signal = exit_code.partition(":")
+    if signal.isdecimal() and signal != _NO_CODE:
+        return f"killed by signal {signal}", 128 + int(signal)
+    if code.isdecimal() and code != _NO_CODE:
+        return f"its batch script exited with {code}", int(code)
+    return f"Slurm could not run it: {reason}" if reason and reason != "None" else "failed in Slurm", None
+
+
+# Records
+
+
+def attempt_of(facts: Facts, view: View) -> Attempt | None:
+    """The attempt of a job in its present state; None for an app without a job."""
+    recorded = facts.get("attempt") or {}
+    if not recorded.get("key"):
+        return None
+    attempt = replace(Attempt.from_json(recorded), state="reserved")
+    return as_seen(attempt, _bare(recorded, view), view.owner)
+
+
+def record_of(facts: Facts, view: View) -> AppRecord:
+    """The app without its replicas."""
+    return _bare(facts.get("attempt") or {}, view)
+
+
+def _bare(recorded: Mapping[str, Any], view: View) -> AppRecord:
+    key = JobKey(*recorded["key"]) if recorded.get("key") else None
+    made = AppRecord(
+        SLURM,
+        key.session if key else str(recorded.get("session") or ""),
+        str(recorded.get("app_id") or ""),
+        name=str(recorded.get("name") or ""),
+        key=key,
+        number=recorded.get("number") if key else None,
+        digest=str(recorded.get("digest") or "") if key else "",
+        plan_id=str(recorded.get("plan_id") or ""),
+        state=view.state,
+        created_at=recorded.get("created_at"),
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        message=view.message,
+        exit_code=view.exit_code,
+    )
+    made.num_restarts = view.num_restarts
+    return made
+
+
+def replicas_of(facts: Facts, view: View) -> list[ReplicaRecord]:
+    """Every replica of the app, in the order of its document."""
+    outcome = facts.get("outcome") or {}
+    waits = {} if view.state != "running" else _waiting_roles(facts)
+    files = {
+        (each["role"], each["k"]): each for each in facts.get("replicas") or outcome.get("replicas") or ()
+    }
+    return [_replica(role, k, files.get((role, k)), view, waits.get(role, "")) for role, k in names_of(facts)]
+
+
+def _waiting_roles(facts: Facts) -> dict[str, str]:
+    """Role → what it waits for, in a phrase, of each role that waits for others."""
+    seen = {(each["role"], each["k"]): each for each in facts.get("replicas") or ()}
+    names = names_of(facts)
+
+    def is_reached(role: str, condition: str) -> bool:
+        return all(_has_reached(seen.get(name), condition) for name in names if name[0] == role)
+
+    found = {}
+    for role in (facts["attempt"].get("document") or {}).get("roles") or ():
+        if missing := unmet(role.get("depends_on") or {}, is_reached):
+            found[role["name"]] = waits_for(missing)
+    return found
+
+
+def _has_reached(replica: Mapping[str, Any] | None, condition: str) -> bool:
+    if replica is None or condition == "started":
+        return replica is not None
+    is_over = replica["state"] == "ended" and replica.get("code") == 0
+    return is_over or (condition == "ready" and replica["state"] == "ready")
+
+
+def names_of(facts: Facts) -> list[tuple[str, int]]:
+    """(role, number) of every replica."""
+    document = (facts.get("attempt") or {}).get("document") or {}
+    return [
+        (role["name"], k) for role in document.get("roles") or () for k in range(role.get("num_replicas", 1))
+    ]
+
+
+def _replica(role: str, k: int, seen: Mapping[str, Any] | None, view: View, waits: str) -> ReplicaRecord:
+    is_over = view.ended_at is not None or view.state in ENDED
+    if seen is None or seen.get("state") == "pending":  # never started
+        why = str((seen or {}).get("stopped") or waits)
+        return ReplicaRecord(role, k, "cancelled" if is_over else "pending", message=why)
+    found = ReplicaRecord(
+        role,
+        k,
+        "running",
+        num_restarts=int(seen.get("restarts") or 0),
+        started_at=seen.get("started_at"),
+        ended_at=seen.get("ended_at"),
+        host=str(seen.get("host") or ""),
+        structured_error_msg=str(seen.get("error_file") or ""),
+    )
+    if seen.get("state") == "ended":
+        _add_end(found, seen)
+    elif is_over:
+        found.state, found.ended_at = "cancelled" if view.state == "cancelled" else "lost", view.ended_at
+    return found
+
+
+def _add_end(found: ReplicaRecord, seen: Mapping[str, Any]) -> None:
+    signal, code = seen.get("signal"), seen.get("code")
+    found.exit_code = 128 + int(signal) if signal else code
+    if seen.get("stopped"):
+        found.state, found.message = "cancelled", str(seen["stopped"])
+    elif found.exit_code == 0 and not seen.get("late"):
+        found.state = "succeeded"
+    else:
+        why = next((str(seen[name]) for name in ("late", "why", "lost") if seen.get(name)), "")
+        found.state, found.message = "failed", why or (f"signal {signal}" if signal else "")

@@ -1,0 +1,211 @@
+"""Submit apps: reserve, create, start and take back, each in one request."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from launcher.errors import ReservedError, SchedulerError
+from launcher.schedulers import owner as owners
+from launcher.schedulers.appstore import open_store
+from launcher.schedulers.ids import random_id
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.cluster import Cluster, checked, program
+from launcher.schedulers.slurm.known import SLURM
+from launcher.schedulers.slurm.observe import Clusters, forget, seen
+from launcher.schedulers.slurm.request import SlurmRequest, bind_request, build_request
+from launcher.schedulers.slurm.state import view_of
+from launcher.schedulers.staged import Reservation
+from launcher.secrets import resolve
+from launcher.specs.app import AppDef, CfgVal
+from launcher.specs.attempt import Attempt, AttemptState
+from launcher.specs.outputs import has_output, needs_variable, output_macro, own_output, read_outputs
+from launcher.state.records import AppRecord, of_attempt
+
+_PROGRAMS = ("conduct", "replica")
+
+
+class Held:
+    """An app id on a cluster that this client has reserved.
+
+    Attributes:
+        resumed: an interrupted submission of the same document is there: its job is held by Slurm.
+        is_over: started, or taken back.
+    """
+
+    def __init__(self, cluster: Cluster, app_id: str, nonce: str, *, resumed: bool) -> None:
+        self.cluster = cluster
+        self.app_id = app_id
+        self.nonce = nonce
+        self.resumed = resumed
+        self.is_over = False
+
+
+class SlurmReservation(Reservation):
+    """An attempt whose folder on the cluster this client owns."""
+
+    def __init__(self, attempt: Attempt, held: Held) -> None:
+        super().__init__(attempt)
+        self.held = held
+
+
+def reserve_attempt(clusters: Clusters, attempt: Attempt, *, take_over: bool) -> SlurmReservation:
+    """Raises ReservedError, with the owner or the state, when the app id is taken."""
+    cluster = clusters.at(known.place_of(attempt.document.get("cfg", {})))
+    held = reserve(cluster, of_attempt(attempt), attempt.to_json(), take_over=take_over)
+    return SlurmReservation(attempt, held)
+
+
+def reserve(cluster: Cluster, row: AppRecord, record: Mapping[str, Any], *, take_over: bool = False) -> Held:
+    """Take an app id. `record` is what `attempt.json` holds."""
+    app_id = row.app_id
+    row.state = "reserved"
+    known.remember(row, cluster.place)
+    with open_store(durable=False) as store:
+        store.add(row)
+    nonce = random_id()
+    owner = {**asdict(owners.this_process()), "nonce": nonce, "at": time.time()}
+    dead: list[str] = []
+    while True:
+        op = {"op": "reserve", "app_id": app_id, "record": record, "owner": owner, "dead": dead}
+        *_, answer = cluster.call(*cluster.greeting, op)
+        if answer.get("error") != "reserved":
+            checked(answer)
+            return Held(cluster, app_id, nonce, resumed=bool(answer.get("resumed")))
+        detail = answer.get("detail") or {}
+        found = detail.get("owner")
+        if not found or found["nonce"] in dead or _is_alive(found, detail, take_over=take_over):
+            raise _taken(cluster, app_id, take_over=take_over)
+        dead.append(found["nonce"])
+
+
+def _is_alive(owner: Mapping[str, Any], detail: Mapping[str, Any], *, take_over: bool) -> bool:
+    made = owners.from_json(json.dumps(owner))
+    progress_at = detail.get("progress_at") or owner.get("at")
+    return made is not None and made.is_alive(progress_at, take_over=take_over)
+
+
+def _taken(cluster: Cluster, app_id: str, *, take_over: bool) -> ReservedError:
+    facts = seen(cluster, app_ids=[app_id], ended=True).get(app_id)
+    if facts is None:
+        return ReservedError(app_id, "gone")
+    view = view_of(facts, take_over=take_over)
+    return ReservedError(app_id, view.state, view.owner)
+
+
+def create_attempt(reservation: SlurmReservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
+    """Make the files and the held job of a reserved attempt. Raises StartError when Slurm refuses the job."""
+    held, attempt = reservation.held, reservation.attempt
+    if held.resumed:
+        return
+    request = build_request(app, cfg, session=attempt.key.session)
+    folders, listed = _outputs(held.cluster, attempt, app)
+    bound = bind_request(request, attempt.app_id, outputs=folders, variables={**attempt.variables, **listed})
+    made = [{"op": "make_output", "name": own_output(attempt)}] if has_output(app) else []
+    needs = [{"app_id": each.app_id, "job": each.job} for each in reservation.waits_for]
+    _refuse_elsewhere(held.cluster, [each["app_id"] for each in needs])
+    try:
+        create(held, bound, needs, before=made)
+    except SchedulerError:
+        take_back(held)
+        raise
+
+
+def create(
+    held: Held,
+    bound: SlurmRequest,
+    needs: Sequence[Mapping[str, str]] = (),
+    *,
+    before: Iterable[Mapping[str, Any]] = (),
+) -> None:
+    """Write the files of an app, and hand its job to Slurm, which holds it."""
+    files = {"app.json": json.dumps(bound.app), "script.sh": bound.script}
+    files |= {f"{name}.py": program(name) for name in _PROGRAMS}
+    op = {
+        "op": "create",
+        "app_id": held.app_id,
+        "nonce": held.nonce,
+        "files": files,
+        "secret": {
+            role: {name: resolve(reference) for name, reference in values.items()}
+            for role, values in bound.secrets.items()
+        },
+        "argv": bound.argv,
+        "needs": list(needs),
+    }
+    for answer in held.cluster.call(*before, op):
+        checked(answer)
+
+
+def _outputs(cluster: Cluster, attempt: Attempt, app: AppDef) -> tuple[dict[str, str], dict[str, str]]:
+    """Macro → output folder, and the variable that lists the folders of needs."""
+    names = read_outputs(attempt)
+    if not names and not has_output(app):
+        return {}, {}
+    root = os.path.join(cluster.root, "outputs")
+    folders = {output_macro(job): os.path.join(root, name) for job, name in names.items()}
+    folders[output_macro()] = os.path.join(root, own_output(attempt))
+    if not names:
+        return folders, {}
+    there = set(cluster.ask("outputs")["outputs"])
+    # A need that has not run yet makes its folder when it is submitted, before this one is.
+    made = {job: os.path.join(root, name) for job, name in names.items() if name in there}
+    return folders, needs_variable(names, made)
+
+
+def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
+    for app_id in app_ids:
+        place = known.place_of_app(app_id)
+        if place is not None and place != cluster.place:
+            there = f"behind {place[0]}" if place[0] else "of this machine"
+            raise SchedulerError(
+                f"it needs {app_id}, which is at another cluster ({there}, {place[1]})",
+                hint="apply it when that has succeeded, or give both the same `host` and `job_dir`",
+            )
+
+
+def start(held: Held) -> AttemptState:
+    """Let Slurm run the app; returns the state that it was accepted in."""
+    held.is_over = True
+    accepted: AttemptState = held.cluster.ask("start", app_id=held.app_id, nonce=held.nonce)["state"]
+    return accepted
+
+
+def take_back(held: Held) -> None:
+    """Remove everything of a reservation. May be called twice; without effect once it was started."""
+    if held.is_over:
+        return
+    held.cluster.ask("abort", app_id=held.app_id, nonce=held.nonce)
+    held.is_over = True
+    forget(held.app_id)
+
+
+def submit_app(
+    cluster: Cluster,
+    request: SlurmRequest,
+    record: Mapping[str, Any],
+    archive: Iterable[bytes] | None,
+) -> Held:
+    """Submit an app that no job file made.
+
+    Args:
+        record: what `attempt.json` holds.
+        archive: its workspace as a tar archive; None without one.
+    """
+    row = AppRecord(
+        SLURM, record["session"], record["app_id"], name=record["name"], created_at=record["created_at"]
+    )
+    held = reserve(cluster, row, record)
+    try:
+        if archive is not None:
+            cluster.put(held.app_id, archive)
+        create(held, bind_request(request, held.app_id, outputs={}, variables={}))
+        start(held)
+    except BaseException:
+        take_back(held)
+        raise
+    return held

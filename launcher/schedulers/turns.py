@@ -1,0 +1,45 @@
+"""The turn of an app that no plan has made: what it asks of this machine."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from launcher.specs.app import AppDef, Role
+    from launcher.turns.ask import Ask
+
+
+def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool) -> Ask | None:
+    """The ask of an app behind all that were made before; None where it asks for nothing.
+
+    None on systems without turns, too. Raises StateError where the tables cannot be written, UsageError for a
+    LAUNCHER_GPUS that is no number.
+
+    Args:
+        in_turn: it waits for its share, rather than taking that at once.
+    """
+    if sys.platform != "linux" or not asks(app):
+        return None
+    from launcher import paths
+    from launcher.turns.asking import ask_of, total
+    from launcher.turns.machine import machine
+    from launcher.turns.table import draw
+
+    ask = ask_of(app, app_id, machine(with_gpus=total(app).gpus > 0), at_once=not in_turn)
+    if ask is not None:
+        try:
+            ask.number = draw(ask.tables, 1)
+        except OSError as error:
+            raise paths.unusable(error, ask.table) from error
+    return ask
+
+
+def asks(app: AppDef) -> bool:
+    """Whether an app asks for cores, memory or GPUs."""
+    return any(_asks(role) for role in app.roles)
+
+
+def _asks(role: Role) -> bool:
+    wanted = role.resource
+    return role.num_replicas > 0 and (wanted.cpu > 0 or wanted.memMB > 0 or wanted.gpu > 0)

@@ -1,0 +1,112 @@
+"""What one app asks of this machine, and the limits that it shares with others. Values only."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+MACHINE = "machine"
+"""The group of all apps that ask for something."""
+
+
+class Limit:
+    """What the apps of one group may hold at once; None leaves a part unlimited.
+
+    Attributes:
+        group: MACHINE, or a name such as `matrix default/default/sweep`.
+        cpu: cores.
+        memory_mb: in MiB.
+        apps: a number of apps.
+        label: the group in words, such as `sweep`; "" for the machine.
+    """
+
+    __slots__ = ("apps", "cpu", "gpus", "group", "label", "memory_mb")
+
+    def __init__(
+        self,
+        group: str = MACHINE,
+        *,
+        cpu: float | None = None,
+        memory_mb: int | None = None,
+        gpus: int | None = None,
+        apps: int | None = None,
+        label: str = "",
+    ) -> None:
+        self.group = group
+        self.cpu = cpu
+        self.memory_mb = memory_mb
+        self.gpus = gpus
+        self.apps = apps
+        self.label = label
+
+    def to_list(self) -> list[Any]:
+        """Plain values, for marshal and JSON."""
+        return [self.group, self.cpu, self.memory_mb, self.gpus, self.apps, self.label]
+
+    @classmethod
+    def from_list(cls, given: Sequence[Any]) -> Limit:
+        """The inverse of `to_list`."""
+        group, cpu, memory_mb, gpus, apps, label = given
+        return cls(group, cpu=cpu, memory_mb=memory_mb, gpus=gpus, apps=apps, label=label)
+
+
+class Ask:
+    """The sum of what all roles of an app ask for, and where its turn is decided.
+
+    Attributes:
+        app: its app id.
+        number: of its ticket: lower ones come first, in every table.
+        cpu: cores; memory_mb: MiB; gpus: a number of GPUs. 0 where it asks for none.
+        limits: of the groups that it belongs to, the machine's first.
+        devices: the ids of the GPUs that may be dealt to it.
+        table: folder of the tickets; gpu_table: that of the GPU tickets, "" for an app that asks for none.
+        at_once: it takes its share without waiting in line, over the limits too.
+    """
+
+    __slots__ = (
+        "app", "at_once", "cpu", "devices", "gpu_table", "gpus", "limits", "memory_mb", "number", "table",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        app: str,
+        *,
+        table: str,
+        number: int = 0,
+        cpu: float = 0,
+        memory_mb: int = 0,
+        gpus: int = 0,
+        limits: Sequence[Limit] = (),
+        devices: Sequence[str] = (),
+        gpu_table: str = "",
+        at_once: bool = False,
+    ) -> None:
+        self.app = app
+        self.number = number
+        self.cpu = cpu
+        self.memory_mb = memory_mb
+        self.gpus = gpus
+        self.limits = tuple(limits)
+        self.devices = tuple(devices)
+        self.table = table
+        self.gpu_table = gpu_table
+        self.at_once = at_once
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for marshal and JSON."""
+        out: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        out["limits"] = [each.to_list() for each in self.limits]
+        out["devices"] = list(self.devices)
+        return out
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Ask:
+        """The inverse of `to_dict`."""
+        return cls(**{**given, "limits": [Limit.from_list(each) for each in given["limits"]]})
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The folders that hold its ticket, in the order in which they are locked."""
+        return (self.table, self.gpu_table) if self.gpu_table else (self.table,)

@@ -1,0 +1,66 @@
+"""What an app asks of this machine: the sum of the resources of its roles, and where its tickets lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from launcher.specs.app import AppDef
+from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.folders import gpu_table_folder, table_folder
+from launcher.turns.machine import Machine
+
+
+class Total(NamedTuple):
+    """The sum over all replicas of all roles: cores, MiB and GPUs."""
+
+    cpu: float
+    memory_mb: int
+    gpus: int
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+
+def total(app: AppDef) -> Total:
+    """What an app asks for; 0 where its roles leave a part to the scheduler."""
+    return Total(
+        sum(role.num_replicas * max(role.resource.cpu, 0) for role in app.roles),
+        sum(role.num_replicas * max(role.resource.memMB, 0) for role in app.roles),
+        sum(role.num_replicas * max(role.resource.gpu, 0) for role in app.roles),
+    )
+
+
+def ask_of(
+    app: AppDef,
+    app_id: str,
+    machine: Machine,
+    *,
+    number: int = 0,
+    limits: Iterable[Limit] = (),
+    at_once: bool = False,
+) -> Ask | None:
+    """What an app asks for; None where it asks for nothing, and belongs to no group with a limit.
+
+    Makes the folders of the tables. Raises StateError where that is not possible.
+
+    Args:
+        number: of its ticket; see `table.draw`.
+        limits: of its groups, beside the machine.
+    """
+    wanted, limits = total(app), tuple(limits)
+    if not wanted and not limits:
+        return None
+    shared = Limit(MACHINE, cpu=machine.cpu, memory_mb=machine.memory_mb)
+    return Ask(
+        app_id,
+        number=number,
+        cpu=wanted.cpu,
+        memory_mb=wanted.memory_mb,
+        gpus=wanted.gpus,
+        limits=(shared, *limits),
+        devices=machine.gpus if wanted.gpus else (),
+        table=table_folder(),
+        gpu_table=gpu_table_folder() if wanted.gpus else "",
+        at_once=at_once,
+    )

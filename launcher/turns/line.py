@@ -1,0 +1,162 @@
+"""Decide whose turn it is. Pure: tickets in, a decision out.
+
+The order is that of the numbers, strictly: the first in line starts once its share is free, and nothing
+overtakes it, even where the share of a later one is free. All tables have the same order of numbers, so apps
+in several tables never wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from launcher.turns.ask import Ask, Limit
+
+QUEUED, HOLDS = "queued", "holds"
+
+CPU, MEMORY, GPUS, APPS = "cpu", "memory_mb", "gpus", "apps"
+RESOURCES = (CPU, MEMORY, GPUS, APPS)
+
+
+class Ticket:
+    """The ticket of one app in one table.
+
+    Attributes:
+        number, app, cpu, memory_mb, gpus: as in `Ask`.
+        state: QUEUED, or HOLDS once it has its share.
+        groups: the names of its groups.
+        dealt: the ids of the GPUs that it holds.
+        lacks: of the first in line: what is not free, as (resource, group label); else ("", "").
+        table, name: of its file.
+    """
+
+    __slots__ = (
+        "app", "cpu", "dealt", "gpus", "groups", "lacks", "memory_mb", "name", "number", "state", "table",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        app: str,
+        number: int,
+        *,
+        state: str = QUEUED,
+        cpu: float = 0,
+        memory_mb: int = 0,
+        gpus: int = 0,
+        groups: Sequence[str] = (),
+        dealt: Sequence[str] = (),
+        lacks: tuple[str, str] = ("", ""),
+        table: str = "",
+        name: str = "",
+    ) -> None:
+        self.app = app
+        self.number = number
+        self.state = state
+        self.cpu = cpu
+        self.memory_mb = memory_mb
+        self.gpus = gpus
+        self.groups = tuple(groups)
+        self.dealt = tuple(dealt)
+        self.lacks = lacks
+        self.table = table
+        self.name = name
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Sorts tickets in the order of their turns."""
+        return self.number, self.app
+
+    def asks(self, resource: str) -> float:
+        """How much of CPU, MEMORY, GPUS or APPS it takes."""
+        return 1 if resource == APPS else float(getattr(self, resource))
+
+
+class Decision:
+    """Whether an app starts now, and else what it waits for.
+
+    Attributes:
+        starts: it has its share.
+        dealt: the ids of the GPUs that it has then.
+        watch: the tickets whose next change is to be waited for.
+        lacks: of the first in line: what is not free, as (resource, group label).
+    """
+
+    __slots__ = ("dealt", "lacks", "starts", "watch")
+
+    def __init__(
+        self,
+        *,
+        starts: bool = False,
+        dealt: Sequence[str] = (),
+        watch: Sequence[Ticket] = (),
+        lacks: tuple[str, str] = ("", ""),
+    ) -> None:
+        self.starts = starts
+        self.dealt = tuple(dealt)
+        self.watch = tuple(watch)
+        self.lacks = lacks
+
+
+def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()) -> Decision:
+    """Decide on one app.
+
+    Args:
+        others: the live tickets of other apps in its table.
+        gpu_others: those in its GPU table; none where it asks for no GPU.
+    """
+    holders = [each for each in others if each.state == HOLDS]
+    gpu_holders = [each for each in gpu_others if each.state == HOLDS]
+    if ask.at_once:
+        return Decision(starts=True, dealt=_least_used(ask, gpu_holders))
+    for tickets in (others, gpu_others):
+        ahead = [each for each in tickets if each.state == QUEUED and each.place < (ask.number, ask.app)]
+        if ahead:
+            return Decision(watch=[max(ahead, key=_place)])
+    for limit in ask.limits:
+        for resource in RESOURCES:
+            sharing = _sharing(limit, resource, holders)
+            if not _fits(ask, limit, resource, sharing):
+                return Decision(watch=sharing, lacks=(resource, limit.label))
+    free = _free(ask, gpu_holders)
+    if len(free) < min(ask.gpus, len(ask.devices)) and gpu_holders:
+        return Decision(watch=[each for each in gpu_holders if each.dealt], lacks=(GPUS, ""))
+    return Decision(starts=True, dealt=free[: ask.gpus])
+
+
+def first(tickets: Iterable[Ticket]) -> Ticket | None:
+    """The first in line; None where no app waits."""
+    return min((each for each in tickets if each.state == QUEUED), key=_place, default=None)
+
+
+def after(number: int, app: str, tickets: Iterable[Ticket]) -> Ticket | None:
+    """The next one in line behind an app."""
+    behind = (each for each in tickets if each.state == QUEUED and each.place > (number, app))
+    return min(behind, key=_place, default=None)
+
+
+def _sharing(limit: Limit, resource: str, holders: Sequence[Ticket]) -> list[Ticket]:
+    return [each for each in holders if limit.group in each.groups and each.asks(resource) > 0]
+
+
+def _fits(ask: Ask, limit: Limit, resource: str, sharing: Sequence[Ticket]) -> bool:
+    """Whether its share is free. An app that asks for more than there is runs alone."""
+    most = getattr(limit, resource)
+    mine = 1 if resource == APPS else getattr(ask, resource)
+    if most is None or not mine or not sharing:
+        return True
+    return bool(sum(each.asks(resource) for each in sharing) + mine <= most)
+
+
+def _free(ask: Ask, gpu_holders: Sequence[Ticket]) -> list[str]:
+    taken = {device for each in gpu_holders for device in each.dealt}
+    return [device for device in ask.devices if device not in taken]
+
+
+def _least_used(ask: Ask, gpu_holders: Sequence[Ticket]) -> list[str]:
+    uses = [device for each in gpu_holders for device in each.dealt]
+    return sorted(ask.devices, key=uses.count)[: ask.gpus]
+
+
+_place: Callable[[Ticket], Any] = Ticket.place.fget  # type: ignore[attr-defined]

@@ -1,0 +1,148 @@
+"""Count what this machine has, within the limits of the control groups of this process."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import NamedTuple
+
+from launcher.command import run
+from launcher.errors import CommandError, UsageError
+
+GPUS_VARIABLE = "LAUNCHER_GPUS"
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+_CGROUPS = "/sys/fs/cgroup"
+_MiB = 1024 * 1024
+_NVIDIA_SMI_S = 20.0
+
+
+class Machine(NamedTuple):
+    """What apps on this machine share.
+
+    Attributes:
+        cpu: cores; a fraction where a control group allows one.
+        memory_mb: in MiB.
+        gpus: the ids of the GPUs that may be dealt out, as CUDA_VISIBLE_DEVICES takes them.
+    """
+
+    cpu: float
+    memory_mb: int
+    gpus: tuple[str, ...] = ()
+
+
+def machine(*, with_gpus: bool) -> Machine:
+    """Count cores and memory, and GPUs where they are asked for: that may start a program.
+
+    Raises UsageError for a LAUNCHER_GPUS that is no number.
+    """
+    return Machine(_cores(), _memory_mb(), gpus() if with_gpus else ())
+
+
+def gpus() -> tuple[str, ...]:
+    """The ids of the GPUs that this process may use: LAUNCHER_GPUS of them, else those that the system shows.
+
+    An inherited CUDA_VISIBLE_DEVICES narrows them. Raises UsageError for a LAUNCHER_GPUS that is no number.
+    """
+    given = os.environ.get(GPUS_VARIABLE, "").strip()
+    if given and not given.isdecimal():
+        raise UsageError(
+            f"{GPUS_VARIABLE} is `{given}`, which is no number of GPUs",
+            hint=f"set {GPUS_VARIABLE}=4, or unset it",
+        )
+    count = int(given) if given else count_gpus()
+    found = tuple(str(index) for index in range(count))
+    visible = os.environ.get(VISIBLE_VARIABLE)
+    if visible is None:
+        return found
+    return tuple(each for each in _listed(visible) if each in found or not each.isdecimal())
+
+
+def _listed(visible: str) -> list[str]:
+    """The devices of CUDA_VISIBLE_DEVICES: numbers or UUIDs, up to the first invalid number.
+
+    Source: CUDA C Programming Guide, "CUDA Environment Variables".
+    """
+    out: list[str] = []
+    for each in map(str.strip, visible.split(",")):
+        if not each or each.startswith("-"):
+            break
+        if each not in out:
+            out.append(each)
+    return out
+
+
+def count_gpus() -> int:
+    """The number of NVIDIA GPUs of this host, 0 when it is unknown."""
+    return _counted(os.environ.get("PATH", ""))
+
+
+@cache
+def _counted(path: str) -> int:
+    """Counted once: `nvidia-smi`, found in this PATH, takes a second."""
+    try:
+        listed = run(["nvidia-smi", "-L"], timeout_s=_NVIDIA_SMI_S)
+    except CommandError:
+        return _device_files()
+    return sum(line.startswith("GPU ") for line in listed.splitlines())
+
+
+def _device_files() -> int:
+    try:
+        names = os.listdir("/dev")
+    except OSError:
+        return 0
+    return sum(name.startswith("nvidia") and name[6:].isdigit() for name in names)
+
+
+def _cores() -> float:
+    """The processors that this process may run on, or fewer where its control group has a quota."""
+    count = (
+        float(len(os.sched_getaffinity(0)))
+        if hasattr(os, "sched_getaffinity")
+        else float(os.cpu_count() or 1)
+    )
+    quotas = [quota for folder in _folders("cpu") if (quota := _quota(folder))]
+    return min([count, *quotas])
+
+
+def _quota(folder: str) -> float | None:
+    """Source: kernel documentation, cgroup-v2 `cpu.max` and sched-bwc (version 1)."""
+    both = _read(f"{folder}/cpu.max").split()
+    if not both:
+        both = [_read(f"{folder}/cpu.cfs_quota_us"), _read(f"{folder}/cpu.cfs_period_us")]
+    quota, period = (*both, "")[:2]
+    if quota.isdecimal() and period.isdecimal() and int(period):
+        return int(quota) / int(period)
+    return None
+
+
+def _memory_mb() -> int:
+    """The memory of this machine, or less where its control group has a limit."""
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for folder in _folders("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            limit = _read(f"{folder}/{name}")
+            if limit.isdecimal():
+                sizes.append(int(limit))
+    return min(sizes) // _MiB
+
+
+def _folders(controller: str) -> list[str]:
+    """The folders of this process's control group and its parents, of version 2 or 1; the innermost first."""
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = f"{_CGROUPS}/{controllers}" if controllers else _CGROUPS
+        parts = [part for part in path.split("/") if part and part != ".."]
+        return ["/".join([root, *parts[:count]]) for count in range(len(parts), -1, -1)]
+    return []
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,394 @@
+"""The tickets of apps on disk, one folder for the apps that share a machine.
+
+::
+
+    <table>/
+        lock                    held during a decision
+        last                    the last ticket number that was drawn
+        <number>-<app id>       a ticket
+        <number>-<app id>.bell  a FIFO that its holder keeps open and locked; for those behind it, the holder
+                                replaces it when the app starts
+
+A ticket whose FIFO is not locked is one of a dead process: it does not count, and the next decision removes
+it. All is read again for each decision; nothing is counted up or down.
+
+An app in line sleeps until the FIFO of an app before it hangs up, as it does when that process dies, or until
+another process writes to its own FIFO. The kernel releases the lock of a FIFO before it hangs up, so a reader
+that has found it locked will see that. Supervisors import this module: it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from launcher.filelock import is_at
+from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    from launcher.turns.ask import Ask
+
+_LOCK, _LAST, _BELL = "lock", "last", ".bell"
+_MOST_BYTES = 64 * 1024
+_PRIVATE = 0o600
+_SEPARATOR = "\t"
+_NO_AMOUNT = float("inf")
+
+
+class Place:
+    """The place of one app among those that share the machine: its tickets, which this process holds.
+
+    `look` takes the place at first, and decides again each time. Until the app starts, poll `bells` for input
+    and `watched` for hang-ups; when one of them is ready, look again. The place is given up by `leave`, and
+    by the end of every process that has inherited `bells`.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.starts = False
+        self.dealt: tuple[str, ...] = ()
+        self.watched: tuple[int, ...] = ()
+        self._bells: dict[str, int] = {}  # table → FIFO
+
+    @property
+    def bells(self) -> tuple[int, ...]:
+        """The descriptors of its own FIFOs, one for each of `ask.tables`. Input asks it to look again."""
+        return tuple(self._bells.values())
+
+    @classmethod
+    def adopt(cls, ask: Ask, bells: Sequence[int], *, dealt: Sequence[str] | None) -> Place:
+        """A place that another process has taken, by the descriptors that this one has inherited.
+
+        Args:
+            dealt: the ids of its GPUs; None while it is in line.
+        """
+        place = cls(ask)
+        place._bells = dict(zip(ask.tables, bells, strict=True))
+        place.starts, place.dealt = dealt is not None, tuple(dealt or ())
+        return place
+
+    def look(self) -> Decision:
+        """Decide whose turn it is, and record the decision. Once the app starts, that stays so.
+
+        Raises OSError where a table cannot be written: look again later.
+        """
+        if self.starts:
+            return Decision(starts=True, dealt=self.dealt)
+        new = not self._bells
+        if not new and _NOW in b"".join(map(_drain, self.bells)):
+            self.ask.at_once = True
+        with _Locked(self.ask.tables):
+            others = {table: _tickets(table, besides=self._name) for table in self.ask.tables}
+            while True:
+                decision = decide(self.ask, others[self.ask.table], others.get(self.ask.gpu_table, ()))
+                if self._watch(decision.watch):
+                    break
+                others = {table: _tickets(table, besides=self._name) for table in self.ask.tables}
+            self._record(decision)
+            for table, listed in others.items():
+                if decision.starts:
+                    _ring(table, first(listed))
+                elif new:
+                    _ring(table, after(self.ask.number, self.ask.app, listed))
+        return decision
+
+    def leave(self) -> None:
+        """Give up the place. May be called twice. A ticket that another process has taken since stays."""
+        for table, fd in self._bells.items():
+            path = os.path.join(table, self._name)
+            if is_at(fd, path + _BELL):
+                _unlink(path)
+                _unlink(path + _BELL)
+        self.release()
+
+    def release(self) -> None:
+        """Close the descriptors. The place stays taken while another process has inherited `bells`."""
+        self._watch(())
+        for fd in self.bells:
+            os.close(fd)
+        self._bells = {}
+
+    @property
+    def _name(self) -> str:
+        return f"{self.ask.number}-{self.ask.app}"
+
+    def _watch(self, tickets: Iterable[Ticket]) -> bool:
+        """Watch these tickets only; False when one of them is no longer held."""
+        watched, self.watched = self.watched, ()
+        for fd in watched:
+            os.close(fd)
+        for each in tickets:
+            opened = _open_held(os.path.join(each.table, each.name) + _BELL)
+            if opened is None:
+                return False
+            self.watched += (opened,)
+        return True
+
+    def _record(self, decision: Decision) -> None:
+        """Write the tickets. Bells are new for a new place, and where the app starts."""
+        ask = self.ask
+        ticket = Ticket(
+            ask.app,
+            ask.number,
+            state=HOLDS if decision.starts else QUEUED,
+            cpu=ask.cpu,
+            memory_mb=ask.memory_mb,
+            gpus=ask.gpus,
+            groups=[each.group for each in ask.limits],
+            dealt=decision.dealt,
+            lacks=decision.lacks,
+        )
+        for table in ask.tables:
+            path = os.path.join(table, self._name)
+            _write(path, _encode(ticket))
+            old = self._bells.get(table)
+            if old is None or decision.starts:
+                self._bells[table] = _make_bell(path + _BELL)
+            if old is not None and decision.starts:
+                os.close(old)
+        self.starts, self.dealt = decision.starts, decision.dealt
+
+
+_LOOK, _NOW = b"l", b"n"
+
+
+def draw(tables: Iterable[str], count: int) -> int:
+    """Draw `count` ticket numbers in a row; returns the first. They are higher than all drawn before.
+
+    Numbers count microseconds, so that they compare across tables too.
+    """
+    with _Locked(tables):
+        lasts = [_last(table) for table in tables]
+        number = max([time.time_ns() // 1000, *(each + 1 for each in lasts)])
+        for table in tables:
+            with open(os.path.join(table, _LAST), "w", opener=_open_private) as file:
+                file.write(str(number + count - 1))
+    return number
+
+
+def tickets(table: str) -> list[Ticket]:
+    """The live tickets of a table, in order: holders and line. Removes nothing; [] without a table."""
+    try:
+        return _tickets(table, tidy=False)
+    except FileNotFoundError:
+        return []
+
+
+def watch(table: str, app: str) -> int | None:
+    """A descriptor that hangs up when an app in line starts or its holder dies; None for one not in line."""
+    found = (each for each in tickets(table) if each.app == app and each.state == QUEUED)
+    ticket = next(found, None)
+    return None if ticket is None else _open_held(os.path.join(table, ticket.name) + _BELL)
+
+
+def summon(table: str, app: str) -> bool:
+    """Make an app in line start without waiting for its turn; False when it is not in line."""
+    with _Locked((table,)):
+        found = [each for each in _tickets(table) if each.app == app and each.state == QUEUED]
+        for each in found:
+            _ring(table, each, _NOW)
+    return bool(found)
+
+
+def remove_unused(table: str) -> None:
+    """Remove the table of an earlier boot, unless another machine uses it: one that shares the folder."""
+    try:
+        if not _tickets(table):
+            for name in (_LOCK, _LAST):
+                _unlink(os.path.join(table, name))
+            os.rmdir(table)
+    except OSError:
+        pass  # another process removes it as well
+
+
+class _Locked:
+    """The locks of several tables, always taken in the given order."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        self._tables = tables
+        self._fds: list[int] = []
+
+    def __enter__(self) -> None:
+        try:
+            for table in self._tables:
+                path = os.path.join(table, _LOCK)
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
+                self._fds.append(fd)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+        except BaseException:
+            self._close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = []
+
+
+def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
+    """The live tickets but one, in order. Removes those of dead processes, and leaves other files alone."""
+    found = []
+    for name in os.listdir(table):
+        if name == besides or not _is_ticket(name):
+            continue
+        path = os.path.join(table, name)
+        fd = _open_held(path + _BELL)
+        if fd is not None:
+            os.close(fd)
+            ticket = _decode(_read(path), table, name)
+            if ticket is not None:
+                found.append(ticket)
+        elif tidy:
+            _remove_dead(path)
+    return sorted(found, key=lambda each: each.place)
+
+
+def _is_ticket(name: str) -> bool:
+    return name.partition("-")[0].isdecimal() and _BELL not in name
+
+
+def _remove_dead(path: str) -> None:
+    """Remove a ticket that does not count: what cannot be removed, such as a folder, does no harm."""
+    try:
+        _unlink(path)
+        _unlink(path + _BELL)
+    except OSError:
+        pass
+
+
+def _encode(ticket: Ticket) -> bytes:
+    fields = (
+        ticket.app,
+        str(ticket.number),
+        ticket.state,
+        repr(float(ticket.cpu)),
+        str(ticket.memory_mb),
+        str(ticket.gpus),
+        ",".join(ticket.dealt),
+        *ticket.lacks,
+        *ticket.groups,
+    )
+    return (_SEPARATOR.join(fields) + "\n").encode()
+
+
+def _decode(data: bytes, table: str, name: str) -> Ticket | None:
+    """None for a ticket that is not whole, or that a later version wrote."""
+    try:
+        app, number, state, cpu, memory, gpus, dealt, lacks, label, *groups = (
+            data.decode().partition("\n")[0].split(_SEPARATOR)
+        )
+        ticket = Ticket(
+            app,
+            int(number),
+            state=state,
+            cpu=float(cpu),
+            memory_mb=int(memory),
+            gpus=int(gpus),
+            groups=groups,
+            dealt=dealt.split(",") if dealt else (),
+            lacks=(lacks, label),
+            table=table,
+            name=name,
+        )
+    except ValueError:
+        return None
+    return ticket if 0 <= ticket.cpu < _NO_AMOUNT else None
+
+
+def _make_bell(path: str) -> int:
+    _unlink(path)
+    os.mkfifo(path, _PRIVATE)
+    fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+def _open_held(path: str) -> int | None:
+    """A descriptor of a bell that hangs up when its holder changes or dies; None when it is not held.
+
+    Raises OSError where that cannot be known, as in a process that may open no more files.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return fd
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
+
+
+def _ring(table: str, ticket: Ticket | None, what: bytes = _LOOK) -> None:
+    """Make the holder of a ticket look again, unless it has died meanwhile."""
+    if ticket is None:
+        return
+    try:
+        fd = os.open(os.path.join(table, ticket.name) + _BELL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(fd, what)
+    except BlockingIOError:
+        pass  # it has enough input to look again
+    finally:
+        os.close(fd)
+
+
+def _drain(fd: int) -> bytes:
+    try:
+        return os.read(fd, _MOST_BYTES)
+    except BlockingIOError:
+        return b""
+
+
+def _last(table: str) -> int:
+    said = _read(os.path.join(table, _LAST)).strip()
+    return int(said) if said.isdigit() else 0
+
+
+def _read(path: str) -> bytes:
+    """The beginning of a file; b"" where there is none, or something else in its place."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.read(fd, _MOST_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _write(path: str, data: bytes) -> None:
+    """Replace the contents of a file, as a whole for readers without the lock of the table."""
+    new = f"{path}{_BELL}.new"
+    with open(new, "wb", opener=_open_private) as file:
+        file.write(data)
+    os.rename(new, path)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, IsADirectoryError):
+        pass
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, _PRIVATE)

@@ -1,0 +1,249 @@
+"""A Slurm cluster as the tests see it, made by `tests/engines/slurm`: commands and files, no code of ours."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from tests import processes
+
+HERE = "TESTS_SLURM"
+THERE = "TESTS_SLURM_SSH"
+"""Variables that name the folders of two clusters: one of this machine, one that only ssh reaches."""
+
+LOGIN = "login1"
+"""The host of a cluster that ssh reaches."""
+
+USER = "TESTS_SSH_USER"
+"""Variable that names the user on LOGIN."""
+
+_PROGRAM = Path(__file__).resolve().parent / "slurm"
+_COMMAND_S = 60.0
+EMPTY_S = 60.0
+_POLL_S = 0.1
+
+
+class Job(NamedTuple):
+    """A line of squeue."""
+
+    id: str
+    name: str
+    user: str
+    state: str
+    folder: str
+
+    def __str__(self) -> str:
+        return f"job {self.id} {self.name} ({self.state})"
+
+
+class SlurmCluster:
+    """One cluster below `folder`; its operator is root. `user` submits to it, over ssh."""
+
+    def __init__(self, folder: str | Path, user: str = "") -> None:
+        self.folder = Path(folder)
+        self.user = user
+
+    @property
+    def conf(self) -> Path:
+        return self.folder / "slurm.conf"
+
+    @property
+    def is_remote(self) -> bool:
+        return (self.folder / "ssh").is_dir()
+
+    @property
+    def home(self) -> Path:
+        """The home of `user`, as this machine sees it."""
+        return self.folder / "home" / self.user
+
+    @property
+    def shared(self) -> Path:
+        """A folder under one path on this machine and the cluster; what either makes there, both use."""
+        return self.folder / "shared" / self.user
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        """What a command of Slurm prints. Raises CalledProcessError, unless `check` is off."""
+        ssh = [str(self.folder / "bin" / "ssh"), "-l", "root", LOGIN, "--"]
+        command = [*ssh, shlex.join(argv)] if self.is_remote else [*argv]
+        environ = {**os.environ, "SLURM_CONF": str(self.conf)}
+        got = subprocess.run(
+            command,
+            env=environ,
+            check=check,
+            timeout=_COMMAND_S,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        return got.stdout
+
+    def answers(self) -> bool:
+        if not self.conf.exists():
+            return False
+        try:
+            self.run("sinfo", "-h")
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return True
+
+    def jobs(self, *, user: str = "", below: str = "") -> list[Job]:
+        """What is in the queue: of one user, of what works below a folder, or all."""
+        columns = "JobID:20,Name:200,UserName:40,State:20,WorkDir:400"
+        who = [f"--user={user}"] if user else []
+        lines = self.run("squeue", "-h", "-O", columns, *who).splitlines()
+        found = [Job(*_cut(line, 20, 200, 40, 20, 400)) for line in lines]
+        return [job for job in found if job.folder.startswith(below)]
+
+    def cancel(self, jobs: list[Job]) -> None:
+        """End jobs by force."""
+        if jobs:
+            self.run("scancel", *(job.id for job in jobs), check=False)
+
+    def clear(self, *, user: str = "", below: str = "") -> list[Job]:
+        """Wait until nothing is in the queue; what is there still, then ended by force."""
+        if left := self._last(EMPTY_S, user, below):
+            self.cancel(left)
+            self._last(EMPTY_S, user, below)
+        return left
+
+    def _last(self, seconds: float, user: str, below: str) -> list[Job]:
+        deadline = time.monotonic() + seconds
+        while (left := self.jobs(user=user, below=below)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return left
+
+    # what an operator does
+
+    def kill(self, daemon: str) -> None:
+        """SIGKILL slurmctld, slurmdbd or a node's slurmd (n1, n2, …), and wait for its death."""
+        self._do("kill", daemon)
+
+    def stop_controller(self) -> None:
+        """End slurmctld as its operator does: it writes down what it knows. Waits for its death."""
+        pid = int((self.folder / "slurmctld.pid").read_text())
+        self.run("scontrol", "shutdown", "slurmctld")
+        assert processes.gone([pid], timeout_s=_COMMAND_S)
+
+    def start(self, daemon: str) -> None:
+        """Start a killed daemon again, and wait until the controller answers."""
+        self._do("start", daemon)
+        deadline = time.monotonic() + _COMMAND_S
+        while not self.answers():
+            assert time.monotonic() < deadline, f"no controller answers after the start of {daemon}"
+            time.sleep(_POLL_S)
+
+    def add_user(self) -> int:
+        """Make `user`, with a home; the uid."""
+        return int(self._do("user", self.user))
+
+    def down(self) -> None:
+        """End it, whatever is left of it, and remove its folder."""
+        self._do("down")
+
+    def _do(self, word: str, *argv: str) -> str:
+        return _program(word, str(self.folder), *argv)
+
+
+_ACL_USER, _ACL_GROUP, _ACL_OTHER = 0x01, 0x04, 0x20
+_OPEN_TO_ALL = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", who, 0o7, 0xFFFFFFFF) for who in (_ACL_USER, _ACL_GROUP, _ACL_OTHER)
+)
+
+
+def _cut(line: str, *widths: int) -> list[str]:
+    found = []
+    for width in widths:
+        found.append(line[:width].strip())
+        line = line[width:]
+    return found
+
+
+def _program(*argv: str) -> str:
+    ran = subprocess.run(
+        [str(_PROGRAM), *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert ran.returncode == 0, f"tests/engines/slurm {' '.join(argv)} exited {ran.returncode}"
+    return ran.stdout
+
+
+class OwnCluster(SlurmCluster):
+    """A cluster that one test has to itself, to break it. Options are those of `tests/engines/slurm up`."""
+
+    def __init__(self, *options: str) -> None:
+        super().__init__(tempfile.mkdtemp(prefix="lt-"))
+        self._options = options
+
+    def __enter__(self) -> OwnCluster:
+        try:
+            self._do("up", *self._options)
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.down()
+
+
+@contextmanager
+def own_user(cluster: SlurmCluster) -> Iterator[int]:
+    """`user` of a cluster that ssh reaches, for one test; afterwards its processes and folders are gone."""
+    uid = cluster.add_user()
+    cluster.shared.mkdir()
+    cluster.shared.chmod(0o777)
+    # Or the umask closes files and pipes of one side to the other.
+    os.setxattr(cluster.shared, "system.posix_acl_default", _OPEN_TO_ALL)
+    try:
+        yield uid
+    finally:
+        left = processes.of_user(uid)
+        processes.kill(left)
+        processes.gone(left, timeout_s=EMPTY_S)
+        for folder in (cluster.home, cluster.shared):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def here_reason() -> str:
+    """Why the tests cannot use a cluster of this machine; "" when they can."""
+    return _reason(HERE, "up DIR")
+
+
+def there_reason() -> str:
+    """Why the tests cannot use a cluster over ssh; "" when they can."""
+    return _reason(THERE, "up DIR --ssh")
+
+
+def _reason(variable: str, how: str) -> str:
+    folder = os.environ.get(variable, "")
+    if folder and _answered(folder):
+        return ""
+    found = f"no cluster answers in {folder}" if folder else f"{variable} names no cluster"
+    return f"{found}; tests/engines/slurm {how} starts one as root, for {variable}=DIR"
+
+
+@functools.cache
+def _answered(folder: str) -> bool:
+    """Whether a cluster answers, asked once: over ssh that takes as long as a small test."""
+    return SlurmCluster(folder).answers()
+
+
+def own_reason(*commands: str) -> str:
+    """Why a test cannot start a cluster of its own that has further commands; "" when it can."""
+    if os.geteuid() != 0:
+        return "only root can start a Slurm cluster"
+    needed = ("slurmctld", "slurmd", "munged", "sbatch", *commands)
+    missing = [name for name in needed if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")]
+    return f"there is no `{'`, no `'.join(missing)}` command" if missing else ""

@@ -1,0 +1,66 @@
+"""Local jobs hand their output folders to containers of this machine's engine, read-only."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.scenario import Scenario
+
+READ = "$<needs.train.output_dir>"
+
+
+@pytest.fixture
+def gate(scenario):
+    """train, a local job, writes a model behind this gate."""
+    gate = scenario.folder / "gate"
+    write = "umask 022; echo model >$LAUNCHER_OUTPUT_DIR/model"
+    Scenario.job(scenario, f"until [ -e {gate} ]; do sleep 0.05; done; {write}", name="train")
+    return gate
+
+
+def test_a_container_of_any_user_reads_what_a_local_job_has_left(scenario, gate):
+    scenario.job(
+        f"id -u; cat {READ}/model; touch {READ}/x 2>&- || echo refused; echo $LAUNCHER_NEEDS",
+        name="evaluate",
+        top="needs: [train]\ncfg: {user: '1234'}",
+    )
+    scenario.apply(".")
+    assert scenario.attempts("evaluate")[-1].state == "waiting"
+    gate.touch()
+    scenario.wait("evaluate")
+    user, model, refused, needs = scenario.logs("evaluate", "--no-prefix").splitlines()
+    assert (user, model, refused) == ("1234", "model", "refused")
+    assert json.loads(needs) == [{"job": "train", "output_dir": "/launcher/needs/train"}]
+    [folder] = (scenario.home / "local" / "outputs").iterdir()
+    assert os.listdir(folder) == ["model"]
+    [container] = scenario.containers(scenario.attempts("evaluate")[-1].app_id)
+    mounts = {each["Destination"]: each for each in scenario.daemon.inspect(container.id)["Mounts"]}
+    found = mounts["/launcher/needs/train"]
+    assert (found["Type"], found["Source"], found["RW"]) == ("bind", str(folder), False)
+
+
+def test_a_container_reads_the_edition_that_it_stands_on(scenario, gate):
+    gate.touch()
+    scenario.job(f"cat {READ}/model", name="evaluate", top="needs: [train]")
+    scenario.run_to_end(".")
+    Scenario.job(scenario, "echo better >$LAUNCHER_OUTPUT_DIR/model", name="train")
+    assert scenario.actions(".") == {"train": "create", "evaluate": "rerun"}
+    scenario.run_to_end(".")
+    assert scenario.logs("evaluate@1", "--no-prefix") == "model\n"
+    assert scenario.logs("evaluate@2", "--no-prefix") == "better\n"
+
+
+def test_a_folder_that_is_gone_is_named_with_the_remedy(scenario, gate):
+    gate.touch()
+    scenario.job(f"cat {READ}/model", name="evaluate", top="needs: [train]")
+    scenario.run_to_end(scenario.folder / "train.launcher.yaml")
+    [folder] = (scenario.home / "local" / "outputs").iterdir()
+    (folder / "model").unlink()
+    folder.rmdir()
+    done = scenario.apply(".", code=1)
+    assert f"the output folder of `train` is gone: there is no folder {folder}" in done.err
+    assert "launcher apply --rerun train" in done.err
+    assert scenario.containers() == []

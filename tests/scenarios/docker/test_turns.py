@@ -1,0 +1,153 @@
+"""Jobs in containers take turns: seen by the times of the engine, from other homes, and with local jobs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from launcher.turns.machine import machine
+from tests.contract.test_holding import Gate
+from tests.scenario import Scenario
+
+CORES = machine(with_gpus=False).cpu
+ALL = f"resource: {{cpu: {CORES}}}"
+HALF = f"resource: {{cpu: {CORES / 2}}}"
+
+
+@pytest.fixture
+def gate(scenario):
+    return Gate(scenario.folder / "gate")
+
+
+def runs(scenario) -> list[tuple[str, str, str]]:
+    """(begin, end, job) of each container that has run, in order, by the engine's clock."""
+    found = [one for one in scenario.containers() if one.labels.get("launcher.part") == "replica"]
+    states = [(scenario.daemon.inspect(one.id)["State"], one.labels["launcher.job"]) for one in found]
+    return sorted((padded(state["StartedAt"]), padded(state["FinishedAt"]), job) for state, job in states)
+
+
+def padded(moment: str) -> str:
+    """The engine leaves out zeros at the end of a time."""
+    return moment.removesuffix("Z").ljust(len("2000-01-01T00:00:00.123456789"), "0")
+
+
+def test_two_jobs_of_half_the_cores_run_at_once_in_the_order_of_the_plan(scenario):
+    jobs = [f"job{k:02}" for k in range(12)]
+    for job in jobs:
+        scenario.job("true", name=job, role=HALF)
+    scenario.run_to_end(".")
+    ran = {job: (begin, end) for begin, end, job in runs(scenario)}
+    assert sorted(ran) == jobs
+    for k, job in enumerate(jobs):
+        begin, _ = ran[job]
+        before = [each for each in jobs[:k] if ran[each][1] > begin]
+        assert len(before) <= 1, (job, before)  # all but one of those before it had ended
+        at_once = [other for other, (since, until) in ran.items() if since <= begin < until]
+        assert len(at_once) <= 2, (job, at_once)
+
+
+@pytest.mark.slow
+def test_racing_applies_from_two_homes_never_run_more_than_there_is_room_for(scenario, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
+    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
+    jobs = {home: [f"{home}{k}" for k in range(6)] for home in ("here", "there")}
+    for job in (*jobs["here"], *jobs["there"]):
+        scenario.job("true", name=job, role=HALF)
+    applies = [
+        scenario.start("apply", f"{job}.launcher.yaml", "--yes", "--wait", env=env)
+        for pair in zip(jobs["here"], jobs["there"], strict=True)
+        for job, env in zip(pair, (dict(os.environ), there), strict=True)
+    ]
+    assert [each.wait(timeout=300) for each in applies] == [0] * 12
+    found = runs(scenario)
+    assert len(found) == 12
+    for begin, _, job in found:
+        at_once = [other for since, until, other in found if since <= begin < until]
+        assert len(at_once) <= 2, (job, at_once)
+
+
+def test_local_jobs_and_jobs_in_containers_share_the_cores(scenario):
+    log = scenario.folder / "log"
+    for k in range(3):
+        script = f"echo begin >>{log}; echo end >>{log}"
+        scenario.job(script, name=f"job{k}a", role=ALL)
+        Scenario.job(scenario, script, name=f"job{k}b", role=ALL, top="scheduler: local_cwd")
+    scenario.run_to_end(".")
+    assert log.read_text().split() == ["begin", "end"] * 6
+
+
+def queued_behind(scenario, gate) -> None:
+    """`first` runs until the gate opens; `second` and `third` are in line behind it."""
+    scenario.job(gate.script, name="first", role=ALL)
+    log = scenario.folder / "log"
+    for job in ("second", "third"):
+        scenario.job(f"echo {job} >>{log}", name=job, role=ALL)
+    scenario.apply(".")
+    assert states(scenario) == ["running", "queued", "queued"]
+
+
+def states(scenario) -> list[str]:
+    return [scenario.attempts(job)[-1].state for job in ("first", "second", "third")]
+
+
+def test_from_another_home_there_is_nothing_to_do_while_they_are_in_line(scenario, gate, tmp_path):
+    queued_behind(scenario, gate)
+    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
+    assert "no changes, 3 unchanged" in scenario.launcher("plan", ".", env=there).out
+    done = scenario.launcher("apply", ".", "--yes", env=there)
+    assert "no changes" in done.out + done.err
+    assert scenario.launcher("list", "--json", env=there).out.count('"queued"') == 2
+    gate.open()
+    scenario.wait("third")
+    assert (scenario.folder / "log").read_text().split() == ["second", "third"]
+
+
+def test_the_next_apply_resumes_those_in_line_whose_watchers_have_died(scenario, gate):
+    queued_behind(scenario, gate)
+    second = scenario.attempts("second")[-1].app_id
+    scenario.kill_watcher(second)
+    assert scenario.actions(".") == {"first": "keep", "second": "resume", "third": "keep"}
+    scenario.apply(".")
+    assert scenario.attempts("second")[-1].app_id == second
+    assert states(scenario) == ["running", "queued", "queued"]
+    gate.open()
+    scenario.wait("second")
+    scenario.wait("third")
+
+
+def test_a_changed_job_keeps_its_place_in_line(scenario, gate):
+    queued_behind(scenario, gate)
+    log = scenario.folder / "log"
+    scenario.job(f"echo again >>{log}", name="second", role=ALL)
+    scenario.apply(".")
+    assert [each.state for each in scenario.attempts("second")] == ["skipped", "queued"]
+    gate.open()
+    scenario.wait("third")
+    assert log.read_text().split() == ["again", "third"]
+
+
+def test_a_prune_cancels_what_is_in_line_and_frees_the_line(scenario, gate):
+    queued_behind(scenario, gate)
+    scenario.prune(scenario.attempts("second")[-1].app_id)
+    scenario.wait("second", code=5)
+    second = scenario.attempts("second")[-1]
+    assert (second.state, second.message) == ("cancelled", "its reservation was removed")
+    gate.open()
+    scenario.wait("third")
+    assert (scenario.folder / "log").read_text().split() == ["third"]
+
+
+def test_two_homes_with_one_table_take_turns(scenario, gate, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
+    scenario.job(gate.script, name="first", role=ALL)
+    scenario.apply("first.launcher.yaml")
+    scenario.job("true", name="second", role=ALL)
+    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
+    scenario.launcher("apply", "second.launcher.yaml", "--yes", env=there)
+    assert "in line for" in scenario.launcher("status", "second", env=there).out
+    gate.open()
+    scenario.launcher("wait", "second", env=there)
+    (begin, end, first), (after, _, second) = runs(scenario)
+    assert (first, second) == ("first", "second")
+    assert begin < end < after

@@ -1,0 +1,212 @@
+"""Plan and apply on a cluster: what runs, what is kept, and what other state folders see."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+from tests.lanes import sampled
+from tests.scenarios.test_apply import (  # noqa: F401
+    test_a_failed_job_is_held_until_a_user_asks,
+    test_a_plan_after_an_apply_is_empty,
+    test_a_saved_plan_applied_twice_is_stale_the_second_time,
+    test_going_back_to_an_earlier_version_runs_it_again,
+    test_one_bad_job_submits_nothing_of_the_others,
+    test_retry_failed_runs_every_failed_job_again,
+)
+from tests.scenarios.test_kill import (  # noqa: F401
+    assert_as_if_never_killed,
+    killed,
+    runs,
+)
+
+STEPS = ["reserving", "reserved", "created", "starting", "attempt_queued", "recorded"]
+LATER = "cfg: {sbatch: {begin: now+1hour}}"
+"""Lines of a job that Slurm does not start while a test runs."""
+
+
+def left_in_queue(scenario):
+    """The jobs that Slurm has, but for those that it is clearing away."""
+    return [job for job in scenario.queue() if job.state != "COMPLETING"]
+
+
+def test_a_job_runs_to_its_end_on_the_cluster(scenario):
+    file = scenario.job("echo it ran as $LAUNCHER_JOB_ID", replicas=2)
+    assert scenario.actions(file) == {"job": "create"}
+    done = scenario.launcher("apply", file, "--yes", "--wait", "--logs")
+    [app] = scenario.apps()
+    assert done.out.count(f"it ran as slurm://default/{app}") == 2
+    assert scenario.logs("job").count("it ran") == 2
+    assert scenario.actions(file) == {"job": "keep"}
+    assert processes.gone(scenario.processes_of(app), timeout_s=60)
+    assert left_in_queue(scenario) == []
+
+
+def test_a_plan_submits_nothing_and_makes_no_app(scenario):
+    scenario.plan(scenario.job("true"))
+    assert (scenario.apps(), left_in_queue(scenario)) == ([], [])
+    assert not scenario.home.exists()
+
+
+def test_another_state_folder_sees_what_ran(scenario, tmp_path, monkeypatch):
+    file = scenario.job("echo once")
+    scenario.run_to_end(file)
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    assert scenario.actions(file) == {"job": "keep"}
+    assert scenario.logs(f"slurm://default/{scenario.apps()[0]}") == "once\n"
+
+
+def test_a_queued_job_says_what_slurm_says_and_can_be_withdrawn_by_a_change(scenario):
+    file = scenario.job("true", top=LATER)
+    scenario.apply(file)
+    [first] = scenario.queue()
+    assert first.state == "PENDING"
+    listed = scenario.launcher("list").out
+    assert "QUEUED" in listed
+    assert "waits in Slurm's queue" in listed
+    assert scenario.state("job") is AppState.PENDING
+    assert scenario.actions(file) == {"job": "keep"}
+    file = scenario.job("echo new")
+    scenario.run_to_end(file)
+    assert [attempt.state for attempt in scenario.attempts()] == ["skipped", "succeeded"]
+    assert left_in_queue(scenario) == []
+
+
+def test_a_queued_job_that_is_cancelled_never_starts(scenario):
+    file = scenario.job(f"touch {scenario.folder}/ran", top=LATER)
+    scenario.apply(file)
+    scenario.cancel("job")
+    assert scenario.state("job") is AppState.CANCELLED
+    assert left_in_queue(scenario) == []
+    assert not (scenario.folder / "ran").exists()
+    assert scenario.actions(file) == {"job": "hold"}
+
+
+def test_what_an_operator_cancels_is_cancelled(scenario):
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    gate.entered()
+    [job] = scenario.queue()
+    scenario.cluster.cancel([job])
+    scenario.wait("job", code=5)
+    assert scenario.state("job") is AppState.CANCELLED
+    assert scenario.processes_of(job.name) == []
+
+
+def test_a_job_that_slurm_refuses_leaves_nothing(scenario):
+    file = scenario.job("true", top="cfg: {partition: nosuch}")
+    got = scenario.apply(file, code=1)
+    assert "invalid partition" in got.err
+    assert (scenario.apps(), left_in_queue(scenario)) == ([], [])
+    assert scenario.actions(file) == {"job": "create"}
+
+
+def test_eight_applies_from_two_state_folders_make_one_attempt(scenario, tmp_path):
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{log}; sleep 1")
+    clients = [
+        scenario.start(
+            "apply", file, "--yes", "--wait", env={**os.environ, "LAUNCHER_HOME": str(tmp_path / f"h{k % 2}")}
+        )
+        for k in range(8)
+    ]
+    ends = [(client.communicate(), client.returncode) for client in clients]
+    assert {code for _, code in ends} <= {0, 1, 4}, ends
+    scenario.run_to_end(file)
+    assert log.read_text() == "run\n"
+    assert len(scenario.apps()) == 1
+    assert left_in_queue(scenario) == []
+
+
+@pytest.mark.parametrize("step", sampled(STEPS, "created", "starting"))
+def test_killed_at_a_named_step_the_next_apply_finishes_the_work(scenario, runs, step):  # noqa: F811
+    file, log = runs
+    assert killed(scenario, "step", step, "1", argv=["apply", file, "--yes"])
+    assert_as_if_never_killed(scenario, file, log)
+    assert left_in_queue(scenario) == []
+
+
+def test_jobs_that_need_each_other_run_in_order_and_hand_on_their_output(scenario):
+    first = scenario.job("sleep 1; echo model >$<output_dir>/model", name="prepare")
+    then = scenario.job("cat $<needs.prepare.output_dir>/model", name="train", top="needs: [prepare]")
+    scenario.run_to_end(first, then)
+    assert scenario.logs("train") == "model\n"
+    assert scenario.actions(first, then) == {"prepare": "keep", "train": "keep"}
+
+
+def test_a_job_whose_need_fails_is_skipped_with_the_reason(scenario):
+    first = scenario.job("sleep 1; exit 3", name="prepare")
+    then = scenario.job(f"touch {scenario.folder}/ran", name="train", top="needs: [prepare]")
+    scenario.run_to_end(first, then, code=5)
+    [skipped] = scenario.attempts("train")
+    assert (skipped.state, skipped.message) == ("skipped", "prepare failed")
+    assert not (scenario.folder / "ran").exists()
+    assert left_in_queue(scenario) == []
+
+
+def test_a_workspace_travels_without_what_is_ignored_and_no_run_edits_that_of_another(scenario):
+    scenario.write(".launcherignore", "*.tmp\n")
+    scenario.write("data.txt", "one\n")
+    scenario.write("left.tmp", "x\n")
+    file = scenario.job("cat data.txt; ls; echo edited >data.txt", top="workspace: .")
+    scenario.run_to_end(file)
+    said = scenario.logs("job").splitlines()
+    assert said[0] == "one"
+    assert "left.tmp" not in said
+    scenario.launcher("apply", file, "--yes", "--wait", "--rerun", "job")
+    assert scenario.logs("job").splitlines()[0] == "one"
+    assert (scenario.folder / "data.txt").read_text() == "one\n"
+    scenario.write("data.txt", "two\n")
+    assert scenario.actions(file) == {"job": "create"}
+
+
+def test_run_takes_a_workspace_and_leaves_no_archive_behind(scenario):
+    scenario.write("data.txt", "one\n")
+    argv = ["run", "-s", "slurm", "--workspace", ".", "utils.sh", "--image", "", "cat", "data.txt"]
+    scenario.launcher(*argv)
+    [app] = scenario.apps()
+    assert scenario.logs(app) == "one\n"
+
+
+def test_cleaning_up_leaves_how_a_job_ended_and_runs_nothing_again(scenario, tmp_path, monkeypatch):
+    file = scenario.job("true")
+    scenario.run_to_end(file)
+    scenario.launcher("gc", "--older-than", "0")
+    assert scenario.actions(file) == {"job": "keep"}
+    [app] = scenario.apps()
+    assert "were removed" in scenario.launcher("logs", "job", code=1).err
+    assert sorted(os.listdir(scenario.job_dir / "apps" / app)) == ["attempt.json", "id", "outcome"]
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "other"))
+    assert scenario.actions(file) == {"job": "keep"}
+    assert "job" not in scenario.launcher("list", "-s", "slurm").out
+
+
+def test_of_several_attempts_only_the_end_of_the_latest_is_kept_until_a_user_asks(scenario):
+    for number in range(3):
+        scenario.run_to_end(scenario.job(f"echo {number}"))
+        scenario.launcher("gc", "--older-than", "0")
+    [app] = scenario.apps()
+    assert app.startswith("job-3-")
+    scenario.launcher("gc", "--older-than", "0", "--tombstones")
+    assert scenario.apps() == []
+
+
+def test_a_secret_reaches_the_replica_and_no_file_that_stays(scenario, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t-value")
+    file = scenario.job("test ${#TOKEN} = 12", role="env: {TOKEN: {secret: env:MY_TOKEN}}")
+    scenario.run_to_end(file)
+    for folder in (scenario.job_dir, scenario.home):
+        for path in folder.rglob("*"):
+            assert not path.is_file() or b"s3cr3t-value" not in path.read_bytes(), path
+
+
+def test_without_slurm_here_both_ways_to_a_cluster_are_named(scenario, monkeypatch):
+    with monkeypatch.context() as alone:
+        alone.setenv("PATH", os.path.dirname(sys.executable))
+        got = scenario.launcher("apply", scenario.job("true"), "--yes", code=1)
+    assert "there is no `sbatch` on this machine" in got.err
+    assert "LAUNCHER_SLURM_HOST" in got.err

@@ -1,0 +1,79 @@
+"""Every example with a target for Slurm plans as new, runs to success there, and plans as unchanged."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from launcher.specs import AppState
+from tests.ports import free_port
+from tests.scenarios.test_examples import EXAMPLES, job_of, why_not
+
+
+def on_slurm() -> list[str]:
+    """The examples with a target `slurm`, but those that need each other: see test_pipeline.py."""
+    found = []
+    for file in sorted(EXAMPLES.rglob("*.launcher.yaml")):
+        read = YAML(typ="safe", pure=True).load(file)
+        if (
+            file.parent.name != "pipeline"
+            and read.get("targets", {}).get("slurm", {}).get("scheduler") == "slurm"
+        ):
+            found.append(str(file.relative_to(EXAMPLES)))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _port(monkeypatch):
+    """The nodes of these clusters are one machine: a port is free on all of them."""
+    for name in ("ALLREDUCE_PORT", "SERVICE_PORT", "DASK_PORT"):
+        monkeypatch.setenv(name, str(free_port()))
+
+
+def copied(scenario, name: str) -> Path:
+    shutil.copytree(EXAMPLES / name, scenario.folder / name)
+    return scenario.folder / name
+
+
+@pytest.mark.parametrize("name", on_slurm())
+def test_example(scenario, name):
+    if reason := why_not(job_of(EXAMPLES / name)):
+        pytest.skip(reason)
+    file = copied(scenario, name.partition("/")[0]) / name.rpartition("/")[2]
+    scenario.launcher("validate", file, "--target", "slurm")
+    first = scenario.actions(file, "--target", "slurm")
+    assert first == {job_of(file): "create"}
+    scenario.run_to_end(file, "--target", "slurm")
+    [attempt] = scenario.attempts(job_of(file), target="slurm")
+    assert scenario.state(attempt.app_id) is AppState.SUCCEEDED
+    assert scenario.apps() == [attempt.app_id]
+    assert scenario.queue() == []
+    scenario.plan(file, "--target", "slurm", "--detailed-exitcode", code=0)
+
+
+def test_anywhere_says_the_same_on_this_machine_and_on_slurm(scenario):
+    folder = copied(scenario, "anywhere")
+    for target in ("default", "slurm"):
+        scenario.run_to_end(folder, *(["--target", target] if target != "default" else []))
+        [attempt] = scenario.attempts("anywhere", target=target)
+        said = scenario.launcher("logs", f"{attempt.app_id}/reader", "--no-prefix").out
+        assert said == "replica 0 was here\n"
+
+
+def test_the_replicas_of_allreduce_have_a_node_each_and_find_the_first_one(scenario):
+    folder = copied(scenario, "allreduce")
+    scenario.run_to_end(folder, "--target", "slurm")
+    [attempt] = scenario.attempts("allreduce", target="slurm")
+    said = scenario.launcher("logs", attempt.app_id, "--no-prefix").out.splitlines()
+    assert sorted(line.partition(" brought ")[2] for line in said) == [
+        "1; the sum of all 2 is 5",
+        "4; the sum of all 2 is 5",
+    ]
+    jobs = scenario.cluster.run("scontrol", "show", "job", "-o").splitlines()
+    folder = scenario.job_dir / "apps" / attempt.app_id
+    [job] = [line for line in jobs if f" WorkDir={folder} " in line]
+    assert re.search(r" NumNodes=2 .* NumTasks=2 ", job), job

@@ -1,0 +1,207 @@
+"""What breaks below an app: the controller, a node, the memory of both. Each on a cluster of its own."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from launcher.specs import AppState
+from tests import processes
+
+
+def app_of(scenario) -> str:
+    (app_id,) = scenario.apps()
+    return app_id
+
+
+def conductor_of(cluster, job: str) -> int:
+    """The pid of the first process of a job's batch script, which conducts the app."""
+    (line,) = [
+        line.split()
+        for line in cluster.run("scontrol", "listpids", job).splitlines()
+        if line.split()[2] == "batch"
+    ][:1]
+    return int(line[0])
+
+
+def until_forgotten(cluster, job: str) -> None:
+    """Until the controller knows nothing of a job."""
+    deadline = time.monotonic() + 60
+    while f"JobId={job} " in cluster.run("scontrol", "show", "job", "-o"):
+        assert time.monotonic() < deadline, f"the controller remembers job {job}"
+        time.sleep(0.2)
+
+
+def test_a_controller_that_is_restarted_while_a_job_runs_changes_nothing(broken):
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
+    runs, gates = scenario.folder / "runs", [scenario.gate("gate0"), scenario.gate("gate1")]
+    script = gates[0].script.replace("gate0", "gate$<replica_id>")
+    file = scenario.job(f"echo $<replica_id> >>{runs}; {script}; echo done", replicas=2)
+    scenario.apply(file)
+    for gate in gates:
+        gate.entered()
+    scenario.cluster.stop_controller()
+    assert scenario.launcher("plan", file, code=None).code not in (0, 2)
+    assert scenario.state("job") is AppState.RUNNING  # as its files say
+    scenario.cluster.start("slurmctld")
+    assert scenario.state("job") is AppState.RUNNING
+    assert scenario.actions(file) == {"job": "keep"}
+    for gate in gates:
+        gate.open()
+    scenario.wait("job")
+    assert sorted(runs.read_text().split()) == ["0", "1"]
+    assert scenario.logs("job").count("done") == 2
+    assert scenario.actions(file) == {"job": "keep"}
+
+
+def test_a_controller_that_is_killed_right_after_a_start_runs_nothing_twice(broken):
+    """It comes back without knowing that the job runs: ends it, and queues it again, held or not."""
+    scenario = broken("--nodes", "1")
+    runs, gate = scenario.folder / "runs", scenario.gate()
+    file = scenario.job(f"echo $<replica_id> >>{runs}; {gate.script}; sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    replicas = scenario.processes_of(app_of(scenario))
+    scenario.cluster.kill("slurmctld")
+    scenario.cluster.start("slurmctld")
+    if scenario.queue()[0].state == "RUNNING":
+        scenario.cancel("job")  # it had written that down before
+    else:
+        scenario.wait("job", code=None)
+        (attempt,) = scenario.attempts()
+        assert attempt.state == "lost"
+        assert scenario.cluster.clear() == []
+    assert processes.gone(replicas, timeout_s=60)
+    assert runs.read_text().split() == ["0"]
+
+
+def test_an_app_that_ends_while_no_controller_runs_has_succeeded(broken):
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=2")
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; echo done")
+    scenario.apply(file)
+    gate.entered()
+    replicas = scenario.processes_of(app_of(scenario))
+    scenario.cluster.kill("slurmctld")
+    gate.open()
+    assert processes.gone(replicas, timeout_s=60)
+    scenario.cluster.start("slurmctld")
+    scenario.wait("job")
+    assert scenario.state("job") is AppState.SUCCEEDED
+    assert "done" in scenario.logs("job")
+
+
+def test_an_apply_without_a_controller_says_so_and_leaves_nothing(broken):
+    scenario = broken("--nodes", "1", "--set", "MessageTimeout=1")
+    file = scenario.job("true")
+    scenario.cluster.kill("slurmctld")
+    refused = scenario.apply(file, code=None)
+    assert refused.code not in (0, 2)
+    assert "controller" in refused.err
+    scenario.cluster.start("slurmctld")
+    assert scenario.queue() == []
+    scenario.run_to_end(file)
+    assert len(scenario.apps()) == 1
+
+
+def test_an_app_goes_on_without_the_daemon_of_its_node(broken):
+    scenario = broken("--nodes", "1")
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; echo done")
+    scenario.apply(file)
+    gate.entered()
+    scenario.cluster.kill("n1")
+    gate.open()
+    scenario.wait("job")
+    assert scenario.state("job") is AppState.SUCCEEDED
+    assert "done" in scenario.logs("job")
+    scenario.cluster.start("n1")
+
+
+def test_a_node_that_fails_fails_the_app_which_names_it(broken):
+    scenario = broken("--nodes", "1")
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    replicas = scenario.processes_of(app_of(scenario))
+    scenario.cluster.kill("n1")
+    scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
+    scenario.wait("job", code=None)
+    assert scenario.state("job") is AppState.FAILED
+    assert "n1" in scenario.status("job")["message"]
+    scenario.cluster.start("n1")
+    assert processes.gone(replicas, timeout_s=60)
+    assert scenario.state("job") is AppState.FAILED
+
+
+def test_an_app_waits_while_the_only_node_is_drained_and_says_why(broken):
+    scenario = broken("--nodes", "1")
+    scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
+    file = scenario.job("echo done")
+    scenario.apply(file)
+    deadline = time.monotonic() + 60
+    while "drained" not in (status := scenario.status("job"))["message"].lower():
+        assert time.monotonic() < deadline, status
+    assert scenario.state("job") is AppState.PENDING
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+    scenario.wait("job")
+    assert "done" in scenario.logs("job")
+
+
+@pytest.mark.parametrize("accounting", [False, True])
+def test_an_app_that_slurm_forgot_and_that_left_no_outcome(broken, accounting):
+    """Its conductor was killed, and the controller forgets jobs after two seconds."""
+    scenario = broken("--nodes", "1", "--set", "MinJobAge=2", *(["--accounting"] if accounting else []))
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    app_id = app_of(scenario)
+    job = scenario.job_of(app_id)
+    replicas = scenario.processes_of(app_id)
+    processes.kill([conductor_of(scenario.cluster, job)])
+    assert processes.gone(replicas, timeout_s=60)
+    scenario.cluster.clear()
+    until_forgotten(scenario.cluster, job)
+    scenario.wait("job", code=None)
+    (attempt,) = scenario.attempts()
+    if accounting:
+        assert attempt.state == "failed"
+        assert f"signal {signal.SIGKILL}" in attempt.message
+    else:
+        assert attempt.state == "lost"
+    assert scenario.actions(file) == {"job": "hold"}
+
+
+def test_an_app_that_ended_is_known_after_slurm_forgot_it(broken):
+    scenario = broken("--nodes", "1", "--set", "MinJobAge=2")
+    good, bad = scenario.job("echo done", name="good"), scenario.job("exit 3", name="bad")
+    scenario.run_to_end(good)
+    scenario.run_to_end(bad, code=5)
+    deadline = time.monotonic() + 60
+    while "JobId=" in scenario.cluster.run("scontrol", "show", "job", "-o"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert scenario.state("good") is AppState.SUCCEEDED
+    assert scenario.state("bad") is AppState.FAILED
+    assert scenario.status("bad")["exit_code"] == 3
+    assert "done" in scenario.logs("good")
+    assert scenario.actions(good) == {"good": "keep"}
+
+
+def test_a_job_that_an_operator_cancels_is_cancelled(broken):
+    scenario = broken("--nodes", "1")
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    app_id = app_of(scenario)
+    replicas = scenario.processes_of(app_id)
+    scenario.cluster.run("scancel", scenario.job_of(app_id))
+    scenario.wait("job", code=None)
+    assert scenario.state("job") is AppState.CANCELLED
+    assert processes.gone(replicas, timeout_s=60)

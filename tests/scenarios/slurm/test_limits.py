@@ -1,0 +1,47 @@
+"""What a cluster refuses, and what it ends: partitions, nodes, memory, time."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.specs import AppState
+
+EATS = "import time; held = bytearray(600 << 20); time.sleep(1000)"
+
+
+def test_a_partition_that_is_not_there_is_refused_and_nothing_is_left(scenario):
+    refused = scenario.apply(scenario.job("true", top="cfg: {partition: nowhere}"), code=None)
+    assert refused.code not in (0, 2)
+    assert "invalid partition" in refused.err.lower()
+    assert scenario.apps() == []
+    assert scenario.queue() == []
+
+
+def test_more_nodes_than_there_are_is_refused_or_waits_and_says_so(scenario):
+    """22.05 takes it and waits: the cluster could grow."""
+    applied = scenario.apply(scenario.job("true", replicas=9, top="cfg: {nodes: 9}"), code=None)
+    if applied.code == 0:
+        assert scenario.state("job") is AppState.PENDING
+        assert [job.state for job in scenario.queue()] == ["PENDING"]
+        scenario.cancel("job")
+        assert scenario.state("job") is AppState.CANCELLED
+    else:
+        assert scenario.apps() == []
+    assert scenario.queue() == []
+
+
+def test_an_app_that_takes_more_memory_than_it_asked_for_has_failed(scenario):
+    file = scenario.job(f"exec python3 -c '{EATS}'", role="resource: {memMB: 100}")
+    scenario.run_to_end(file, code=None)
+    assert scenario.state("job") is AppState.FAILED
+    message = scenario.status("job")["message"]
+    assert "memory" in message or "signal 9" in message
+
+
+@pytest.mark.slow
+def test_an_app_that_reaches_the_time_limit_of_slurm_has_failed(scenario):
+    file = scenario.job("trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", top="cfg: {time: 1m}")
+    scenario.run_to_end(file, code=None)
+    assert scenario.state("job") is AppState.FAILED
+    assert "timed out after 1 min" in scenario.status("job")["message"]
+    assert "bye" in scenario.logs("job")

@@ -1,0 +1,92 @@
+"""What sbatch makes of the options of a script, as the queue shows it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from launcher.specs import Resource
+from tests.unit.slurm.requests import request_of, role
+
+
+@pytest.fixture
+def job_of(slurm, tmp_path):
+    """Submits a request's script on hold; what scontrol says of the job."""
+
+    def submit(request) -> str:
+        (tmp_path / "script.sh").write_text(request.script)
+        ran = subprocess.run(
+            [*request.argv, "script.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        job = ran.stdout.strip()
+        try:
+            return slurm.run("scontrol", "show", "job", "-o", job)
+        finally:
+            slurm.run("scancel", job)
+
+    return submit
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["plain", "two words", "it's", 'say "x"', "back\\slash\\", "# 1", "$HOME ${app_id} $<app_id>", "%j", "ü"],
+)
+def test_a_comment_arrives_as_it_was_written(job_of, comment):
+    assert f" Comment={comment} " in job_of(request_of(role(), comment=comment))
+
+
+def test_every_option_of_the_script_is_taken(job_of):
+    request = request_of(
+        role("a", resource=Resource(2, 1, 300)),
+        role("b", num_replicas=3, resource=Resource(1, 1, 100)),
+        partition="main",
+        account="lab",
+        nodes=2,
+        ntasks_per_node=2,
+        time="1-12",
+        on_preempted="requeue",
+        sbatch={"exclusive": "", "nice": "7", "mail-user": "me and you", "nodelist": "n[1-2]"},
+    )
+    seen = job_of(request)
+    for each in (
+        "JobName=a-1-x",
+        "Account=lab",
+        "Nice=7",
+        "Requeue=1",
+        "TimeLimit=1-12:00:00",
+        "Partition=main",
+        "ReqNodeList=n[1-2]",
+        "NumTasks=4",
+        "CPUs/Task=2",
+        "MinMemoryCPU=150M",
+        "OverSubscribe=NO",
+    ):
+        assert f" {each} " in f" {seen}", each
+    assert re.search(r" NumNodes=2(-2)? ", seen)
+    assert "TresPerTask=gres:gpu:1" in seen or "TresPerTask=gres/gpu:1" in seen
+
+
+def test_gres_of_nodes_is_taken(job_of):
+    seen = job_of(request_of(role(resource=Resource(1, 2, 100)), gres="gpu:2"))
+    assert "TresPerNode=gres:gpu:2" in seen or "TresPerNode=gres/gpu:2" in seen
+
+
+def test_the_output_goes_into_the_folder_of_the_app(job_of, tmp_path):
+    assert f" StdOut={tmp_path}/slurm.out " in job_of(request_of(role()))
+
+
+def test_a_setup_line_that_fails_is_the_reason_of_the_app(scenario):
+    file = scenario.job("true", top='cfg: {setup: ["true", "no-such-program x"]}')
+    scenario.launcher("apply", file, "--yes", "--wait", code=None)
+    status = scenario.launcher("status", "job", code=None).out
+    assert "setup failed with 127: no-such-program x" in status
+    assert "main/0   CANCELLED" in status
+
+
+def test_replicas_inherit_what_setup_exports(scenario):
+    file = scenario.job('echo "<$SITE>"', top="cfg: {setup: [\"export SITE='two words'\"]}")
+    scenario.run_to_end(file)
+    assert scenario.logs("job", "--no-prefix") == "<two words>\n"

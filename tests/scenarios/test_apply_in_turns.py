@@ -1,0 +1,191 @@
+"""Jobs of one apply share a machine: the plan says so, they start in its order, and limits hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux"),
+]
+
+TWO_CORES = "[queue]\ncpu = 2\n"
+
+
+class Sweep:
+    """A matrix of jobs, each of which writes its begin and its end to one log, and waits for a gate."""
+
+    def __init__(self, scenario):
+        self.scenario = scenario
+        self.log = scenario.folder / "log"
+        self.log.touch()
+        self.gate = scenario.folder / "gate"
+
+    def write(self, count, *, top="", resource="{cpu: 2}", name="sweep", script="", waits=False):
+        waiting = f"until [ -e {self.gate} ]; do sleep 0.02; done; " if waits else ""
+        begin, end = (f"echo {word} $<matrix.n> >>{self.log}" for word in ("begin", "end"))
+        self.scenario.job(
+            f"{begin}; {script}{waiting}{end}",
+            name=name,
+            top=f"matrix: {{n: {{range: [0, {count}]}}}}\n{top}",
+            role=f"resource: {resource}",
+        )
+
+    def read(self):
+        return [(word, int(n)) for word, n in map(str.split, self.log.read_text().splitlines())]
+
+    def order(self):
+        return [n for word, n in self.read() if word == "begin"]
+
+    def most_at_once(self):
+        running = most = 0
+        for word, _ in self.read():
+            running += 1 if word == "begin" else -1
+            most = max(most, running)
+        return most
+
+    def states(self, count, name="sweep"):
+        return [self.scenario.attempts(f"{name}-{n}")[-1].state for n in range(count)]
+
+
+@pytest.fixture
+def sweep(scenario):
+    return Sweep(scenario)
+
+
+def test_a_matrix_runs_one_job_at_a_time_in_the_order_of_the_plan(scenario, sweep):
+    scenario.write("launcher.toml", TWO_CORES)
+    sweep.write(12)
+    plan = scenario.plan("sweep.launcher.yaml")
+    said = r"^turns: 12 jobs ask for 24 cores of [12]( of project default)?: 1 at a time, in this order$"
+    assert re.search(said, plan, re.M), plan
+    assert scenario.plan_document("sweep.launcher.yaml")["turns"][0] in plan
+    scenario.run_to_end("sweep.launcher.yaml")
+    assert sweep.order() == list(range(12))
+    assert sweep.most_at_once() == 1
+    assert sweep.states(12) == ["succeeded"] * 12
+
+
+def test_those_in_line_are_accepted_and_told_of(scenario, sweep):
+    scenario.write("launcher.toml", TWO_CORES)
+    sweep.write(3, waits=True)
+    told = [
+        json.loads(line)
+        for line in scenario.apply("sweep.launcher.yaml", "--format", "jsonl").out.splitlines()
+    ]
+    assert [each["job"] for each in told if each["event"] == "attempt_queued"] == ["sweep-1", "sweep-2"]
+    assert sweep.states(3) == ["running", "queued", "queued"]
+    assert scenario.actions("sweep.launcher.yaml") == dict.fromkeys(("sweep-0", "sweep-1", "sweep-2"), "keep")
+    sweep.gate.touch()
+    scenario.wait("sweep-2")
+    assert sweep.order() == [0, 1, 2]
+
+
+def test_a_matrix_may_limit_how_many_of_its_jobs_run(scenario, sweep):
+    sweep.write(6, top="max_parallel: 2", resource="{}")
+    assert "turns: 6 jobs of sweep: 2 at a time, in this order" in scenario.plan("sweep.launcher.yaml")
+    scenario.run_to_end("sweep.launcher.yaml")
+    assert sweep.most_at_once() <= 2
+    assert sorted(sweep.order()) == list(range(6))
+    scenario.job("true", name="alone", top="max_parallel: 2")
+    refused = scenario.launcher("validate", "alone.launcher.yaml", code=6).out
+    assert "alone.launcher.yaml:3:1" in refused
+
+
+def test_an_apply_may_limit_how_many_of_its_jobs_run(scenario, sweep):
+    sweep.write(5, resource="{}")
+    done = scenario.run_to_end("sweep.launcher.yaml", "--parallel", "1")
+    assert "turns: 5 jobs of this apply: 1 at a time, in this order" in done.out
+    assert sweep.order() == list(range(5))
+    assert sweep.most_at_once() == 1
+
+
+def test_a_saved_plan_keeps_the_limits_of_its_jobs(scenario, sweep):
+    sweep.write(4, top="max_parallel: 1", resource="{}")
+    scenario.plan("sweep.launcher.yaml", "--out", "plan.json")
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert (sweep.order(), sweep.most_at_once()) == ([0, 1, 2, 3], 1)
+
+
+def test_a_job_out_of_the_line_starts_at_once(scenario, sweep):
+    scenario.write("launcher.toml", TWO_CORES)
+    sweep.write(3, top="lifecycle: {queue: off}", waits=True)
+    assert "turns:" not in scenario.plan("sweep.launcher.yaml")
+    scenario.apply("sweep.launcher.yaml")
+    assert sweep.states(3) == ["running"] * 3
+    sweep.gate.touch()
+    scenario.wait("sweep-2")
+
+
+def test_nothing_is_submitted_where_a_job_asks_for_gpus_that_are_not_there(scenario, monkeypatch):
+    monkeypatch.setenv("LAUNCHER_GPUS", "1")
+    scenario.job("true", name="wide", role="resource: {gpu: 2}")
+    scenario.job("true", name="narrow")
+    assert scenario.actions(".") == {"wide": "hold", "narrow": "create"}
+    refused = scenario.apply(".", code=3)
+    assert "wide asks for 2 GPUs, and this machine has 1" in refused.err
+    assert scenario.apps() == []
+    scenario.plan(".", "--out", "plan.json")
+    scenario.launcher("apply", "plan.json", code=3)
+    monkeypatch.setenv("LAUNCHER_GPUS", "2")
+    scenario.plan(".", "--out", "later.json")
+    monkeypatch.setenv("LAUNCHER_GPUS", "0")
+    refused = scenario.launcher("apply", "later.json", code=3)
+    assert "wide asks for 2 GPUs, and this machine has none" in refused.err
+    assert scenario.apps() == []
+    monkeypatch.setenv("LAUNCHER_GPUS", "2")
+    scenario.launcher("apply", "later.json", "--wait")
+
+
+def test_a_changed_job_keeps_its_place_in_line(scenario, sweep):
+    """Of three in line the first is changed: it is made anew, and still runs before the others."""
+    scenario.write("launcher.toml", TWO_CORES)
+    sweep.write(1, name="first", waits=True)
+    scenario.apply("first.launcher.yaml")
+    sweep.write(3)
+    scenario.apply("sweep.launcher.yaml")
+    text = (scenario.folder / "sweep.launcher.yaml").read_text()
+    changed = scenario.folder / "sweep.launcher.yaml"
+    changed.write_text(text.replace("; echo end", "; : changed; echo end"))
+    scenario.apply("sweep.launcher.yaml", "--select", "sweep-0")
+    assert [attempt.state for attempt in scenario.attempts("sweep-0")] == ["skipped", "queued"]
+    sweep.gate.touch()
+    for n in range(3):
+        scenario.wait(f"sweep-{n}")
+    assert sweep.order() == [0, 0, 1, 2]
+
+
+def test_a_cancelled_job_leaves_the_line(scenario, sweep):
+    scenario.write("launcher.toml", TWO_CORES)
+    sweep.write(3, waits=True)
+    scenario.apply("sweep.launcher.yaml")
+    scenario.cancel("sweep-1")
+    assert sweep.states(3) == ["running", "cancelled", "queued"]
+    sweep.gate.touch()
+    scenario.wait("sweep-2")
+    assert sweep.order() == [0, 2]
+    assert scenario.actions("sweep.launcher.yaml") == {
+        "sweep-0": "keep",
+        "sweep-1": "hold",
+        "sweep-2": "keep",
+    }
+
+
+def test_gpus_are_counted_only_where_a_job_asks_for_some(scenario, monkeypatch):
+    counted = scenario.folder / "counted"
+    program = scenario.write(
+        "bin/nvidia-smi", f"#!/bin/sh\necho >{counted}\necho 'GPU 0: one (UUID: GPU-1)'\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.delenv("LAUNCHER_GPUS", raising=False)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    scenario.job("true", role="resource: {cpu: 1}")
+    scenario.run_to_end("job.launcher.yaml")
+    assert not counted.exists()
+    scenario.job("true", role="resource: {gpu: 2}")
+    assert "asks for 2 GPUs, and this machine has 1" in scenario.plan("job.launcher.yaml")
+    assert counted.exists()

@@ -1,0 +1,232 @@
+"""Jobs in line, as a user sees and moves them: list, status, queue, start --now, cancel, run --queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import sys
+import time
+
+import pytest
+
+from launcher.specs import AppState
+from launcher.turns.machine import machine
+from tests import processes
+from tests.lanes import sampled
+from tests.scenario import until_line
+from tests.scenarios.test_terminal import CONTROLLED, read
+
+LIMIT_S = 60.0
+
+
+def cores() -> int:
+    return max(1, int(machine(with_gpus=False).cpu))
+
+
+@pytest.fixture
+def job(scenario):
+    """Makes a job that takes the whole machine and waits at its gate; the file and the gate."""
+
+    def make(name: str, *, top: str = "", script: str = ""):
+        gate = scenario.gate(name)
+        role = f"resource: {{cpu: {cores()}}}"
+        return scenario.job(script or gate.script, name=name, role=role, top=top), gate
+
+    return make
+
+
+@pytest.fixture
+def line(scenario, job):
+    """Three jobs in line for the whole machine; `a` holds it. Name → gate."""
+    made = {name: job(name) for name in "abc"}
+    scenario.apply(*(file for file, _ in made.values()))
+    gates = {name: gate for name, (_, gate) in made.items()}
+    gates["a"].entered()
+    return gates
+
+
+def app_id(scenario, name: str) -> str:
+    return scenario.status(name)["app_id"]
+
+
+def places(scenario) -> dict[str, list[str]]:
+    """The names of the jobs that hold the machine, and of those in line."""
+    shown = json.loads(scenario.launcher("queue", "--json").out)
+    return {key: [each["app_id"].split("-")[0] for each in shown[key]] for key in ("holders", "line")}
+
+
+def test_every_table_says_what_an_app_in_line_waits_for(scenario, line):
+    holder, amount = app_id(scenario, "a"), f"{cores()} core" + "s" * (cores() > 1)
+    second = f"1st in line for {amount} held by {holder}"
+    assert scenario.status("b")["message"] == second
+    assert scenario.status("c")["message"] == f"2nd in line for {amount} held by {holder}"
+    assert scenario.state("b") is AppState.PENDING
+    for command in (["list"], ["status"], ["status", "b"], ["describe", "b"]):
+        assert second in scenario.launcher(*command).out
+    assert f"1     {app_id(scenario, 'b')}" in scenario.launcher("queue").out
+    assert places(scenario) == {"holders": ["a"], "line": ["b", "c"]}
+    scenario.cancel("*", "--yes")
+
+
+def test_an_app_is_started_out_of_turn_and_the_others_keep_their_order(scenario, line):
+    done = scenario.launcher("start", "c", "--now")
+    assert "RUNNING, was 2nd in line for" in done.out
+    assert scenario.state("c") is AppState.RUNNING
+    line["c"].entered()
+    assert places(scenario) == {"holders": ["a", "c"], "line": ["b"]}
+    line["a"].open()
+    scenario.wait("a")
+    assert places(scenario) == {"holders": ["c"], "line": ["b"]}
+    line["c"].open()
+    line["b"].entered()
+    line["b"].open()
+    scenario.wait("b")
+    assert places(scenario) == {"holders": [], "line": []}
+
+
+def test_start_names_what_it_does_not_start(scenario, line):
+    assert "--now" in scenario.launcher("start", "b", code=64).err
+    assert "already started: RUNNING" in scenario.launcher("start", "a", "--now").err
+    assert "`nothing`" in scenario.launcher("start", "nothing", "--now", code=1).err
+    assert places(scenario) == {"holders": ["a"], "line": ["b", "c"]}
+    scenario.cancel("*", "--yes")
+    assert "has ended, CANCELLED" in scenario.launcher("start", "b", "--now", code=1).err
+
+
+def test_what_a_job_needs_cannot_be_skipped(scenario, job):
+    first, gate = job("first")
+    second, _ = job("second", top="needs: [first]", script="true")
+    scenario.apply(first, second)
+    gate.entered()
+    done = scenario.launcher("start", "second", "--now", code=1)
+    assert "waits for first (running)" in done.err
+    assert scenario.attempts("second")[0].state == "waiting"
+    gate.open()
+    scenario.wait("second")
+
+
+def test_all_jobs_of_a_matrix_in_line_can_be_started(scenario, job):
+    holder, gate = job("holder")
+    swept, _ = job("sweep", top="matrix: {n: [1, 2, 3]}", script="exec sleep 1000")
+    scenario.apply(holder)
+    gate.entered()
+    scenario.apply(swept)
+    assert places(scenario) == {"holders": ["holder"], "line": ["sweep"] * 3}
+    assert scenario.launcher("start", "sweep", "--now").out.count("RUNNING, was") == 3
+    assert places(scenario) == {"holders": ["holder", *["sweep"] * 3], "line": []}
+    assert all(scenario.processes_of(app_id(scenario, f"sweep-{n}")) for n in (1, 2, 3))
+    scenario.cancel("*", "--yes")
+
+
+def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
+    name = app_id(scenario, "b")
+    scenario.cancel("b")
+    assert scenario.state("b") is AppState.CANCELLED
+    assert scenario.processes_of(name) == []
+    assert places(scenario) == {"holders": ["a"], "line": ["c"]}
+    assert "1st in line" in scenario.status("c")["message"]
+    scenario.cancel("*", "--yes")
+
+
+def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenario, line):
+    processes.kill([scenario.supervisors()[app_id(scenario, "b")]])
+    assert "has died" in scenario.status("b")["message"]
+    assert places(scenario) == {"holders": ["a"], "line": ["c"]}
+    assert "has died" in scenario.launcher("start", "b", "--now", code=1).err
+    scenario.cancel("*", "--yes")
+
+
+def test_a_killed_holder_frees_its_share(scenario, line):
+    processes.kill([scenario.supervisors()[app_id(scenario, "a")]])
+    line["b"].entered()
+    assert places(scenario) == {"holders": ["b"], "line": ["c"]}
+    scenario.cancel("*", "--yes")
+
+
+def test_start_names_the_table_that_it_would_need(scenario, line, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "other slots"))
+    assert scenario.status("b")["message"] == "waits for its turn"
+    assert "LAUNCHER_SLOTS" in scenario.launcher("start", "b", "--now", code=1).err
+    monkeypatch.delenv("LAUNCHER_SLOTS")
+    scenario.cancel("*", "--yes")
+
+
+def test_run_takes_its_share_at_once(scenario, job):
+    holder, gate = job("holder")
+    scenario.apply(holder)
+    gate.entered()
+    mine, _ = job("mine", script="echo mine")
+    assert scenario.launcher("run", mine).out == "mine\n"
+    scenario.cancel("holder")
+
+
+def test_run_waits_in_line_when_asked(scenario, job):
+    holder, gate = job("holder")
+    scenario.apply(holder)
+    gate.entered()
+    mine, _ = job("mine", script="echo mine")
+    process = scenario.start("run", mine, "--queue")
+    assert "1st in line for" in until_line(process.stderr, "in line")
+    assert places(scenario) == {"holders": ["holder"], "line": ["mine"]}
+    gate.open()
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, out) == (0, "mine\n")
+    assert "in line" not in err
+    assert "SUCCEEDED" in err
+
+
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], signal.SIGINT))
+def test_an_interrupted_run_leaves_the_line_and_nothing_behind(scenario, job, number):
+    holder, gate = job("holder")
+    scenario.apply(holder)
+    gate.entered()
+    mine, _ = job("mine", script="echo mine")
+    process = scenario.start("run", mine, "--queue")
+    name = until_line(process.stderr, "in line").split()[0]
+    process.send_signal(number)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
+    scenario.launcher("wait", name, "--timeout", f"{LIMIT_S:g}", code=5)
+    assert places(scenario) == {"holders": ["holder"], "line": []}
+    assert scenario.processes_of(name) == []
+    assert scenario.logs(name) == ""
+    scenario.cancel("holder")
+
+
+def test_a_detached_run_waits_in_line_on_its_own(scenario, job):
+    holder, gate = job("holder")
+    scenario.apply(holder)
+    gate.entered()
+    mine, _ = job("mine", script="echo mine")
+    handle = scenario.launcher("run", mine, "--queue", "--detach").out.strip()
+    assert places(scenario) == {"holders": ["holder"], "line": ["mine"]}
+    gate.open()
+    scenario.wait(handle)
+    assert "mine" in scenario.logs(handle)
+
+
+def test_a_run_at_a_terminal_keeps_its_place_in_one_line(scenario, line, job):
+    """It is third, then second; the line is gone when its output begins."""
+    mine, _ = job("mine", script="echo mine")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", CONTROLLED, "run", str(mine), "--queue"]
+    process = scenario.spawn(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown, deadline = "", time.monotonic() + LIMIT_S
+    while "3rd in line" not in shown and time.monotonic() < deadline:
+        shown += read(ours).decode()
+    scenario.cancel("b")
+    while "2nd in line" not in shown and time.monotonic() < deadline:
+        shown += read(ours).decode()
+    scenario.cancel("c")
+    scenario.cancel("a")
+    while chunk := read(ours):
+        shown += chunk.decode()
+    os.close(ours)
+    assert process.wait(LIMIT_S) == 0
+    first, _, rest = shown.partition("3rd in line")
+    assert "\n" not in first + rest.partition("\r\x1b[Klocal")[0]
+    assert "\r\x1b[K" in rest
+    assert "mine" in rest

@@ -1,0 +1,231 @@
+"""Jobs that share a machine take turns: never more at once than fit, in their order, after SIGKILL too.
+
+What runs at once is seen from the processes: each takes one lock for each place that there is, and the kernel
+releases it with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from contextlib import suppress
+
+import pytest
+
+from launcher.schedulers import pids
+from launcher.turns.folders import gpu_table, slots_table
+from launcher.turns.machine import machine
+from launcher.turns.table import tickets
+from tests import processes
+from tests.lanes import sampled
+
+PLACES = 2
+LIMIT_S = 60.0
+
+pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
+
+
+class Line:
+    """Jobs that ask for half of the machine's cores each, and note what goes wrong in files."""
+
+    def __init__(self, scenario):
+        self.scenario = scenario
+        self.folder = scenario.folder
+        self.share = f"resource: {{cpu: {machine(with_gpus=False).cpu / PLACES:g}}}"
+
+    def script(self, more="true"):
+        """Note a third one that runs at once, and one that runs before its turn."""
+        at_once = f"exec 8>>{self.folder}/place-0 9>>{self.folder}/place-1; flock -n 8 || flock -n 9"
+        return (
+            f"{at_once} || echo $LAUNCHER_JOB_ID >>{self.folder}/over; "
+            f"cd {self.table}; own=$(echo *-$<app_id>); "
+            "for each in $(grep -D skip -lsw queued -- *); do "
+            f'[ "${{each%%-*}}" -gt "${{own%%-*}}" ] || echo "$each" >>{self.folder}/overtaken; done; '
+            f"echo $<app_id> >>{self.folder}/ran; {more}"
+        )
+
+    @property
+    def table(self):
+        return slots_table()
+
+    def write(self, name, more="true", top=""):
+        return self.scenario.job(self.script(more), name=name, role=self.share, top=top)
+
+    def matrix(self, count, more="true"):
+        """A file of `count` jobs."""
+        return self.write("job", more, top=f"matrix: {{n: {list(range(count))}}}")
+
+    def ran(self):
+        path = self.folder / "ran"
+        return sorted(path.read_text().split()) if path.exists() else []
+
+    def noted(self):
+        """What went wrong."""
+        return {
+            name: path.read_text() for name in ("over", "overtaken") if (path := self.folder / name).exists()
+        }
+
+    def queued(self):
+        """App ids in line."""
+        return [each.app for each in tickets(self.table) if each.state == "queued"]
+
+    def check(self):
+        """Every app has run once, and nothing is left in the table."""
+        assert self.noted() == {}
+        assert self.ran() == self.scenario.apps()
+        assert self.scenario.supervisors() == {}
+        assert [name for name in os.listdir(self.table) if name not in ("lock", "last")] == []
+
+
+@pytest.fixture
+def line(scenario):
+    return Line(scenario)
+
+
+def kill_in_line(scenario, app_id):
+    """SIGKILL the supervisor of an app in line, unless its turn comes; returns whether it was killed."""
+    pid = scenario.supervisors().get(app_id)
+    found = pids.process(pid) if pid else None
+    if pid is None or found is None or not pids.send(pid, found.start, signal.SIGSTOP):
+        return False
+    deadline = time.monotonic() + LIMIT_S
+    while (state := pids.process(pid)) is not None and state.state not in "TtZ":
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    record = scenario.home / "local" / "apps" / app_id / "events.jsonl"
+    in_line = record.exists() and '"starting"' not in record.read_text()
+    pids.send(pid, found.start, signal.SIGKILL if in_line else signal.SIGCONT)
+    return in_line
+
+
+@pytest.mark.parametrize("count", sampled([10, 200], 10))
+def test_never_more_run_at_once_than_fit_and_all_run_in_order(scenario, line, count):
+    scenario.run_to_end(line.matrix(count))
+    assert len(line.ran()) == count
+    line.check()
+
+
+@pytest.fixture
+def holders(scenario, line):
+    """The gates of two running jobs, `one` and `two`, that have all there is."""
+    gates = {name: scenario.gate(name) for name in ("one", "two")}
+    scenario.apply(*[line.write(name, gate.script) for name, gate in gates.items()])
+    for gate in gates.values():
+        gate.entered()
+    return gates
+
+
+def test_a_killed_holder_frees_its_place(scenario, line, holders):
+    scenario.apply(line.write("three"))
+    [waiting] = line.queued()
+    app_id, holder = next(each for each in scenario.supervisors().items() if each[0].startswith("one-"))
+    # Its replica first: alone, it would hold its lock until the next command.
+    os.kill(holder, signal.SIGSTOP)
+    replicas = [pid for pid in processes.of_app(str(scenario.home), app_id) if pid != holder]
+    processes.kill(replicas)
+    assert processes.gone(replicas, timeout_s=LIMIT_S)
+    processes.kill([holder])
+    scenario.wait("three")
+    assert waiting in line.ran()
+    assert line.noted() == {}
+    scenario.cancel("two")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
+    """What is killed before its start is resumed by the next apply: everything runs once, nothing is left."""
+    chance = random.Random(seed)
+    file = line.matrix(16, "sleep 0.2")
+    killed = 0
+    for _ in range(4):
+        client = scenario.start("apply", file, "--yes", "--wait")
+        with suppress(subprocess.TimeoutExpired):
+            client.wait(chance.uniform(0.5, 2.5))
+        for _ in range(3):
+            if waiting := line.queued():
+                killed += kill_in_line(scenario, chance.choice(waiting))
+        client.kill()
+        client.communicate()
+    scenario.run_to_end(file)
+    assert len(line.ran()) == 16
+    line.check()
+    assert set(scenario.actions(file).values()) == {"keep"}
+    assert all(app.split("-")[-2] == "1" for app in scenario.apps()), "a job has a second attempt"
+
+
+def start_of(scenario, folder, home, file, **env):
+    environ = {**os.environ, "LAUNCHER_HOME": str(home), **env}
+    return scenario.start("apply", file, "--yes", "--wait", cwd=folder, env=environ)
+
+
+def race(scenario, homes, file, count, **env):
+    """`count` applies at once, each of its own project, from the homes in turn. All must succeed."""
+    clients = []
+    for number in range(count):
+        folder = scenario.folder / f"p{number}"
+        folder.mkdir()
+        (folder / "launcher.toml").write_text(f'project = "p{number}"\n')
+        (folder / file.name).write_text(file.read_text())
+        clients.append(start_of(scenario, folder, homes[number % len(homes)], file.name, **env))
+    for client in clients:
+        out, err = client.communicate(timeout=240)
+        assert client.returncode == 0, out + err
+
+
+@pytest.mark.slow
+def test_racing_applies_of_two_homes_that_share_a_table_never_oversubscribe(
+    scenario, line, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
+    homes = [scenario.home, tmp_path / "other"]
+    race(scenario, homes, line.write("job", "sleep 0.1"), 20)
+    assert "over" not in line.noted()  # numbers are drawn before an app enters the line
+    assert len(line.ran()) == len(set(line.ran())) == 20
+    assert [name for name in os.listdir(line.table) if name not in ("lock", "last")] == []
+    for home in homes:
+        assert processes.supervisors(str(home)) == {}
+
+
+@pytest.mark.slow
+def test_two_homes_with_tables_of_their_own_never_share_a_gpu(scenario, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAUNCHER_GPUS", "4")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    note = scenario.folder / "shared"
+    script = (
+        'for each in $(echo $CUDA_VISIBLE_DEVICES | tr , " "); do '
+        f"flock -n {scenario.folder}/gpu-$each -c 'sleep 0.1' & all=\"$all $!\"; done; "
+        f"for each in $all; do wait $each || echo $LAUNCHER_JOB_ID >>{note}; done; "
+        f"echo $CUDA_VISIBLE_DEVICES >>{scenario.folder}/dealt"
+    )
+    file = scenario.job(script, role="resource: {gpu: 2}")
+    race(scenario, [scenario.home, tmp_path / "other"], file, 12)
+    assert not note.exists()
+    dealt = (scenario.folder / "dealt").read_text().split()
+    assert len(dealt) == 12
+    assert {gpu for each in dealt for gpu in re.split(",", each)} <= set("0123")
+    assert all(len(set(each.split(","))) == 2 for each in dealt)
+    assert [name for name in os.listdir(gpu_table()) if name not in ("lock", "last")] == []
+
+
+def test_a_withdrawn_job_in_line_never_runs_and_its_replacement_keeps_its_place(scenario, line, holders):
+    scenario.apply(line.write("first"))
+    scenario.apply(line.write("second"))
+    before = line.queued()
+    scenario.apply(line.write("first", "echo changed"))
+    after = line.queued()
+    assert (
+        [app.split("-")[0] for app in before] == [app.split("-")[0] for app in after] == ["first", "second"]
+    )
+    assert after[0] != before[0]
+    for gate in holders.values():
+        gate.open()
+    scenario.wait("first")
+    scenario.wait("second")
+    assert before[0] not in line.ran()
+    assert line.noted() == {}
+    assert scenario.logs("first", "--no-prefix") == "changed\n"

@@ -1,0 +1,43 @@
+"""The words of scenarios for apps on a Slurm cluster of this machine, below the HOME of their test."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+from tests import processes
+from tests.engines.slurm import Job, SlurmCluster
+from tests.scenario import Scenario
+
+
+class SlurmScenario(Scenario):
+    """`job()` makes jobs of the scheduler slurm, which run on `cluster`."""
+
+    def __init__(self, folder: Path, home: Path, cluster: SlurmCluster) -> None:
+        super().__init__(folder, home)
+        self.cluster = cluster
+        self.job_dir = Path(os.environ["HOME"]) / ".launcher" / "slurm"
+
+    def job(
+        self, script: str, *, name: str = "job", replicas: int = 1, role: str = "", top: str = ""
+    ) -> Path:
+        top = f"scheduler: slurm\n{textwrap.dedent(top).strip()}"
+        return super().job(script, name=name, replicas=replicas, role=role, top=top)
+
+    # the world
+
+    def queue(self) -> list[Job]:
+        """The jobs of this test that Slurm has."""
+        return self.cluster.jobs(below=str(self.job_dir))
+
+    def apps(self) -> list[str]:
+        folder = self.job_dir / "apps"
+        return sorted(one for one in os.listdir(folder) if one[0] != ".") if folder.is_dir() else []
+
+    def processes_of(self, app_id: str) -> list[int]:
+        return processes.of_scratch(f"/{app_id}/scratch")
+
+    def job_of(self, app_id: str) -> str:
+        """The id of an app's job."""
+        return next(job.id for job in self.queue() if job.name == app_id)

@@ -1,0 +1,603 @@
+"""Apps in containers take turns: order, GPUs, and what becomes of those in line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.errors import ReservedError, SchedulerError, StartError
+from launcher.schedulers.docker import record, tombstones
+from launcher.schedulers.docker.client.engine import connect
+from launcher.schedulers.docker.journal import Journal
+from launcher.schedulers.docker.watching import client
+from launcher.schedulers.docker.watching.client import ensure_watched
+from launcher.specs import AppDef, AppState, Resource
+from launcher.specs.attempt import Attempt
+from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.line import HOLDS, QUEUED
+from launcher.turns.table import Place, draw, summon, tickets
+from tests import processes
+from tests.contract.conftest import DockerCase
+from tests.contract.test_holding import Gate, ended, needing, prepare
+from tests.contract.test_staged import attempt_of
+from tests.engines.docker import Daemon, Thing
+from tests.unit.docker.test_holding import ACTS, containers, kill_watcher, rests, state_of, until
+
+ONE_CORE = Resource(cpu=1, gpu=0, memMB=-1)
+
+
+class Table:
+    """A table of tickets for a machine of two cores and four GPUs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "table")
+        self.gpus = str(folder / "gpus")
+        for each in (self.path, self.gpus):
+            os.makedirs(each)
+
+    def ask(self, app_id: str, *, cpu: float = 1, gpus: int = 0) -> Ask:
+        return Ask(
+            app_id,
+            table=self.path,
+            number=draw([self.path], 1),
+            cpu=cpu,
+            gpus=gpus,
+            devices=["0", "1", "2", "3"] if gpus else (),
+            gpu_table=self.gpus if gpus else "",
+            limits=[Limit(MACHINE, cpu=2)],
+        )
+
+    def seen(self) -> dict[str, str]:
+        """App id → state of its ticket, in order."""
+        return {each.app: each.state for each in tickets(self.path)}
+
+    def hold(self, cpu: float = 2) -> Place:
+        """A place that this test holds."""
+        place = Place(self.ask("held-by-test", cpu=cpu))
+        assert place.look().starts
+        return place
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+@pytest.fixture
+def gate(case: DockerCase) -> Gate:
+    return Gate(case.shared / "gate")
+
+
+def submit(
+    case: DockerCase,
+    table: Table,
+    app: AppDef,
+    job: str = "job",
+    number: int = 1,
+    *needs: Attempt,
+    **wanted: Any,
+) -> tuple[Attempt, str]:
+    """Submit an attempt that takes a turn. The attempt, and what it was accepted as."""
+    staged: Any = case.scheduler
+    attempt = attempt_of(case, app, number, case.key(job))
+    return attempt, resubmit(staged, table, app, attempt, *needs, **wanted)
+
+
+def resubmit(staged: Any, table: Table, app: AppDef, attempt: Attempt, *needs: Attempt, **wanted: Any) -> str:
+    reservation = staged.reserve(attempt)
+    reservation.turn, reservation.waits_for = table.ask(attempt.app_id, **wanted), needing(*needs)
+    staged.create(reservation, app, {})
+    staged.start(reservation)
+    return str(reservation.accepted)
+
+
+def replicas(attempts: Iterable[Attempt]) -> list[Thing]:
+    return [one for each in attempts for one in containers(each) if one.labels["launcher.part"] == "replica"]
+
+
+def running(attempts: Iterable[Attempt]) -> list[str]:
+    return [one.labels["launcher.app-id"] for one in replicas(attempts) if one.state == "running"]
+
+
+def test_it_starts_at_once_on_an_idle_machine(case: DockerCase, table: Table, gate: Gate) -> None:
+    staged: Any = case.scheduler
+    attempt, accepted = submit(case, table, case.app(gate.script))
+    assert accepted == "running"
+    assert table.seen() == {attempt.app_id: HOLDS}
+    gate.open()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+    assert os.listdir(table.path) == ["lock", "last"] or sorted(os.listdir(table.path)) == ["last", "lock"]
+
+
+def test_two_cores_run_two_at_once_and_in_order(case: DockerCase, table: Table) -> None:
+    staged: Any = case.scheduler
+    gates = [Gate(case.shared / f"gate{k}") for k in range(5)]
+    log = case.shared / "log"
+    made = [
+        submit(case, table, case.app(f"echo {k} >>{log}; {gate.script}"), f"job{k}")
+        for k, gate in enumerate(gates)
+    ]
+    assert [accepted for _, accepted in made] == ["running"] * 2 + ["queued"] * 3
+    attempts = [attempt for attempt, _ in made]
+    for k, gate in enumerate(gates):
+        until(lambda k=k: log.exists() and len(log.read_text().split()) >= min(k + 2, 5))
+        assert len(running(attempts)) <= 2
+        assert len(replicas(attempts)) == min(k + 2, 5)  # those in line have no container yet
+        gate.open()
+        case.end(attempts[k].app_id)
+    assert [ended(case, staged, each)[0] for each in attempts] == ["succeeded"] * 5
+    order = log.read_text().split()
+    assert sorted(order[:2]) == ["0", "1"]
+    assert order[2:] == ["2", "3", "4"]
+    assert table.seen() == {}
+    assert rests(case) == []
+
+
+def test_a_queued_attempt_says_so_everywhere(
+    case: DockerCase, table: Table, launcher_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    held = table.hold()
+    app = case.app()
+    attempt, accepted = submit(case, table, app)
+    assert accepted == "queued"
+    found = staged.attempt(attempt.app_id)
+    assert (found.state, found.message) == ("queued", "waits for its turn")
+    assert found.owner.startswith(f"pid {processes.supervisors(str(launcher_home))[attempt.app_id]} ")
+    described = staged.describe(attempt.app_id)
+    assert (described.state, described.msg) == (AppState.PENDING, "waits for its turn")
+    assert staged.record(attempt.app_id).state == "queued"
+    [refreshed] = staged.refresh([attempt.app_id])
+    assert refreshed.state == "queued"
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "second"))
+        other: Any = case.another()
+        assert other.attempt(attempt.app_id) == found
+        with pytest.raises(ReservedError, match="queued"):
+            other.reserve(attempt)
+        assert replicas([attempt]) == []
+    held.leave()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+def test_it_enters_the_line_when_its_needs_are_met(
+    case: DockerCase, table: Table, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: Any = case.scheduler
+    first = prepare(case, staged, gate.script)
+    held = table.hold()
+    attempt, accepted = submit(case, table, case.app(), "train", 1, first)
+    assert accepted == "waiting"
+    assert table.seen() == {"held-by-test": HOLDS}
+    gate.open()
+    until(lambda: state_of(case, attempt) == "queued")
+    assert table.seen() == {"held-by-test": HOLDS, attempt.app_id: QUEUED}
+    with monkeypatch.context() as there:
+        there.setenv("LAUNCHER_HOME", str(tmp_path / "second"))
+        other: Any = case.another()
+        until(lambda: other.attempt(attempt.app_id).state == "queued")
+    held.leave()
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+@pytest.mark.parametrize("how", ["withdraw", "cancel"])
+def test_one_that_is_given_up_leaves_the_line(case: DockerCase, table: Table, how: str) -> None:
+    staged: Any = case.scheduler
+    held = table.hold()
+    first, _ = submit(case, table, case.app(f"touch {case.shared}/ran"), "first")
+    second, _ = submit(case, table, case.app(), "second")
+    if how == "withdraw":
+        assert staged.withdraw(first.app_id)
+        assert ended(case, staged, first) == ("skipped", "withdrawn")
+    else:
+        staged.cancel(first.app_id)
+        assert ended(case, staged, first)[0] == "cancelled"
+    assert table.seen() == {"held-by-test": HOLDS, second.app_id: QUEUED}
+    held.leave()
+    assert ended(case, staged, second)[0] == "succeeded"
+    assert not (case.shared / "ran").exists()
+    assert rests(case) == []
+
+
+def test_a_pruned_one_is_cancelled_and_leaves_the_line(case: DockerCase, table: Table) -> None:
+    staged: Any = case.scheduler
+    held = table.hold()
+    first, _ = submit(case, table, case.app(), "first")
+    second, _ = submit(case, table, case.app(), "second")
+    Daemon().remove(containers(first))
+    assert ended(case, staged, first) == ("cancelled", "its reservation was removed")
+    stone = tombstones.read(connect(readonly=True), first.app_id)
+    assert stone is not None
+    assert stone.outcome.state == "cancelled"
+    assert table.seen() == {"held-by-test": HOLDS, second.app_id: QUEUED}
+    held.leave()
+    assert ended(case, staged, second)[0] == "succeeded"
+
+
+def test_one_whose_watcher_has_died_is_resumed_under_its_number(
+    case: DockerCase, table: Table, launcher_home: Path
+) -> None:
+    staged: Any = case.scheduler
+    held = table.hold()
+    app = case.app()
+    first, _ = submit(case, table, app, "first")
+    second, _ = submit(case, table, case.app(), "second")
+    kill_watcher(first, launcher_home)
+    assert table.seen() == {"held-by-test": HOLDS, second.app_id: QUEUED}
+    assert state_of(case, first) == "queued"
+    assert staged.attempt(first.app_id).owner == ""
+    assert staged.record(first.app_id).abandoned
+    assert resubmit(staged, table, app, first) == "queued"
+    held.leave()
+    assert ended(case, staged, first)[0] == "succeeded"
+    assert ended(case, staged, second)[0] == "succeeded"
+    assert rests(case) == []
+
+
+def test_a_killed_watcher_gives_its_share_up_at_once_and_the_next_one_takes_it_again(
+    case: DockerCase, table: Table, gate: Gate, launcher_home: Path
+) -> None:
+    staged: Any = case.scheduler
+    first, _ = submit(case, table, case.app(gate.script, resource=ONE_CORE), "first", cpu=2)
+    second, accepted = submit(case, table, case.app(gate.script), "second")
+    assert accepted == "queued"
+    kill_watcher(first, launcher_home)
+    until(lambda: running([second]) == [second.app_id])
+    assert table.seen() == {second.app_id: HOLDS}
+    assert ensure_watched(connect(), first.app_id)
+    until(lambda: table.seen() == {first.app_id: HOLDS, second.app_id: HOLDS})
+    gate.open()
+    assert ended(case, staged, first)[0] == "succeeded"
+    assert ended(case, staged, second)[0] == "succeeded"
+    assert table.seen() == {}
+
+
+def test_a_replacement_takes_the_share_of_what_it_replaces(
+    case: DockerCase, table: Table, gate: Gate
+) -> None:
+    """Apply creates it first, then stops the other one, then starts it: it has not waited."""
+    staged: Any = case.scheduler
+    first, _ = submit(case, table, case.app(gate.script), "job", 1, cpu=2)
+    app = case.app()
+    second = attempt_of(case, app, 2, case.key("job"))
+    reservation = staged.reserve(second)
+    reservation.turn = table.ask(second.app_id, cpu=2)
+    staged.create(reservation, app, {})
+    assert table.seen() == {first.app_id: HOLDS, second.app_id: QUEUED}
+    staged.cancel(first.app_id, grace_s=0)
+    staged.start(reservation)
+    assert reservation.accepted == "running"
+    assert ended(case, staged, second)[0] == "succeeded"
+    assert table.seen() == {}
+    assert rests(case) == []
+
+
+def test_an_attempt_that_cannot_be_created_leaves_the_line(case: DockerCase, table: Table) -> None:
+    held = table.hold()
+    with pytest.raises(StartError, match="no executable `nonsense`"):
+        submit(case, table, AppDef("app", [replace(case.role("r", ""), entrypoint="nonsense")]))
+    assert table.seen() == {"held-by-test": HOLDS}
+    assert rests(case) == []
+    held.leave()
+
+
+def test_a_running_attempt_of_no_turn_has_no_ticket(case: DockerCase, table: Table) -> None:
+    staged: Any = case.scheduler
+    attempt = prepare(case, staged, "true")
+    assert not any("launcher.share" in one.labels for one in replicas([attempt]))
+    assert ended(case, staged, attempt)[0] == "succeeded"
+
+
+KILLED_CLIENT = """
+import json
+from launcher.schedulers import get_scheduler
+from launcher.specs.attempt import Attempt
+from launcher.specs.canonical import app_from_document
+from launcher.turns.ask import Ask
+around(WatcherClient, "_send")
+attempt, ask = Attempt.from_json(json.loads(sys.argv[1])), Ask.from_dict(json.loads(sys.argv[2]))
+staged = get_scheduler("local_docker", "x")
+reservation = staged.reserve(attempt)
+reservation.turn = ask
+staged.create(reservation, app_from_document(attempt.document, "train", {}), {})
+staged.start(reservation)
+print(len(seen))
+"""
+
+TURN_ACTS = """
+from launcher.turns.table import Place
+for name in "look leave release".split():
+    around(Place, name)
+"""
+
+
+def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> None:
+    """What apply does until the attempt is accepted: wait for owners, resume what has none."""
+    staged: Any = case.scheduler
+
+    def is_accepted() -> bool:
+        found = staged.attempt(attempt.app_id)
+        is_rest = found is not None and found.state == "running" and found.unstarted
+        if found is not None and not (is_rest or found.state in ("reserved", "created", "waiting", "queued")):
+            return True
+        if found is not None and found.owner:
+            return bool(found.state == "queued")
+        with suppress(ReservedError):
+            resubmit(staged, table, app, attempt)
+        return False
+
+    until(is_accepted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("is_free", [True, False], ids=["free", "taken"])
+def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, table: Table, is_free: bool) -> None:
+    staged: Any = case.scheduler
+    at = 0
+    while True:
+        at += 1
+        held = table.hold(cpu=0 if is_free else 2)
+        ran = case.shared / f"ran{at}"
+        app = case.app(f"echo once >>{ran}", replicas=2)
+        attempt = attempt_of(case, app, key=case.key(f"job{at}"))
+        asked = table.ask(attempt.app_id)
+        program = ACTS.format(at=at) + TURN_ACTS + KILLED_CLIENT
+        argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(asked.to_dict())]
+        done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
+        assert done.returncode in (0, -9)
+        settle(case, table, app, attempt)
+        assert is_free or not ran.exists()
+        held.leave()
+        assert ended(case, staged, attempt)[0] == "succeeded", at
+        assert ran.read_text().split() == ["once", "once"], at
+        assert table.seen() == {}
+        if done.stdout:
+            break
+    assert at > 20
+    assert rests(case) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_watcher_killed_at_any_act_is_no_loss(
+    case: DockerCase, table: Table, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an attempt with needs, too: its watcher does all that the watcher of one without needs does."""
+    staged: Any = case.scheduler
+    need = prepare(case, staged, "true")
+    case.end(need.app_id)
+    main, at, states = client._MAIN, 0, set[str]()
+    while True:
+        at += 1
+        held = table.hold()
+        ran = case.shared / f"ran{at}"
+        app = case.app(f"echo once >>{ran}", replicas=2)
+        attempt = attempt_of(case, app, key=case.key(f"job{at}"))
+        killing = main.replace("; main()", f"; exec({ACTS.format(at=at) + TURN_ACTS!r}); main()")
+        with monkeypatch.context() as armed:
+            armed.setattr(client, "_MAIN", killing)
+            with suppress(SchedulerError):  # its watcher has ended
+                resubmit(staged, table, app, attempt, need)
+        until(lambda a=attempt: state_of(case, a) != "waiting" or not staged.attempt(a.app_id).owner)
+        held.leave()
+        if (watcher := processes.supervisors(str(launcher_home)).get(attempt.app_id)) is not None:
+            assert processes.gone([watcher], timeout_s=60)
+        until(lambda: table.seen() == {})  # it has ended when its last thread has
+        states.add(state_of(case, attempt))
+        was_killed = (
+            state_of(case, attempt) != "succeeded"
+            or not (record.journal(record.folder(attempt.app_id)) or Journal()).outcome
+        )
+        settle(case, table, app, attempt)
+        assert ended(case, staged, attempt)[0] == "succeeded", at
+        assert ran.read_text().split() == ["once", "once"], at
+        if not was_killed:
+            break
+    assert {"none", "queued"} <= states
+    assert states & {"running", "succeeded"}  # the job is short: it may have ended when its state is read
+    assert rests(case) == []
+
+
+def test_local_and_container_apps_share_one_table(case: DockerCase, table: Table, gate: Gate) -> None:
+    staged: Any = case.scheduler
+    held = table.hold(cpu=1)
+    first, _ = submit(case, table, case.app(gate.script), "first")
+    other = Place(table.ask("local-app"))
+    assert not other.look().starts
+    gate.open()
+    assert ended(case, staged, first)[0] == "succeeded"
+    assert other.look().starts
+    held.leave()
+    other.leave()
+
+
+def devices(attempt: Attempt) -> list[list[str]]:
+    """The GPUs that each replica's container asks for."""
+    bodies = [Daemon().inspect(one.id)["HostConfig"] for one in replicas([attempt])]
+    return sorted(each["DeviceIDs"] for body in bodies for each in body["DeviceRequests"])
+
+
+def create_with_gpus(case: DockerCase, table: Table, job: str, gpus: int, count: int) -> tuple[Any, Attempt]:
+    """Create, without starting it, an app whose replicas ask for `gpus` GPUs each: this engine has none."""
+    staged: Any = case.scheduler
+    app = case.app(replicas=count, resource=Resource(cpu=0, gpu=gpus, memMB=-1))
+    attempt = attempt_of(case, app, 1, case.key(job))
+    reservation = staged.reserve(attempt)
+    reservation.turn = table.ask(attempt.app_id, cpu=0, gpus=gpus * count)
+    staged.create(reservation, app, {})
+    return reservation, attempt
+
+
+def test_gpus_are_dealt_to_replicas_by_id(case: DockerCase, table: Table) -> None:
+    staged: Any = case.scheduler
+    one, first = create_with_gpus(case, table, "first", 1, 2)
+    two, second = create_with_gpus(case, table, "second", 2, 1)
+    assert devices(first) == [["0"], ["1"]]
+    assert devices(second) == [["2", "3"]]
+    for each in (one, two):
+        staged.abort(each)
+    assert table.seen() == {}
+    assert tickets(table.gpus) == []
+
+
+def test_without_a_turn_the_engine_chooses_the_gpus(case: DockerCase) -> None:
+    staged: Any = case.scheduler
+    app = case.app(resource=Resource(cpu=0, gpu=2, memMB=-1))
+    attempt = attempt_of(case, app, 1, case.key("plain"))
+    reservation = staged.reserve(attempt)
+    staged.create(reservation, app, {})
+    [made] = replicas([attempt])
+    [request] = Daemon().inspect(made.id)["HostConfig"]["DeviceRequests"]
+    assert (request["Count"], request["DeviceIDs"]) == (2, None)
+    staged.abort(reservation)
+
+
+def test_gpus_of_one_in_line_are_dealt_when_its_turn_comes(case: DockerCase, table: Table) -> None:
+    """This engine has none, so that it is created, and then fails to start."""
+    staged: Any = case.scheduler
+    other = Place(table.ask("other", cpu=0, gpus=3))
+    assert other.look().dealt == ("0", "1", "2")
+    reservation, attempt = create_with_gpus(case, table, "job", 2, 1)
+    assert replicas([attempt]) == []
+    staged.start(reservation)
+    assert reservation.accepted == "queued"
+    other.leave()
+    state, message = ended(case, staged, attempt)
+    assert (state, "GPU" in message or "device" in message) == ("failed", True)
+    assert devices(attempt) == [["0", "1"]]
+
+
+# -- apps without a job -----------------------------------------------------------------------------------
+
+
+def test_run_takes_its_share_at_once(case: DockerCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    from launcher.turns.folders import slots_table
+
+    gate = Gate(case.shared / "gate")
+    wanted = Resource(cpu=1000, gpu=0, memMB=-1)
+    scheduler: Any = case.scheduler
+    info = scheduler.submit_dryrun(case.app(gate.script, resource=wanted), {})
+    for each in info.request.containers:
+        each.kwargs.pop("nano_cpus")  # the engine refuses more cores than it has
+    apps = [scheduler.schedule(info) for _ in range(2)]
+    assert {each.app: each.state for each in tickets(slots_table())} == dict.fromkeys(apps, HOLDS)
+    gate.open()
+    for each in apps:
+        assert case.end(each).state is AppState.SUCCEEDED
+    assert tickets(slots_table()) == []
+
+
+def in_line(case: DockerCase, table: Table) -> tuple[Any, str, Place]:
+    """An app without a job that waits in line behind a place that this test holds."""
+    from launcher.turns.folders import table_folder
+
+    table.path = table_folder()
+    held = table.hold(cpu=1)
+    scheduler: Any = case.another(detach=False)
+    scheduler.in_turn = True
+    app = case.app(f"touch {case.shared}/ran", resource=Resource(cpu=1000, gpu=0, memMB=-1))
+    info = scheduler.submit_dryrun(app, {})
+    info.request.containers[0].kwargs.pop("nano_cpus")
+    app_id = scheduler.schedule(info)
+    assert table.seen() == {"held-by-test": HOLDS, app_id: QUEUED}
+    assert scheduler.describe(app_id).state is AppState.PENDING
+    return scheduler, app_id, held
+
+
+def test_run_may_wait_in_line(case: DockerCase, table: Table) -> None:
+    scheduler, app_id, held = in_line(case, table)
+    assert not (case.shared / "ran").exists()
+    held.leave()
+    assert scheduler.wait(app_id).state is AppState.SUCCEEDED
+    assert (case.shared / "ran").exists()
+    scheduler.close()
+    assert table.seen() == {}
+
+
+def test_an_app_in_line_may_be_told_to_start_now(case: DockerCase, table: Table) -> None:
+    scheduler, app_id, held = in_line(case, table)
+    assert summon(table.path, app_id)
+    assert scheduler.wait(app_id).state is AppState.SUCCEEDED
+    assert table.seen() == {"held-by-test": HOLDS}
+    held.leave()
+    scheduler.close()
+
+
+ATTACHED = """
+import os, sys
+from launcher.schedulers import get_scheduler
+from launcher.specs.app import AppDef, Resource, Role
+scheduler = get_scheduler("local_docker", sys.argv[2], detach=False)
+scheduler.in_turn = True
+role = Role("r", sys.argv[1], entrypoint="true", resource=Resource(cpu=1000, gpu=0, memMB=-1))
+info = scheduler.submit_dryrun(AppDef("app", [role]), {})
+info.request.containers[0].kwargs.pop("nano_cpus")
+print(scheduler.schedule(info), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_an_attached_app_in_line_ends_with_its_killed_client(case: DockerCase, table: Table) -> None:
+    from launcher.turns.folders import table_folder
+
+    table.path = table_folder()
+    held = table.hold(cpu=1)
+    argv = [sys.executable, "-c", ATTACHED, case.image, case.session]
+    app_id = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True).stdout.strip()
+    assert case.end(app_id).state is AppState.CANCELLED
+    until(lambda: table.seen() == {"held-by-test": HOLDS})
+    held.leave()
+    assert rests(case) == []
+
+
+PLAIN = """
+import sys
+from launcher.schedulers import get_scheduler
+from launcher.specs.app import AppDef, Resource, Role
+scheduler = get_scheduler("local_docker", sys.argv[2], detach=False)
+role = Role("r", sys.argv[1], entrypoint="true", resource=Resource(cpu=-1, gpu=-1, memMB=-1))
+app_id = scheduler.schedule(scheduler.submit_dryrun(AppDef("app", [role]), {}))
+print([name for name in sys.modules if name.startswith("launcher.turns")], scheduler.wait(app_id).state.name)
+scheduler.close()
+"""
+
+
+def test_an_app_that_asks_for_nothing_loads_nothing_of_turns(case: DockerCase) -> None:
+    argv = [sys.executable, "-c", PLAIN, case.image, case.session]
+    assert subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout == "[] SUCCEEDED\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [("unix:///run/docker.sock", True), ("tcp://127.0.0.1:2375", False), ("ssh://me@there", False)],
+)
+def test_apps_take_turns_on_an_engine_of_this_machine(
+    case: DockerCase, monkeypatch: pytest.MonkeyPatch, host: str, is_here: bool
+) -> None:
+    scheduler: Any = case.another()
+    with monkeypatch.context() as there:
+        there.setenv("DOCKER_HOST", host)
+        assert scheduler.on_this_machine() is is_here
+        notes = scheduler.submit_dryrun(case.app(resource=ONE_CORE), {}).request.notes
+        assert any("take no turns" in note for note in notes) is not is_here
+        assert scheduler.submit_dryrun(case.app(), {}).request.notes == []
+
+
+def test_an_attached_app_in_line_ends_with_its_client(case: DockerCase, table: Table) -> None:
+    scheduler, app_id, held = in_line(case, table)
+    scheduler.close()
+    assert table.seen() == {"held-by-test": HOLDS}
+    assert case.end(app_id).state is AppState.CANCELLED
+    held.leave()
+    assert not (case.shared / "ran").exists()
+    assert rests(case) == []

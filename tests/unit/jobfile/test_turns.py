@@ -1,0 +1,126 @@
+"""How job files and launcher.toml limit what runs at once: `max_parallel`, `lifecycle.queue`, `[queue]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import launcher
+from launcher.errors import JobFileError
+from launcher.specs import canonical
+from launcher.specs.launch import Caps, Launch
+
+HEAD = "version: 1\nname: train\n"
+ROLES = "roles: {main: {entrypoint: echo, resource: {cpu: 2}}}\n"
+MATRIX = "matrix: {seed: [1, 2]}\n"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def launches(text: str, project: str = "", **choices: Any) -> list[Launch]:
+    Path("train.launcher.yaml").write_text(text)
+    if project:
+        Path("launcher.toml").write_text(project)
+    return list(launcher.load_jobs("train.launcher.yaml", **choices))
+
+
+def refusal(text: str, project: str = "", **choices: Any) -> str:
+    with pytest.raises(JobFileError) as caught:
+        launches(text, project, **choices)
+    return "\n".join([str(caught.value), *(f"{d.label} {d.hint}" for d in caught.value.diagnostics)])
+
+
+def test_a_matrix_has_a_limit() -> None:
+    found = launches(f"{HEAD}{MATRIX}max_parallel: 1\n{ROLES}")
+    assert [(each.matrix, each.max_parallel) for each in found] == [("train", 1)] * 2
+    [plain] = launches(HEAD + ROLES)
+    assert (plain.matrix, plain.max_parallel) == ("", None)
+
+
+def test_the_limit_may_be_a_variable() -> None:
+    text = f"{HEAD}vars: {{most: {{type: int, default: 3}}}}\n{MATRIX}max_parallel: $<var.most>\n{ROLES}"
+    assert [each.max_parallel for each in launches(text)] == [3, 3]
+
+
+def test_a_limit_without_a_matrix_is_refused_where_it_stands() -> None:
+    said = refusal(f"{HEAD}max_parallel: 4\n{ROLES}")
+    assert "`max_parallel` is for the jobs of a `matrix`, and there is none" in said
+    assert "train.launcher.yaml:3:1" in said
+    assert "remove it" in said
+    assert "[queue] of launcher.toml" in said
+
+
+def test_a_target_that_takes_the_matrix_away_takes_its_limit_too() -> None:
+    target = "targets: {dev: {matrix: null%s}}\n"
+    text = f"{HEAD}{MATRIX}max_parallel: 1\n{ROLES}"
+    said = refusal(text + target % "", target="dev")
+    assert "remove it, or set it to null in `dev`" in said
+    [launch] = launches(text + target % ", max_parallel: null", target="dev")
+    assert launch.max_parallel is None
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "1.5", "many", "true"])
+def test_a_limit_is_a_whole_number(wrong: str) -> None:
+    assert "train.launcher.yaml:4:15" in refusal(f"{HEAD}{MATRIX}max_parallel: {wrong}\n{ROLES}")
+
+
+@pytest.mark.parametrize(
+    ("written", "waits"), [("on", True), ("off", False), ("true", True), ("false", False), ("'off'", False)]
+)
+def test_a_job_may_leave_the_line(written: str, waits: bool) -> None:
+    [launch] = launches(f"{HEAD}lifecycle: {{queue: {written}}}\n{ROLES}")
+    assert launch.lifecycle.queue is waits
+
+
+@pytest.mark.parametrize(("wrong", "said"), [("never", 'write "on" or "off"'), ("7", "true or false")])
+def test_a_job_is_in_the_line_or_out_of_it(wrong: str, said: str) -> None:
+    found = refusal(f"{HEAD}lifecycle: {{queue: {wrong}}}\n{ROLES}")
+    assert "train.launcher.yaml:3:20" in found
+    assert said in found
+
+
+def test_a_project_leaves_the_line_for_all_of_its_jobs() -> None:
+    [launch] = launches(HEAD + ROLES, '[lifecycle]\nqueue = "off"\n')
+    assert not launch.lifecycle.queue
+
+
+def test_a_project_has_caps() -> None:
+    project = '[queue]\ncpu = 1.5\nmemory = "2GiB"\ngpus = 0\nmax_parallel = 4\n'
+    [launch] = launches(HEAD + ROLES, project)
+    assert launch.caps == Caps(cpu=1.5, memory_mb=2048, gpus=0, max_parallel=4)
+    assert launches(HEAD + ROLES, "[queue]\ncpu = 8\n")[0].caps == Caps(cpu=8)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("cpus = 3", "did you mean `cpu`?"),
+        ("cpu = 0", "want more than 0"),
+        ("memory = 12", 'write "12MiB" or "12GiB"'),
+        ('gpus = "a"', "must be a whole number"),
+        ("max_parallel = 0", "want at least 1"),
+    ],
+)
+def test_a_wrong_cap_is_refused_where_it_stands(line: str, said: str) -> None:
+    found = refusal(HEAD + ROLES, f"[queue]\n{line}\n")
+    assert "launcher.toml:2:" in found
+    assert said in found
+    assert "memMB" not in found
+
+
+def test_caps_are_a_table() -> None:
+    found = refusal(HEAD + ROLES, "queue = 3\n")
+    assert "`queue` must be a table" in found
+    assert "launcher.toml:1:1" in found
+
+
+def test_no_limit_is_a_part_of_the_document() -> None:
+    [plain, _] = launches(HEAD + MATRIX + ROLES)
+    limited = f"{HEAD}{MATRIX}max_parallel: 1\nlifecycle: {{queue: off}}\n{ROLES}"
+    [one, _] = launches(limited, "[queue]\ncpu = 1\n")
+    assert canonical.digest(canonical.document(one)) == canonical.digest(canonical.document(plain))

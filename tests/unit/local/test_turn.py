@@ -1,0 +1,369 @@
+"""An app in line for its share of the machine: what its supervisor does until then, and who ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.local.withdraw import withdraw
+from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.table import tickets
+from tests.unit.local.conftest import Supervise
+from tests.unit.local.driving import PATIENCE_S, Driven, sh
+
+ONE_CORE = Limit(MACHINE, cpu=1)
+REPORT_MODULES = """
+import os, sys
+def leave(code, leave=os._exit):
+    print(*sys.modules, file=sys.stderr)
+    leave(code)
+os._exit = leave
+"""
+SHOW_GPUS = 'echo "GPUs ${CUDA_VISIBLE_DEVICES-all}"'
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    folder = tmp_path / "table"
+    folder.mkdir()
+    return str(folder)
+
+
+@pytest.fixture
+def state_dir(launcher_home: Path) -> str:
+    return str(launcher_home / "local")
+
+
+@pytest.fixture
+def holder(supervise: Supervise, table: str) -> Driven:
+    """An app that has the one core of the table until it is cancelled."""
+    app = supervise("holder")
+    assert go(app, table, 1, script="sleep 1000") == {"ok": "started"}
+    return app
+
+
+def go(app: Driven, table: str, number: int, *, script: str = "echo ran", **wanted: Any) -> Any:
+    """Create an app of one replica that asks for one core, and send it off; the supervisor's answer."""
+    options = {name: wanted.pop(name) for name in ("attached", "timeout_s") if name in wanted}
+    needs = wanted.pop("needs", [])
+    assert app.create(app.role("main", sh(script)), **options) == {"ok": "created"}
+    return app.ask({"op": "go", "needs": needs, "turn": ask(app, table, number, **wanted)})
+
+
+def ask(app: Driven, table: str, number: int, **wanted: Any) -> dict[str, Any]:
+    wanted = {"cpu": 1, "limits": [ONE_CORE], **wanted}
+    return Ask(os.path.basename(app.app_dir), number=number, table=table, **wanted).to_dict()
+
+
+def in_line(table: str) -> list[tuple[str, str]]:
+    return [(each.app, each.state) for each in tickets(table)]
+
+
+def ended(app: Driven) -> tuple[str, str]:
+    assert app.exited() == 0, app.errors
+    assert app.errors == ""
+    return app.view.state, app.view.message
+
+
+def never_ran(app: Driven) -> bool:
+    return "spawn" not in app.record
+
+
+def test_an_app_whose_share_is_free_starts_at_once(supervise: Supervise, table: str) -> None:
+    app = supervise()
+    assert go(app, table, 1, script="echo ran") == {"ok": "started"}
+    assert (app.ended().state, app.log(), "queued" in app.record) == ("succeeded", "ran\n", False)
+    assert os.listdir(table) == ["lock"]
+
+
+def test_the_next_one_is_queued_and_runs_later(supervise: Supervise, holder: Driven, table: str) -> None:
+    app = supervise()
+    assert go(app, table, 2) == {"ok": "queued"}
+    app.hang_up()
+    assert (app.view.state, app.view.message) == ("queued", "waits for its turn")
+    assert app.view.owner.startswith(f"pid {app.pid} on ")
+    assert in_line(table) == [("holder", "holds"), ("app-1", "queued")]
+    holder.cancel()
+    view = app.ended()
+    assert (view.state, view.message, app.log()) == ("succeeded", "", "ran\n")
+    assert os.listdir(table) == ["lock"]
+
+
+def test_an_app_that_does_not_wait_starts_over_the_limits(
+    supervise: Supervise, holder: Driven, table: str
+) -> None:
+    app = supervise()
+    assert go(app, table, 2, at_once=True, script="sleep 1000") == {"ok": "started"}
+    assert in_line(table) == [("holder", "holds"), ("app-1", "holds")]
+
+
+def test_a_killed_holder_frees_its_share(supervise: Supervise, holder: Driven, table: str) -> None:
+    app = supervise()
+    assert go(app, table, 2) == {"ok": "queued"}
+    holder.kill()
+    assert app.ended().state == "succeeded"
+
+
+def test_it_keeps_its_share_until_its_last_process_has_ended(
+    supervise: Supervise, table: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    first, second = supervise(), supervise()
+    slow = f"trap 'read x < {tmp_path}/gate; exit 1' TERM; echo ready; sleep 1000 & wait"
+    assert go(first, table, 1, script=slow) == {"ok": "started"}
+    first.until_log("ready")
+    assert go(second, table, 2) == {"ok": "queued"}
+    first.cancel()
+    first.until(lambda view: view.stop_why == "cancel")
+    assert second.view.state == "queued"
+    (tmp_path / "gate").write_text("go\n")
+    assert first.ended().state == "cancelled"
+    assert second.ended().state == "succeeded"
+
+
+def test_it_enters_the_line_when_its_needs_are_met(
+    supervise: Supervise, holder: Driven, table: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    need, app = supervise("need"), supervise()
+    need.start(need.role("main", sh(f"read x < {tmp_path}/gate")))
+    assert go(app, table, 2, needs=[("prepare", need.app_dir)]) == {"ok": "waiting"}
+    assert in_line(table) == [("holder", "holds")]
+    (tmp_path / "gate").write_text("go\n")
+    app.until(lambda view: view.state == "queued")
+    assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
+    holder.cancel()
+    assert app.ended().state == "succeeded"
+
+
+def test_a_summoned_app_leaves_the_line(supervise: Supervise, holder: Driven, table: str) -> None:
+    from launcher.turns.table import summon
+
+    app = supervise()
+    assert go(app, table, 2) == {"ok": "queued"}
+    assert summon(table, "app-1")
+    assert app.ended().state == "succeeded"
+    assert in_line(table) == [("holder", "holds")]
+
+
+def test_its_time_limit_begins_with_its_start(supervise: Supervise, holder: Driven, table: str) -> None:
+    app = supervise()
+    assert go(app, table, 2, timeout_s=1e-3, script="sleep 1000") == {"ok": "queued"}
+    time.sleep(0.05)
+    assert app.view.state == "queued"
+    holder.cancel()
+    assert ended(app) == ("failed", "timed out after 0.001 s")
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_withdrawn_one_gives_up_its_place(
+    supervise: Supervise, holder: Driven, table: str, state_dir: str, *, suspended: bool
+) -> None:
+    app, behind = supervise(), supervise()
+    assert go(app, table, 2) == {"ok": "queued"}
+    assert go(behind, table, 3) == {"ok": "queued"}
+    if suspended:
+        os.kill(app.pid, signal.SIGSTOP)
+    assert withdraw(state_dir, "app-1")
+    assert (*ended(app), never_ran(app)) == ("skipped", "withdrawn", True)
+    assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
+    holder.cancel()
+    assert behind.ended().state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (Driven.cancel, "cancelled by somebody"),
+        (lambda app: os.kill(app.pid, signal.SIGTERM), "stopped by signal 15"),
+    ],
+)
+def test_a_cancelled_one_gives_up_its_place(
+    supervise: Supervise, holder: Driven, table: str, end: Callable[[Driven], None], message: str
+) -> None:
+    app = supervise()
+    assert go(app, table, 2) == {"ok": "queued"}
+    end(app)
+    assert (*ended(app), never_ran(app)) == ("cancelled", message, True)
+    assert in_line(table) == [("holder", "holds")]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_an_attached_one_ends_with_its_client(
+    supervise: Supervise, holder: Driven, table: str, *, closed: bool
+) -> None:
+    from launcher.schedulers.local import control
+
+    app = supervise()
+    assert go(app, table, 2, attached=True) == {"ok": "queued"}
+    if closed:
+        assert control.send(app.socket.fileno(), {"op": "close"})
+    app.hang_up()
+    why = "its Runner was closed" if closed else "its parent process ended"
+    assert (*ended(app), never_ran(app)) == ("cancelled", why, True)
+    assert in_line(table) == [("holder", "holds")]
+
+
+def test_an_attached_one_that_has_started_ends_with_its_client(
+    supervise: Supervise, holder: Driven, table: str
+) -> None:
+    app = supervise()
+    assert go(app, table, 2, attached=True, script="echo ready; sleep 1000") == {"ok": "queued"}
+    holder.cancel()
+    app.until_log("ready")
+    app.hang_up()
+    assert ended(app) == ("cancelled", "its parent process ended")
+
+
+def test_a_dead_one_leaves_the_line(supervise: Supervise, holder: Driven, table: str, state_dir: str) -> None:
+    app, behind = supervise(), supervise()
+    assert go(app, table, 2) == {"ok": "queued"}
+    assert go(behind, table, 3) == {"ok": "queued"}
+    app.kill()
+    assert (app.view.state, app.view.owner, app.view.lock_held) == ("queued", "", False)
+    assert in_line(table) == [("holder", "holds"), ("app-2", "queued")]
+    holder.cancel()
+    assert behind.ended().state == "succeeded"
+    assert withdraw(state_dir, "app-1")
+    assert (app.view.state, app.view.message) == ("skipped", "withdrawn")
+
+
+def test_what_cannot_start_any_more_has_failed(
+    supervise: Supervise, holder: Driven, table: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    app = supervise()
+    assert app.create(app.role("main", [str(program)])) == {"ok": "created"}
+    assert app.ask({"op": "go", "turn": ask(app, table, 2)}) == {"ok": "queued"}
+    program.unlink()
+    holder.cancel()
+    state, message = ended(app)
+    assert (state, message.startswith("cannot start main/0: ")) == ("failed", True)
+    assert in_line(table) == []
+
+
+def test_an_app_that_cannot_start_at_once_gives_up_its_place(
+    supervise: Supervise, table: str, tmp_path: Path
+) -> None:
+    app = supervise()
+    program = tmp_path / "program"
+    program.write_text("#!/bin/none\n")
+    program.chmod(0o700)
+    assert app.create(app.role("main", [str(program)])) == {"ok": "created"}
+    assert "error" in app.ask({"op": "go", "turn": ask(app, table, 1)})
+    app.exited()
+    assert os.listdir(table) == ["lock"]
+
+
+def test_a_table_that_cannot_be_written_is_tried_again(supervise: Supervise, tmp_path: Path) -> None:
+    app = supervise()
+    table = tmp_path / "later"
+    assert go(app, str(table), 1) == {"ok": "queued"}
+    why = f"{table}/lock: No such file or directory"
+    assert app.view.warnings == [f"cannot take its place in line, and tries again: {why}"]
+    table.mkdir()
+    assert app.ended().state == "succeeded"
+    assert os.listdir(table) == ["lock"]
+
+
+def test_gpus_are_dealt_to_the_replicas_when_the_turn_comes(
+    supervise: Supervise, table: str, tmp_path: Path
+) -> None:
+    gpus = tmp_path / "gpus"
+    gpus.mkdir()
+    devices = {"cpu": 0, "limits": [], "devices": ["0", "1", "2"], "gpu_table": str(gpus)}
+    first, second = supervise(), supervise()
+    assert go(first, table, 1, script="sleep 1000", gpus=1, **devices) == {"ok": "started"}
+    env = {"CUDA_VISIBLE_DEVICES": "$<gpus>"}
+    roles = [
+        second.role("pair", sh(SHOW_GPUS), env=env) | {"gpus": 2},
+        second.role("own", sh(SHOW_GPUS), env={"CUDA_VISIBLE_DEVICES": "9"}),
+        second.role("none", sh(SHOW_GPUS), env={"CUDA_VISIBLE_DEVICES": "$<gpus>"}),
+        second.role("many", sh(SHOW_GPUS), sh("kill -9 $$"), env=env, retries=1) | {"gpus": 1},
+    ]
+    roles[3]["replicas"][1]["argv"][2] = f'{SHOW_GPUS}; [ "$LAUNCHER_RESTART" = 1 ]'
+    assert second.create(*roles) == {"ok": "created"}
+    turn = ask(second, table, 2, gpus=4, **devices | {"devices": ["0", "1", "2", "3", "4"]})
+    assert second.ask({"op": "go", "turn": turn}) == {"ok": "started"}
+    assert second.ended().state == "succeeded"
+    assert {name: set(second.log(name).splitlines()) for name in ("pair", "own", "none")} == {
+        "pair": {"GPUs 1,2"},
+        "own": {"GPUs 9"},
+        "none": {"GPUs $<gpus>"},
+    }
+    assert set(second.log("many").splitlines()) == {"GPUs 3"}
+    assert second.log("many", 1) == "GPUs 4\n" * 2, "the restart has other GPUs"
+
+
+def test_replicas_see_what_there_is_where_no_gpu_is_known(
+    supervise: Supervise, table: str, tmp_path: Path
+) -> None:
+    gpus = tmp_path / "gpus"
+    gpus.mkdir()
+    app = supervise()
+    role = app.role("main", sh(SHOW_GPUS), env={"CUDA_VISIBLE_DEVICES": "$<gpus>"}) | {"gpus": 1}
+    assert app.create(role, env={"PATH": os.environ["PATH"]}) == {"ok": "created"}
+    turn = ask(app, table, 1, gpus=1, gpu_table=str(gpus), at_once=True)
+    assert app.ask({"op": "go", "turn": turn}) == {"ok": "started"}
+    assert app.ended().state == "succeeded"
+    assert app.log() == "GPUs all\n"
+
+
+@pytest.mark.parametrize("rounds", [25])
+def test_it_is_withdrawn_or_it_runs(
+    supervise: Supervise, state_dir: str, table: str, tmp_path: Path, rounds: int
+) -> None:
+    """Withdrawn by two clients at the moment at which its turn comes: it never runs then, else it does."""
+    for number in range(rounds):
+        first, second = supervise(), supervise()
+        assert go(first, table, 2 * number + 1, script="sleep 1000") == {"ok": "started"}
+        assert go(second, table, 2 * number + 2, script=f"touch {tmp_path}/ran-{number}") == {"ok": "queued"}
+        with ThreadPoolExecutor(2) as pool:
+            first.cancel()
+            time.sleep(number * 0.0004)  # moves the withdrawal over the moment of the start
+            answers = list(pool.map(partial(withdraw, state_dir), [os.path.basename(second.app_dir)] * 2))
+        first.exited()
+        second.exited()
+        withdrawn = any(answers)  # the later client may find that it does not wait any more
+        expected = ("skipped", "withdrawn") if withdrawn else ("succeeded", "")
+        assert (second.view.state, second.view.message) == expected
+        assert (tmp_path / f"ran-{number}").exists() is not withdrawn
+        assert os.listdir(table) == ["lock"]
+
+
+def test_waiting_in_line_costs_no_wake_ups(supervise: Supervise, holder: Driven, table: str) -> None:
+    apps = [supervise() for _ in range(3)]
+    for number, app in enumerate(apps, 2):
+        assert go(app, table, number) == {"ok": "queued"}
+        app.hang_up()
+
+    def switches() -> list[str]:
+        lines = [line for app in apps for line in Path(f"/proc/{app.pid}/status").read_text().splitlines()]
+        return [line for line in lines if "ctxt_switches" in line]
+
+    deadline = time.monotonic() + PATIENCE_S
+    while (before := switches()) != (time.sleep(0.5) or switches()):
+        assert time.monotonic() < deadline, "they never come to rest"
+    time.sleep(1.5)
+    assert switches() == before
+
+
+def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervise) -> None:
+    app = supervise(first=REPORT_MODULES)
+    assert app.create(app.role("main", ["true"])) == {"ok": "created"}
+    assert app.ask({"op": "go", "turn": None}) == {"ok": "started"}
+    app.exited()
+    assert "launcher.schedulers.local.supervisor" in app.errors
+    assert not [
+        name for name in app.errors.split() if name.startswith("launcher.turns") or name.endswith(".turn")
+    ]

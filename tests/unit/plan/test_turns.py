@@ -1,0 +1,290 @@
+"""What a plan says of jobs that share a machine: which take turns, which run alone, which could never run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.plan.codec import dumps, loads
+from launcher.plan.model import Plan
+from launcher.plan.recheck import recheck
+from launcher.plan.turns import Room, with_turns
+from launcher.specs import canonical
+from launcher.specs.app import Resource
+from launcher.specs.attempt import Attempt
+from launcher.specs.launch import Caps, Launch
+from launcher.specs.needs import Need, StoodOn
+from launcher.turns.ask import Limit
+from launcher.turns.machine import Machine
+from tests.unit.plan.world import attempt, job, lines, plan, world
+
+HOLDER = "pid 99 on node1"
+HERE = Room(machine=Machine(2.0, 16 * 1024, ("0",)), schedulers=frozenset({"local_cwd"}))
+ELSEWHERE = "taken by apps of this LAUNCHER_HOME; set LAUNCHER_SLOTS to share a table"
+
+
+def asking(name: str = "train", *, cpu: float = -1, memMB: int = -1, gpu: int = -1, **more: Any) -> Launch:
+    """A job that asks for resources; further fields are of a launch or policies."""
+    own = {key: more.pop(key) for key in ("max_parallel", "matrix", "caps") if key in more}
+    launch = job(name, **more)
+    [role] = launch.app.roles
+    role = replace(role, resource=Resource(cpu=cpu, memMB=memMB, gpu=gpu))
+    return replace(launch, app=replace(launch.app, roles=[role]), **own)
+
+
+def sweep(count: int, **asked: Any) -> list[Launch]:
+    return [asking(f"train-{n}", **asked) for n in range(count)]
+
+
+def planned(launches: Launch | list[Launch], *attempts: Attempt, room: Room = HERE, **choices: Any) -> Plan:
+    return with_turns(plan(launches, *attempts, room=room, **choices), room)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        (sweep(12, cpu=2), "12 jobs ask for 24 cores of 2: 1 at a time, in this order"),
+        (sweep(5, cpu=1), "5 jobs ask for 5 cores of 2: 2 at a time, in this order"),
+        (sweep(3, cpu=0.75), "3 jobs ask for 2.25 cores of 2: 2 at a time, in this order"),
+        (sweep(2, cpu=64), "2 jobs ask for 128 cores of 2: 1 at a time, in this order"),
+        (sweep(3, memMB=8192), "3 jobs ask for 24 GiB of memory of 16 GiB: 2 at a time, in this order"),
+        (sweep(3, gpu=1), "3 jobs ask for 3 GPUs of 1: 1 at a time, in this order"),
+        (
+            [asking("a", cpu=2), asking("b", cpu=1)],
+            "2 jobs ask for 3 cores of 2: as many at a time as fit, in this order",
+        ),
+        (
+            sweep(9, matrix="sweep", max_parallel=4),
+            "9 jobs of sweep: 4 at a time, in this order",
+        ),
+        (
+            sweep(4, cpu=1, caps=Caps(cpu=1)),
+            "4 jobs ask for 4 cores of 1 of project default: 1 at a time, in this order",
+        ),
+        (sweep(4, caps=Caps(max_parallel=3)), "4 jobs of project default: 3 at a time, in this order"),
+    ],
+)
+def test_jobs_that_ask_together_for_more_than_there_is_take_turns(jobs: list[Launch], said: str) -> None:
+    made = planned(jobs)
+    assert made.turns == (said, ELSEWHERE)
+    assert f"turns: {said}" in lines(made)
+
+
+def test_what_a_plan_says_of_turns_fits_a_line() -> None:
+    turns = planned(sweep(256, memMB=8192)).turns
+    assert all(len(f"turns: {each}") <= 80 for each in turns)
+
+
+def test_the_limit_that_lets_the_fewest_jobs_run_is_named() -> None:
+    assert planned(sweep(6, cpu=2, memMB=1, matrix="sweep", max_parallel=4)).turns[:-1] == (
+        "6 jobs ask for 12 cores of 2: 1 at a time, in this order",
+    )
+    assert planned(sweep(6, cpu=0.5, matrix="sweep", max_parallel=2)).turns[:-1] == (
+        "6 jobs of sweep: 2 at a time, in this order",
+    )
+
+
+def test_two_matrices_are_limited_by_themselves() -> None:
+    jobs = [
+        asking(f"{name}-{n}", matrix=name, max_parallel=most)
+        for name, most in (("a", 1), ("b", 2))
+        for n in range(3)
+    ]
+    assert planned(jobs).turns[:-1] == (
+        "3 jobs of a: 1 at a time, in this order",
+        "3 jobs of b: 2 at a time, in this order",
+    )
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        sweep(2, cpu=1),
+        sweep(1, cpu=64),
+        sweep(9),
+        sweep(4, matrix="sweep", max_parallel=4),
+        sweep(9, cpu=2, queue=False),
+        sweep(9, cpu=2, scheduler="elsewhere"),
+    ],
+)
+def test_jobs_with_room_for_all_take_no_turns(jobs: list[Launch]) -> None:
+    assert planned(jobs).turns == ()
+
+
+def test_jobs_that_are_kept_are_not_counted() -> None:
+    jobs = sweep(3, cpu=2)
+    assert planned(jobs, *(attempt(launch, "running") for launch in jobs[1:])).turns == ()
+
+
+def test_the_jobs_of_one_apply_may_have_a_limit() -> None:
+    room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),), shared=True)
+    assert planned(sweep(9), room=room).turns == ("9 jobs of this apply: 2 at a time, in this order",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        ({"cpu": 64}, "asks for 64 cores of 2: runs alone"),
+        ({"cpu": 1, "memMB": 32768}, "asks for 32 GiB of memory of 16 GiB: runs alone"),
+        ({"cpu": 2, "caps": Caps(cpu=1)}, "asks for 2 cores of 1 of project default: runs alone"),
+    ],
+)
+def test_a_job_that_asks_for_more_than_there_is_runs_alone(asked: dict[str, Any], note: str) -> None:
+    assert planned(asking(**asked)).steps[0].notes == (note,)
+
+
+def test_the_limit_of_a_matrix_has_no_effect_on_another_engine() -> None:
+    [step] = planned(asking(scheduler="elsewhere", matrix="sweep", max_parallel=2)).steps
+    assert step.notes == ("`max_parallel` has no effect: apps of elsewhere take no turns here",)
+
+
+def test_nor_has_that_of_an_apply() -> None:
+    room = replace(HERE, limits=(Limit("apply 1", apps=2, label="this apply"),))
+    [step] = planned(asking(scheduler="elsewhere"), room=room).steps
+    assert step.notes == ("--parallel has no effect: apps of elsewhere take no turns here",)
+
+
+def test_a_system_without_turns_is_named() -> None:
+    room = replace(HERE, schedulers=frozenset(), supported=False)
+    made = planned(sweep(3, cpu=2, gpu=9), room=room)
+    assert made.turns == ("apps take turns on Linux only: here they all start at once",)
+    assert made.counts()["create"] == 3
+
+
+NEVER = "asks for 2 GPUs, and this machine has 1"
+
+
+@pytest.mark.parametrize("before", [(), ("succeeded",), ("failed",), ("running",)])
+def test_a_job_that_asks_for_more_gpus_than_there_are_is_held(before: tuple[str, ...]) -> None:
+    wanted = asking(gpu=2)
+    made = planned(wanted, *(attempt(job("train", "old"), state) for state in before))
+    [step] = made.steps
+    assert (step.kind, step.blocked, step.reasons[0].code) == ("hold", "over_capacity", "over_capacity")
+    assert str(step).startswith(f"!   default/train: {NEVER}; ")
+    assert made.is_empty
+
+
+@pytest.mark.parametrize(
+    ("launch", "detail"),
+    [
+        (asking(gpu=1, caps=Caps(gpus=0)), "asks for 1 GPU, and project default may have none"),
+        (replace(asking(gpu=1), caps=Caps(gpus=1)), None),
+        (asking(gpu=2, queue=False), None),
+        (asking(gpu=2, scheduler="elsewhere"), None),
+        (asking(cpu=99), None),
+    ],
+)
+def test_the_cap_of_a_project_counts_and_other_engines_do_not(launch: Launch, detail: str | None) -> None:
+    [step] = planned(launch).steps
+    assert step.kind == ("create" if detail is None else "hold")
+    assert detail is None or step.reasons[0].detail == detail
+
+
+@pytest.mark.parametrize("state", ["running", "succeeded", "queued"])
+def test_what_runs_or_has_succeeded_needs_no_gpu_any_more(state: str) -> None:
+    wanted = asking(gpu=2)
+    [step] = planned(wanted, attempt(wanted, state, owner=HOLDER)).steps
+    assert step.kind == "keep"
+
+
+def test_an_interrupted_submission_is_not_resumed_without_its_gpus() -> None:
+    wanted = asking(gpu=2)
+    [step] = planned(wanted, attempt(wanted, "created")).steps
+    assert (step.kind, step.blocked) == ("hold", "over_capacity")
+
+
+def test_what_needs_a_job_without_its_gpus_is_held_too() -> None:
+    evaluate = asking("evaluate", needs=(Need("train"),))
+    made = planned([asking("train", gpu=2), evaluate])
+    assert [(step.key.job, step.kind) for step in made.steps] == [("evaluate", "hold"), ("train", "hold")]
+
+
+# waiting or queued, in the table of plan-apply
+
+
+def test_a_queued_attempt_of_the_same_document_is_kept() -> None:
+    wanted = asking(cpu=2)
+    [step] = plan(wanted, attempt(wanted, "queued", 3, owner=HOLDER)).steps
+    assert str(step) == "=   default/train: attempt 3 is in line\n"
+
+
+def test_a_queued_attempt_of_another_document_is_withdrawn() -> None:
+    made = plan(asking(cpu=2), attempt(asking(cpu=1), "queued", 3, owner=HOLDER))
+    [step] = made.steps
+    assert (step.kind, step.number, step.destructive) == ("create", 4, False)
+    assert [(each.state, each.attempt) for each in step.withdraws] == [("queued", 3)]
+    assert lines(made)[1] == f"      withdraws {step.withdraws[0].app_id} (queued)"
+
+
+def test_a_queued_attempt_of_a_disabled_job_is_withdrawn() -> None:
+    wanted = replace(asking(cpu=2), enabled=False)
+    [step] = plan(wanted, attempt(wanted, "queued", owner=HOLDER)).steps
+    assert step.kind == "destroy"
+    assert [each.state for each in step.withdraws] == ["queued"]
+    assert step.stops == ()
+
+
+def test_a_queued_attempt_is_withdrawn_where_its_job_runs_again() -> None:
+    wanted = asking(cpu=2)
+    [step] = plan(wanted, attempt(wanted, "queued", 3, owner=HOLDER), rerun=["train"]).steps
+    assert (step.kind, step.number, len(step.withdraws)) == ("rerun", 4, 1)
+
+
+def test_a_queued_attempt_without_a_holder_is_resumed_under_its_number() -> None:
+    wanted = asking(cpu=2)
+    [step] = plan(wanted, attempt(wanted, "queued", 3)).steps
+    assert (step.kind, step.number, step.withdraws) == ("resume", 3, ())
+    assert str(step.reasons[0]) == "attempt 3 is in line, and its holder has died"
+
+
+def test_a_plan_is_stale_once_the_attempt_that_it_withdraws_has_started() -> None:
+    old, new = asking(cpu=1), asking(cpu=2)
+    made = plan(new, attempt(old, "queued", owner=HOLDER))
+    assert recheck(made, world(attempt(old, "queued", owner=HOLDER)), now=0).stale == ()
+    assert recheck(made, world(attempt(old, "running")), now=0).stale
+
+
+def test_a_job_in_line_has_stood_on_its_needs() -> None:
+    """It stays in line when a need has succeeded, and is made anew when a need will run again."""
+    prepare, train = asking("prepare"), asking("train", cpu=2, needs=(Need("prepare"),))
+    stood = (StoodOn("prepare", 1, 1, attempt(prepare, "succeeded").app_id, "local_cwd"),)
+    queued = attempt(train, "queued", owner=HOLDER, needs=stood)
+    kept = plan([prepare, train], attempt(prepare, "succeeded"), queued)
+    assert kept.is_empty
+    again = plan([prepare, train], attempt(prepare, "succeeded"), queued, rerun=["prepare+"])
+    assert [len(step.withdraws) for step in again.steps] == [0, 1]
+
+
+# saved plans
+
+
+def test_a_saved_plan_has_the_limits_of_its_jobs() -> None:
+    launch = asking(
+        cpu=2, matrix="sweep", max_parallel=4, caps=Caps(cpu=1.5, memory_mb=512, gpus=0), queue=False
+    )
+    made = planned([launch, *sweep(3, cpu=2)]).stamped(plan_id="p", created_at=0)
+    back = loads(dumps(made))
+    assert back.turns == made.turns != ()
+    found = next(step.launch for step in back.steps if step.key.job == "train")
+    assert found is not None
+    assert (found.matrix, found.max_parallel, found.caps, found.lifecycle.queue) == (
+        "sweep",
+        4,
+        launch.caps,
+        False,
+    )
+
+
+def test_a_saved_plan_with_a_job_without_its_gpus_stays_blocked() -> None:
+    made = planned(asking(gpu=2)).stamped(plan_id="p", created_at=0)
+    checked = recheck(loads(dumps(made)), world(), now=0)
+    assert checked.stale == ()
+    assert checked.plan.steps[0].blocked == "over_capacity"
+
+
+def test_limits_are_no_part_of_the_document() -> None:
+    plain = canonical.document(asking(cpu=2))
+    limited = asking(cpu=2, matrix="sweep", max_parallel=4, caps=Caps(cpu=1), queue=False)
+    assert canonical.document(limited) == plain

@@ -1,0 +1,221 @@
+"""Requests to the agent of a login node: in this process, or in one that dies at a chosen act.
+
+python -m tests.unit.slurm.agents N    answers the request on stdin, but is killed before its N-th act; it
+                                       prints the number of acts when there were fewer
+
+An act is a change of the file system, or the start or the end of a command of Slurm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.slurm.site import agent
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMIT_S = 60.0
+SCRIPT = """#!/bin/bash
+#SBATCH --ntasks=1 --time=5
+cd "{folder}" || exit 9
+claim=.claim.$SLURM_JOB_ID
+printf '{{"job":"%s","host":"h","at":1}}' "$SLURM_JOB_ID" >$claim
+ln $claim started 2>/dev/null || grep -q "\\"$SLURM_JOB_ID\\"" started || {{ rm $claim; exit 1; }}
+rm $claim
+echo "{app_id} $SLURM_JOB_ID" >>"{runs}"
+{work}
+printf '{{"state":"succeeded","message":"","replicas":[]}}' >.outcome.tmp
+ln .outcome.tmp outcome; rm -f .outcome.tmp
+"""
+"""Does what the conductor does with `started` and `outcome`, and adds a line to a file when it runs."""
+
+
+class Login:
+    """The agent's operations for one job directory, by clients that are told apart by their nonces."""
+
+    def __init__(self, folder: Path) -> None:
+        self.job_dir = folder / "slurm"
+        self.runs = folder / "runs"
+        folder.mkdir(exist_ok=True)
+        self.runs.touch()
+
+    def do(self, op: str, **fields: Any) -> dict[str, Any]:
+        """The answer. A failure is one with `error`."""
+        (found,) = agent.answer({"job_dir": str(self.job_dir), "ops": [{"op": op, **fields}]})["ok"]
+        return dict(json.loads(json.dumps(found)))
+
+    def kill(self, act: int, *ops: dict[str, Any]) -> int:
+        """Have a process answer a request and die before an act; 0 when it died, else how many there were."""
+        request = json.dumps({"job_dir": str(self.job_dir), "ops": ops})
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.unit.slurm.agents", str(act)],
+            cwd=ROOT, input=request, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
+        return 0 if ran.returncode else int(ran.stdout)
+
+    # the operations of a client that submits
+
+    def reserve(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> dict[str, Any]:
+        return self.do(**self.reservation(app_id, nonce, *dead, digest=digest))
+
+    def reservation(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> dict[str, Any]:
+        return {
+            "op": "reserve",
+            "app_id": app_id,
+            "record": record(app_id, digest),
+            "owner": {
+                "host": "h",
+                "boot": "b",
+                "pid": 1,
+                "start": 1,
+                "user": "u",
+                "home": "/",
+                "nonce": nonce,
+            },
+            "dead": list(dead),
+        }
+
+    def creation(self, app_id: str, nonce: str, work: str = "", **fields: Any) -> dict[str, Any]:
+        script = SCRIPT.format(folder=self.folder(app_id), app_id=app_id, runs=self.runs, work=work)
+        made = {"op": "create", "app_id": app_id, "nonce": nonce, "argv": ["sbatch"], "needs": []}
+        files = {"script.sh": script, "app.json": "{}"}
+        return {**made, "files": files, "secret": {"main": {"KEY": "hidden"}}, **fields}
+
+    def submission(self, app_id: str, nonce: str, *dead: str, digest: str = "one") -> list[dict[str, Any]]:
+        """reserve, create and start, as one request."""
+        later = [self.creation(app_id, nonce), {"op": "start", "app_id": app_id, "nonce": nonce}]
+        return [
+            self.reservation(app_id, nonce, *dead, digest=digest),
+            *({**each, "after": True} for each in later),
+        ]
+
+    def submit(self, app_id: str, nonce: str, *dead: str, digest: str = "one", **fields: Any) -> str:
+        """Reserve, create and start; the state."""
+        for op in (
+            self.reservation(app_id, nonce, *dead, digest=digest),
+            self.creation(app_id, nonce, **fields),
+            {"op": "start", "app_id": app_id, "nonce": nonce},
+        ):
+            found = self.do(**op)
+            assert "error" not in found, found
+            if "skipped" in found:
+                return "skipped"
+        return str(found["state"])
+
+    # the world
+
+    def folder(self, app_id: str) -> Path:
+        return self.job_dir / "apps" / app_id
+
+    def may_be_requeued(self, app_id: str) -> None:
+        """Record that the app has the run option for it."""
+        file = self.folder(app_id) / "attempt.json"
+        record = json.loads(file.read_text())
+        file.write_text(json.dumps({**record, "document": {"cfg": {"on_preempted": "requeue"}}}))
+
+    def names(self, app_id: str) -> set[str]:
+        return set(os.listdir(self.folder(app_id)))
+
+    def outcome(self, app_id: str) -> dict[str, Any]:
+        return dict(json.loads((self.folder(app_id) / "outcome").read_text()))
+
+    def facts(self, *app_ids: str, **fields: Any) -> dict[str, Any]:
+        found = self.do("observe", app_ids=list(app_ids) or None, **fields)
+        assert "error" not in found, found
+        assert "errors" not in found, found
+        return dict(found["apps"])
+
+    def started(self) -> list[str]:
+        """The apps whose script has run, once for each run."""
+        return sorted(line.split()[0] for line in self.runs.read_text().splitlines())
+
+    def wait_for(self, *app_ids: str) -> None:
+        """Until each of them has an outcome."""
+        until(lambda: all((self.folder(each) / "outcome").exists() for each in app_ids))
+
+
+def record(app_id: str, digest: str = "one") -> dict[str, Any]:
+    job, number = app_id.rsplit("-", 1)
+    return {"key": ["p", "default", job], "number": int(number), "app_id": app_id, "digest": digest}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+
+
+def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
+    """In the agent alone: subprocess sleeps, too."""
+    monkeypatch.setattr(agent, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+
+
+def commands(folder: Path, **texts: str) -> Path:
+    """Shell scripts under the names of commands; the folder is to be put on PATH."""
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    return folder
+
+
+def count_acts(fatal: int) -> list[int]:
+    """Kill this process before its act of that number; the list that is returned holds the count."""
+    count = [0]
+
+    def act() -> None:
+        count[0] += 1
+        if count[0] == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def before(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def call(*args: Any, **fields: Any) -> Any:
+            act()
+            return real(*args, **fields)
+
+        setattr(module, name, call)
+
+    for name in ("link", "rename", "unlink", "mkdir", "rmdir"):
+        before(os, name)
+    real_open, real_call, real_popen = os.open, agent.call, subprocess.Popen
+
+    def opened(path: Any, flags: int, *args: Any, **fields: Any) -> int:
+        if flags & os.O_CREAT:
+            act()
+        return real_open(path, flags, *args, **fields)
+
+    def spawn(*args: Any, **fields: Any) -> Any:
+        act()
+        process = real_popen(*args, **fields)
+        act()  # it runs on without us
+        return process
+
+    def called(argv: Sequence[str], limit_s: float, cwd: str) -> Any:
+        found = real_call(argv, limit_s, cwd)
+        act()
+        return found
+
+    os.open, agent.call = opened, called  # type: ignore[assignment]
+    agent.subprocess.Popen = spawn  # type: ignore[misc, assignment]
+    return count
+
+
+if __name__ == "__main__":
+    acts = count_acts(int(sys.argv[1]))
+    agent.answer(json.load(sys.stdin))
+    print(acts[0])

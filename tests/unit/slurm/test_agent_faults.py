@@ -1,0 +1,253 @@
+"""What the agent does when Slurm is busy, gone or forgetful, and when the disk is full."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.slurm.site import agent
+from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
+
+ROW = "\\036%s\\037a-1\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037/j/a-1/script-n1.sh"
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the agent would have slept each time."""
+    found: list[float] = []
+    replace_sleep(monkeypatch, found.append)
+    return found
+
+
+def use(monkeypatch: pytest.MonkeyPatch, folder: Path, **texts: str) -> Path:
+    """Put commands of Slurm on PATH that do as these shell scripts; `$0.log` may record their calls."""
+    made = commands(folder / "bin", **{name: f'echo "$@" >>"$0.log"\n{text}' for name, text in texts.items()})
+    monkeypatch.setenv("PATH", f"{made}{os.pathsep}{os.environ['PATH']}")
+    return made
+
+
+def calls(folder: Path, name: str) -> int:
+    path = folder / f"{name}.log"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+BUSY = "echo 'sbatch: error: Batch job submission failed: Resource temporarily unavailable' >&2; exit 1"
+DOWN = "echo 'squeue: error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
+
+
+def test_a_busy_controller_is_asked_again_later_and_later(tmp_path, monkeypatch, pauses):
+    made = use(
+        monkeypatch, tmp_path, sbatch=f'[ "$(wc -l <"$0.log")" -gt 2 ] && echo "7;mini" && exit 0\n{BUSY}'
+    )
+    login = Login(tmp_path)
+    login.reserve("a-1", "n1")
+    assert login.do(**login.creation("a-1", "n1")) == {"job": "7"}
+    assert (calls(made, "sbatch"), pauses) == (3, [1.0, 2.0])
+
+
+def test_a_controller_that_stays_busy_refuses(tmp_path, monkeypatch, pauses):
+    made = use(monkeypatch, tmp_path, sbatch=BUSY)
+    login = Login(tmp_path)
+    login.reserve("a-1", "n1")
+    found = login.do(**login.creation("a-1", "n1"))
+    assert (found["error"], found["message"]) == ("refused", "Resource temporarily unavailable")
+    assert (calls(made, "sbatch"), pauses) == (5, [1.0, 2.0, 4.0, 8.0])
+
+
+def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, monkeypatch):
+    made = use(monkeypatch, tmp_path, squeue=DOWN, sbatch=DOWN, scontrol=DOWN)
+    login = Login(tmp_path)
+    for app_id in ("a-1", "b-1"):
+        login.reserve(app_id, "n1")
+    login.do("end", app_id="b-1", outcome={"state": "failed"})
+    ops = [
+        {"op": "observe", "ended": True},
+        login.creation("a-1", "n1"),
+        {"op": "observe", "app_ids": ["a-1"]},
+    ]
+    answers = agent.answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    assert [each["error"] for each in answers] == ["unreachable"] * 3
+    assert answers[0]["message"] == "squeue: error: Unable to contact slurm controller (connect failure)"
+    assert answers[0]["detail"]["apps"].keys() == {"a-1", "b-1"}
+    assert (calls(made, "squeue"), calls(made, "sbatch")) == (1, 0)
+    assert login.facts("b-1").keys() == {"b-1"}  # needs no controller
+
+
+def test_a_command_that_hangs_is_ended(tmp_path, monkeypatch):
+    use(monkeypatch, tmp_path, squeue="exec sleep 1000")
+    monkeypatch.setattr(agent, "CALL_S", 0.2)
+    monkeypatch.setattr(agent.Slurm.run, "__defaults__", (0.2, "/"))
+    login = Login(tmp_path)
+    login.reserve("a-1", "n1")
+    found = login.do("observe")
+    assert (found["error"], found["message"]) == ("unreachable", "squeue got no answer within 0 s")
+
+
+def test_a_job_that_sbatch_had_submitted_before_it_lost_the_controller_is_adopted(tmp_path, monkeypatch):
+    lost = "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1"
+    rows = ROW % ("41", "PENDING") + ROW % ("40", "PENDING") + ROW % ("39", "CANCELLED")
+    made = use(monkeypatch, tmp_path, sbatch=lost, squeue=f"printf '{rows}'", scancel="")
+    login = Login(tmp_path)
+    login.reserve("a-1", "n1")
+    (login.folder("a-1") / "id").write_text("n1")
+    assert login.do(**login.creation("a-1", "n1"))["error"] == "unreachable"
+    assert login.do(**login.creation("a-1", "n1")) == {"job": "40"}
+    assert (made / "scancel.log").read_text() == "41\n"
+    assert calls(made, "sbatch") == 1
+
+
+def submitted(login: Login) -> None:
+    login.reserve("a-1", "n1")
+    for name, text in {"id": "n1", "job": "40", "created": '{"at":1}', "submitted": '{"at":1}'}.items():
+        (login.folder("a-1") / name).write_text(text)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses, known):
+    """After a restart of the controller squeue may list nothing for a moment."""
+    once = f'[ "$(wc -l <"$0.log")" -gt 1 ] && printf \'{ROW % ("40", "RUNNING")}\'; true'
+    uid = f"UserId=me({os.geteuid()})"
+    shown = f"echo 'JobId=40 JobName=a-1 {uid} JobState=RUNNING Reason=None'"
+    forgotten = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+    use(monkeypatch, tmp_path, squeue=once, scontrol=shown if known else forgotten, sacct="exit 1")
+    login = Login(tmp_path)
+    submitted(login)
+    facts = login.facts("a-1")["a-1"]
+    assert (facts["vanished"], [row["state"] for row in facts["queue"]]) == (False, ["RUNNING"])
+    assert pauses == ([] if known else [agent.SECOND_LOOK_S])
+
+
+def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
+    forgotten = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+    use(monkeypatch, tmp_path, squeue="true", scontrol=forgotten, sacct="exit 1")
+    login = Login(tmp_path)
+    submitted(login)
+    path = login.folder("a-1") / "outcome"
+    replace_sleep(monkeypatch, lambda _: path.write_text('{"state": "succeeded"}'))
+    facts = login.facts("a-1")["a-1"]
+    assert (facts["vanished"], facts["outcome"]) == (False, {"state": "succeeded"})
+
+
+def test_accounting_knows_what_the_controller_has_forgotten(tmp_path, monkeypatch, pauses):
+    forgotten = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+    sacct = "echo '40|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3'"
+    use(monkeypatch, tmp_path, squeue="true", scontrol=forgotten, sacct=sacct)
+    login = Login(tmp_path)
+    submitted(login)
+    facts = login.facts("a-1")["a-1"]
+    assert (facts["vanished"], facts["ended"]["state"], facts["ended"]["nodes"]) == (True, "NODE_FAIL", "n3")
+    assert pauses == []
+
+
+def test_the_wait_outlives_a_controller_that_is_away(tmp_path, monkeypatch):
+    use(monkeypatch, tmp_path, squeue=DOWN)
+    login = Login(tmp_path)
+    submitted(login)
+    naps = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            (login.folder("a-1") / "outcome").write_text('{"state": "succeeded"}')
+
+    replace_sleep(monkeypatch, sleep)
+    assert login.do("wait", app_ids=["a-1"], seconds=60)["apps"].keys() == {"a-1"}
+
+
+def on_full_disk(login: Login, code: str) -> list[str]:
+    """The lines that Python `code` prints with a job directory on a file system of 64 KiB."""
+    if not shutil.which("unshare") or os.geteuid() != 0:
+        pytest.skip("needs root and unshare(1), to mount something")
+    login.job_dir.mkdir()
+    head = f"""
+from pathlib import Path
+from tests.unit.slurm.agents import Login
+login = Login(Path({str(login.job_dir.parent)!r}))
+def fill():
+    with open(login.job_dir / "filler", "ab", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                pass
+"""
+    mount = f'mount -t tmpfs -o size=64k tmpfs "{login.job_dir}" || exit 99; exec "$@"'
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", head + code],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    if ran.returncode == 99:
+        pytest.skip(f"mounting is not allowed here: {ran.stderr.strip()}")
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_a_full_disk_changes_nothing_and_can_be_left(tmp_path):
+    said = on_full_disk(
+        Login(tmp_path),
+        """
+login.reserve("a-1", "n1")
+login.reserve("b-1", "n1")
+before = login.names("a-1")
+fill()
+print(login.reserve("c-1", "n1")["error"])
+print(login.do(**login.creation("a-1", "n1"))["error"])
+print(login.names("a-1") == before, sorted(path.name for path in (login.job_dir / "apps").iterdir()))
+print(login.do("end", app_id="b-1", outcome={"state": "failed"})["error"])
+print(login.do("abort", app_id="a-1", nonce="n1"))
+print(sorted(path.name for path in (login.job_dir / "apps").iterdir()))
+""",
+    )
+    assert said == [
+        "full-disk",
+        "full-disk",
+        "True ['a-1', 'b-1']",
+        "full-disk",
+        "{'removed': True}",
+        "['b-1']",
+    ]
+
+
+def test_a_runaway_job_can_be_cancelled_on_a_full_disk(tmp_path, monkeypatch):
+    row = ROW % ("40", "RUNNING")
+    made = use(monkeypatch, tmp_path, squeue=f"printf '{row}'", scancel="")
+    said = on_full_disk(
+        Login(tmp_path),
+        """
+login.reserve("a-1", "n1")
+(login.folder("a-1") / "id").write_text("n1")
+(login.folder("a-1") / "started").write_text('{"job": "40", "at": 1}')
+fill()
+print(login.do("cancel", app_id="a-1"))
+""",
+    )
+    assert said == ["{'is': 'running'}"]
+    assert (made / "scancel.log").read_text() == "40\n"
+
+
+@pytest.mark.slow
+def test_a_restarted_controller_loses_no_app(tmp_path, own_slurm):
+    cluster = own_slurm()
+    login = Login(tmp_path)
+    gate = tmp_path / "gate"
+    login.submit("a-1", "n1", work=f'until [ -e "{gate}" ]; do sleep 0.1; done')
+    until(lambda: "started" in login.names("a-1"))
+    cluster.stop_controller()
+    found = login.do("observe")
+    assert found["error"] == "unreachable"
+    assert found["detail"]["apps"]["a-1"]["started"]["job"]
+    assert login.do("cancel", app_id="a-1")["error"] == "unreachable"
+    cluster.start("slurmctld")
+    for _ in range(20):
+        facts = login.facts("a-1")["a-1"]
+        assert not facts["vanished"], json.dumps(facts)
+    gate.touch()
+    login.wait_for("a-1")
+    assert login.started() == ["a-1"]

@@ -1,0 +1,192 @@
+"""A client's process dies by SIGKILL at each of its acts; the next one finishes, and nothing runs twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.slurm import SlurmCluster
+from tests.unit.slurm.agents import ROOT, Login, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def login(slurm: SlurmCluster, tmp_path: Path) -> Login:
+    return Login(tmp_path)
+
+
+def is_clean(login: Login, slurm: SlurmCluster) -> bool:
+    """Whether a sweep leaves no job queued and nothing of a removal."""
+    login.do("sweep")
+    hidden = [name for name in os.listdir(login.job_dir / "apps") if name.startswith(".gone")]
+    return not hidden and slurm.jobs(below=str(login.job_dir)) == []
+
+
+def killed(login: Login, ops_of: Any) -> list[str]:
+    """App ids, one for each act of a request; its process was killed before that act."""
+    found: list[str] = []
+    while True:
+        act = len(found) + 1
+        if login.kill(act, *ops_of(f"a-{act}")):
+            return found
+        found.append(f"a-{act}")
+
+
+@pytest.mark.parametrize("digest", ["one", "two"])
+def test_a_submission_killed_at_any_act_is_finished_by_the_next_client(login, slurm, digest):
+    app_ids = killed(login, lambda app_id: login.submission(app_id, "n1"))
+    assert len(app_ids) > 25
+    for app_id in app_ids:
+        found = login.do(**login.reservation(app_id, "n2", "n1", digest=digest))
+        if "error" in found:
+            assert found["error"] == "reserved", (app_id, found)
+            assert found["detail"]["state"] in ("queued", "running", "succeeded"), (app_id, found)
+            continue
+        for op in login.submission(app_id, "n2", digest=digest)[1:]:
+            found = login.do(**op)
+            assert "error" not in found, (app_id, found)
+    login.wait_for(*app_ids, f"a-{len(app_ids) + 1}")
+    assert login.started() == sorted([*app_ids, f"a-{len(app_ids) + 1}"])
+    until(lambda: is_clean(login, slurm))
+    assert all(login.outcome(app_id)["state"] == "succeeded" for app_id in app_ids)
+
+
+def test_a_submission_killed_at_any_act_can_be_cancelled(login, slurm):
+    """By a client that knows only the app id; what was only reserved, a later reservation removes."""
+    app_ids = killed(login, lambda app_id: login.submission(app_id, "n1"))
+    for app_id in app_ids:
+        assert login.do("cancel", app_id=app_id)["is"] in ("unknown", "pending", "running", "ended")
+    there = [app_id for app_id in app_ids if login.folder(app_id).exists()]
+    until(lambda: all({"started", "outcome"} & login.names(app_id) for app_id in there))
+    login.wait_for(f"a-{len(app_ids) + 1}")
+    until(lambda: is_clean(login, slurm))
+
+
+@pytest.mark.parametrize("before", ["reserved", "created"])
+def test_an_abort_killed_at_any_act_is_finished_by_the_next_client(login, slurm, before):
+    number = 1
+    while True:
+        app_id = f"a-{number}"
+        login.reserve(app_id, "n1")
+        if before == "created":
+            login.do(**login.creation(app_id, "n1"))
+        if login.kill(number, {"op": "abort", "app_id": app_id, "nonce": "n1"}):
+            break
+        assert login.submit(app_id, "n2", "n1", digest="two") == "queued"
+        number += 1
+    app_ids = [f"a-{k}" for k in range(1, number)]
+    assert len(app_ids) > 3
+    login.wait_for(*app_ids)
+    assert login.started() == sorted(app_ids)
+    until(lambda: is_clean(login, slurm))
+
+
+@pytest.mark.parametrize("op", ["cancel", "withdraw"])
+@pytest.mark.parametrize("submitted", [False, True])
+def test_an_end_killed_at_any_act_is_an_end_or_is_not(login, slurm, op, submitted):
+    """An app that the killed client had claimed never runs, any other one does."""
+    app_ids = [f"a-{k}" for k in range(1, 15)]  # as many acts as these have, or one or two more
+    for act, app_id in enumerate(app_ids, 1):
+        login.reserve(app_id, "n1")
+        login.do(**login.creation(app_id, "n1"))
+        if submitted:
+            login.do("start", app_id=app_id, nonce="n1")
+        count = login.kill(act, {"op": op, "app_id": app_id})
+        assert count < len(app_ids)
+    for app_id in app_ids:
+        login.do("start", app_id=app_id, nonce="n1")
+    until(lambda: all({"started", "outcome"} & login.names(app_id) for app_id in app_ids))
+    until(lambda: is_clean(login, slurm))
+    started = login.started()
+    assert len(started) == len(set(started))
+    for app_id in app_ids:
+        facts = login.facts(app_id)[app_id]
+        ran = "job" in facts["started"]
+        assert ran == (app_id in started), (app_id, facts)
+        assert not ran or facts["outcome"]["state"] == "succeeded"
+
+
+def test_a_removal_killed_at_any_act_is_finished(login, slurm):
+    number = 1
+    while True:
+        app_id = f"a-{number}"
+        login.reserve(app_id, "n1")
+        login.do("end", app_id=app_id, outcome={"state": "failed"})
+        if login.kill(number, {"op": "remove", "app_id": app_id}):
+            break
+        facts = login.facts(app_id)
+        assert app_id not in facts or facts[app_id]["outcome"] == {"state": "failed"}
+        login.do("remove", app_id=app_id)
+        number += 1
+    assert is_clean(login, slurm)
+    assert os.listdir(login.job_dir / "apps") == []
+
+
+def test_eight_clients_race_for_apps_while_half_of_them_are_killed(login, slurm):
+    """Each client tries until all apps are started; a client that was killed counts as dead by its pid."""
+    app_ids = [f"a-{k}" for k in range(1, 13)]
+    code = f"""
+import os, sys, time
+from pathlib import Path
+from tests.unit.slurm import agents
+login = agents.Login(Path({str(login.job_dir.parent)!r}))
+agents.count_acts(int(sys.argv[2]))
+nonce, left = sys.argv[1] + "." + str(os.getpid()), {app_ids!r}
+def alive(nonce):
+    try:
+        with open("/proc/%s/stat" % nonce.split(".")[1]) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+end = time.monotonic() + 60
+while left and time.monotonic() < end:
+    for app_id in list(left):
+        found = login.reserve(app_id, nonce, digest=sys.argv[3])
+        owner = found.get("detail", {{}}).get("owner")
+        if owner and not alive(owner["nonce"]):
+            found = login.reserve(app_id, nonce, owner["nonce"], digest=sys.argv[3])
+        if "error" in found:
+            assert found["error"] == "reserved", found
+            if found["detail"]["state"] not in ("reserved", "created"):
+                left.remove(app_id)
+            continue
+        for op in login.submission(app_id, nonce, digest=sys.argv[3])[1:]:
+            found = login.do(**op)
+            if "error" in found:
+                assert found["error"] == "reserved", (op["op"], found)
+                break
+        time.sleep(0.01)
+assert not left, left
+"""
+    clients = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                code,
+                f"n{k}",
+                str(20 + 17 * k if k % 2 else 0),
+                "one" if k < 5 else "two",
+            ],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for k in range(8)
+    ]
+    said = [client.communicate(timeout=120)[1] for client in clients]
+    codes = [client.returncode for client in clients]
+    assert set(codes) <= {0, -signal.SIGKILL}, said
+    assert codes[::2] == [0] * 4, said
+    login.wait_for(*app_ids)
+    assert login.started() == sorted(app_ids)
+    until(lambda: is_clean(login, slurm))
+    there = [name for name in os.listdir(login.job_dir / "apps") if not name.startswith(".new-")]
+    assert sorted(there) == sorted(app_ids)

@@ -1,0 +1,288 @@
+"""Who has an app id: reservation, take-over and removal in app directories. Slurm has no part in these."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers.slurm.site import agent
+from tests.unit.slurm.agents import ROOT, Login
+
+
+@pytest.fixture
+def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
+    monkeypatch.setenv("PATH", "/nonexistent")  # a call of Slurm would be an error
+    return Login(tmp_path)
+
+
+def test_an_app_directory_is_private_and_appears_with_all_it_needs(login):
+    assert login.reserve("a-1", "n1") == {"resumed": False}
+    assert login.names("a-1") == {"id", "owner", "attempt.json"}
+    assert login.folder("a-1").stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o077 == 0 for path in login.folder("a-1").iterdir())
+    assert os.listdir(login.job_dir / "apps") == ["a-1"]
+
+
+def test_the_second_client_is_refused_with_the_owner(login):
+    login.reserve("a-1", "n1")
+    found = login.reserve("a-1", "n2")
+    assert found["error"] == "reserved"
+    assert (found["detail"]["owner"]["nonce"], found["detail"]["state"]) == ("n1", "reserved")
+    age_s = found["detail"]["progress_at"] - (login.folder("a-1") / "owner").stat().st_mtime
+    assert abs(age_s) < 1
+
+
+def test_the_same_client_may_ask_twice(login):
+    """Its connection may have broken before the answer."""
+    login.reserve("a-1", "n1")
+    assert login.reserve("a-1", "n1") == {"resumed": False}
+
+
+def test_what_a_dead_client_has_only_reserved_is_removed(login):
+    login.reserve("a-1", "n1")
+    (login.folder("a-1") / "workspace").mkdir()
+    assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
+    assert login.names("a-1") == {"id", "owner", "attempt.json"}
+    assert (login.folder("a-1") / "id").read_text().startswith("n2.")
+    assert os.listdir(login.job_dir / "apps") == ["a-1"]
+
+
+def created(login: Login, app_id: str = "a-1", nonce: str = "n1") -> None:
+    """As far as a client gets that dies before `start`."""
+    login.reserve(app_id, nonce)
+    (login.folder(app_id) / "created").write_text(json.dumps({"at": 1.0}))
+
+
+def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_only(login):
+    created(login)
+    assert login.reserve("a-1", "n2", "n1") == {"resumed": True}
+    found = login.reserve("a-1", "n3", "n1")
+    assert (found["error"], found["detail"]["owner"]["nonce"]) == ("reserved", "n2")
+    assert login.reserve("a-1", "n3", "n1", "n2") == {"resumed": True}
+    assert login.do("abort", app_id="a-1", nonce="n2") == {"removed": False}
+    assert login.do("abort", app_id="a-1", nonce="n3") == {"removed": True}
+    assert os.listdir(login.job_dir / "apps") == []
+
+
+def test_a_complete_submission_with_another_digest_is_removed(login):
+    created(login)
+    assert login.reserve("a-1", "n2", "n1", digest="two") == {"resumed": False}
+    assert "created" not in login.names("a-1")
+    assert json.loads((login.folder("a-1") / "attempt.json").read_text())["digest"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "state"),
+    [
+        ("submitted", {"at": 1.0}, "queued"),
+        ("started", {"job": "7", "at": 1.0}, "running"),
+        ("started", {"cancelled": True, "at": 1.0}, "cancelled"),
+        ("started", {"withdrawn": True, "at": 1.0}, "skipped"),
+        ("outcome", {"state": "failed"}, "failed"),
+    ],
+)
+def test_a_started_app_is_never_taken_over(login, name, data, state):
+    created(login)
+    (login.folder("a-1") / name).write_text(json.dumps(data))
+    found = login.reserve("a-1", "n2", "n1", digest="two")
+    assert (found["error"], found["detail"]["state"], found["detail"]["owner"]) == ("reserved", state, None)
+    assert login.do("abort", app_id="a-1", nonce="n2") == {"removed": False}
+    assert name in login.names("a-1")
+
+
+def test_an_interrupted_removal_is_completed_by_the_next_client(login):
+    created(login)
+    os.link(login.folder("a-1") / "owner", login.folder("a-1") / "started")
+    found = login.reserve("a-1", "n2")
+    assert (found["error"], found["detail"]["owner"]["nonce"]) == ("reserved", "n1")
+    assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
+    assert login.names("a-1") == {"id", "owner", "attempt.json"}
+
+
+def test_an_app_without_a_job_is_not_resumed(login):
+    login.do(**{**login.reservation("a-1", "n1"), "record": {"key": None, "name": "a", "session": "s"}})
+    (login.folder("a-1") / "created").write_text("{}")
+    again = {**login.reservation("a-1", "n2", "n1"), "record": {"key": None, "name": "a", "session": "s"}}
+    assert login.do(**again) == {"resumed": False}
+    assert "created" not in login.names("a-1")
+
+
+def test_abort_leaves_nothing_and_may_be_called_twice(login):
+    login.reserve("a-1", "n1")
+    assert login.do("abort", app_id="a-1", nonce="n1") == {"removed": True}
+    assert login.do("abort", app_id="a-1", nonce="n1") == {"removed": False}
+    assert os.listdir(login.job_dir / "apps") == []
+
+
+def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_one(login):
+    login.reserve("a-1", "n1")
+    with agent.Folder(str(login.folder("a-1"))) as old:
+        login.reserve("a-1", "n2", "n1")
+        with pytest.raises(FileNotFoundError):
+            old.write("script.sh", "late")
+    found = login.do(**login.creation("a-1", "n1"))
+    assert (found["error"], found["detail"]["owner"]["nonce"]) == ("reserved", "n2")
+    assert login.names("a-1") == {"id", "owner", "attempt.json"}
+
+
+def test_eight_clients_take_an_app_id_once(login):
+    """Each round begins with what a dead client left; the clients start at one moment."""
+    for app_id in (f"a-{k}" for k in range(1, 9)):
+        created(login, app_id, "dead") if app_id < "a-5" else login.reserve(app_id, "dead")
+    code = f"""
+import sys
+from pathlib import Path
+from tests.unit.slurm.agents import Login
+login = Login(Path({str(login.job_dir.parent)!r}))
+print("ready", flush=True)
+sys.stdin.readline()
+for app_id in [f"a-{{k}}" for k in range(1, 9)] + [f"new-{{k}}" for k in range(1, 9)]:
+    found = login.reserve(app_id, sys.argv[1], "dead", digest=sys.argv[2])
+    print(app_id, found.get("error") or "won")
+"""
+    clients = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, f"n{k}", "one" if k % 2 else "two"],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for k in range(8)
+    ]
+    for client in clients:
+        assert client.stdout.readline() == "ready\n"
+    for client in clients:
+        client.stdin.write("go\n")
+        client.stdin.flush()
+    said = [client.communicate(timeout=60)[0] for client in clients]
+    won = [line.split()[0] for text in said for line in text.splitlines() if line.endswith("won")]
+    assert sorted(won) == sorted([f"a-{k}" for k in range(1, 9)] + [f"new-{k}" for k in range(1, 9)])
+    assert {line.split()[1] for text in said for line in text.splitlines()} == {"won", "reserved"}
+    assert not [name for name in os.listdir(login.job_dir / "apps") if name.startswith(".")]
+
+
+def test_damage_in_one_app_is_named_and_hides_no_other(login):
+    login.reserve("a-1", "n1")
+    login.reserve("b-1", "n1")
+    for app_id in ("a-1", "b-1"):
+        (login.folder(app_id) / "outcome").write_text('{"state": "failed"}')
+    (login.folder("a-1") / "attempt.json").write_text("{")
+    found = login.do("observe", ended=True)
+    assert found["apps"].keys() == {"b-1"}
+    assert found["errors"] == {"a-1": f"{login.folder('a-1')}/attempt.json is damaged"}
+
+
+def test_the_latest_attempts_of_jobs_come_without_settled_ones(login):
+    for app_id in ("a-1", "a-2", "a-10", "b-1", "b-2"):
+        login.reserve(app_id, "n1")
+        login.do("end", app_id=app_id, outcome={"state": "failed"})
+    keys = [["p", "default", "a"], ["p", "default", "b"], ["q", "default", "a"]]
+    assert login.do("observe", latest_of=keys)["apps"].keys() == {"a-10", "b-2"}
+    assert login.do("observe", latest_of=keys, settled=["a-10"])["apps"].keys() == {"b-2"}
+    assert login.do("observe")["apps"] == {}
+    assert login.do("observe", ended=True, settled=["b-1"])["apps"].keys() == {"a-1", "a-2", "a-10", "b-2"}
+
+
+def test_the_index_is_a_cache(login):
+    ids = [f"a-{k}" for k in range(1, 21)]
+    for app_id in ids:
+        login.reserve(app_id, "n1")
+        login.do("end", app_id=app_id, outcome={"state": "failed", "message": "one"})
+    assert login.facts(ended=True).keys() == set(ids)
+    index = login.job_dir / "index"
+    assert len(index.read_text().splitlines()) == 20
+    (login.folder("a-1") / "attempt.json").unlink()  # what the index has is not read again
+    assert login.facts(ended=True).keys() == set(ids)
+    login.do("remove", app_id="a-2")
+    login.reserve("a-2", "n2")
+    login.do("end", app_id="a-2", outcome={"state": "succeeded"})
+    assert login.facts("a-2")["a-2"]["outcome"] == {"state": "succeeded"}
+    for damage in ("", "[]\t{}\nx\n", "\x00\xff", index.read_text().replace("a-3", "../a-3")):
+        index.write_text(damage)
+        assert login.facts("a-3", "a-2").keys() == {"a-3", "a-2"}
+
+
+def test_the_first_outcome_stays_and_secrets_go(login):
+    login.reserve("a-1", "n1")
+    (login.folder("a-1") / "secrets").write_text("{}")
+    assert login.do("end", app_id="a-1", outcome={"state": "failed"}) == {"won": True}
+    assert login.do("end", app_id="a-1", outcome={"state": "lost"}) == {"won": False}
+    assert login.outcome("a-1") == {"state": "failed"}
+    assert "secrets" not in login.names("a-1")
+
+
+def test_only_ended_apps_are_removed(login):
+    login.reserve("a-1", "n1")
+    assert login.do("remove", app_id="a-1")["error"] == "live"
+    locked = login.folder("a-1") / "workspace" / "locked"
+    locked.mkdir(parents=True)
+    (locked / "file").touch()
+    locked.chmod(0o500)
+    login.do("end", app_id="a-1", outcome={"state": "failed"})
+    assert login.do("remove", app_id="a-1") == {"removed": True}
+    assert login.do("remove", app_id="a-1") == {"removed": False}
+    assert os.listdir(login.job_dir / "apps") == []
+
+
+def test_later_operations_of_a_request_run_unless_they_say_after(login):
+    ops = [
+        {"op": "texts", "app_id": "none", "names": []},
+        {"op": "outputs", "after": True},
+        {"op": "outputs"},
+    ]
+    found = agent.answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    assert [each.get("error") for each in found] == ["unknown-app", "after", None]
+
+
+def test_output_folders(login):
+    folder = login.do("make_output", name="a-1-x")["folder"]
+    assert folder == str(login.job_dir / "outputs" / "a-1-x")
+    login.do("make_output", name="a-1-xy")
+    assert login.do("outputs") == {"outputs": ["a-1-x", "a-1-xy"]}
+    login.reserve("a-1", "n1")
+    (login.folder("a-1") / "app.json").write_text(json.dumps({"env": {"LAUNCHER_OUTPUT_DIR": folder}}))
+    assert login.do("remove_output", name="a-1-x")["error"] == "live"
+    assert login.do("remove_output", name="a-1-xy") == {"removed": True}
+    login.do("end", app_id="a-1", outcome={"state": "failed"})
+    assert login.do("remove_output", name="a-1-x") == {"removed": True}
+    assert os.listdir(login.job_dir / "outputs") == []
+
+
+def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
+    login.reserve("a-1", "n1")
+    logs = login.folder("a-1") / "logs" / "main"
+    logs.mkdir(parents=True)
+    (logs / "0.log").write_bytes(b"one\ntwo\nthree\n")
+    (logs / "0.index").write_text("0 10 stdout\n4 11 stderr\n8 12 st")
+    ask = {"app_id": "a-1", "parts": [["main", 0, 4, 0], ["main", 1, 0, 0]]}
+    found = login.do("read", **ask)
+    assert found == {"parts": [["dHdvCnRocmVlCg==", "0 10 stdout\n4 11 stderr\n"], ["", ""]], "live": True}
+    assert login.do("read", **ask, limit=2)["parts"][0][0] == "dHc="
+    monkeypatch.setattr(agent, "TAIL", 25)
+    assert login.do("read", app_id="a-1", parts=[["main", 0, 0, 0]])["parts"] == [
+        ["b25lCg==", "0 10 stdout\n4 11 stderr\n"]
+    ]
+    assert login.do("read", app_id="a-1", parts=[["..", 0, 0, 0]])["error"] == "state"
+
+
+def test_events_of_the_app_and_its_replicas_come_by_time(login):
+    login.reserve("a-1", "n1")
+    replicas = login.folder("a-1") / "replicas" / "main"
+    replicas.mkdir(parents=True)
+    (login.folder("a-1") / "events").write_text('{"e":"restart","t":3}\n{"e":"exi')
+    (replicas / "0.events").write_text('{"e":"spawn","t":1}\n{"e":"exit","t":2}\n')
+    assert [each["e"] for each in login.do("events", app_id="a-1")["events"]] == ["spawn", "exit", "restart"]
+
+
+def test_a_machine_without_slurm_says_so(login):
+    found = login.do("hello")
+    assert (found["error"], found["message"]) == (
+        "no-slurm",
+        f"there is no scontrol on {os.uname().nodename}",
+    )

@@ -1,0 +1,307 @@
+"""Requests to a cluster, here and over a stand-in for ssh that runs what it is given on this machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+import tempfile
+
+import pytest
+
+from launcher.errors import SchedulerError, StartError, StateError
+from launcher.schedulers.slurm import known
+from launcher.schedulers.slurm.cluster import Cluster, checked
+from launcher.schedulers.slurm.site import unpack
+from launcher.schedulers.slurm.ssh import Ssh
+from launcher.state.records import AppRecord
+from launcher.workspace.archive import archive
+
+SSH = """#!/bin/sh
+echo "$@" >>"$SSH_LOG"
+for last; do :; done
+case "$*" in *"-O check"*) exit ${OWN_MASTER:-255};; *"-O "*) exit 0;; esac
+[ -z "$SSH_FAILS" ] || { echo "Warning: a new key"; echo "$SSH_FAILS" >&2; exit 255; }
+cd "$SSH_HOME" && HOME="$SSH_HOME" exec sh -c "$last"
+"""
+SBATCH = "#!/bin/sh\nexit 1\n"
+
+
+def program(folder, name, text):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    """A home on the other side of a stand-in for ssh."""
+    home = tmp_path / "there"
+    home.mkdir()
+    program(tmp_path / "bin", "ssh", SSH)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("SSH_HOME", str(home))
+    monkeypatch.setenv("SSH_LOG", str(tmp_path / "calls"))
+    with tempfile.TemporaryDirectory(dir="/tmp") as run:  # the path of a socket is short
+        monkeypatch.setenv("XDG_RUNTIME_DIR", run)
+        yield home
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A home on this machine, which has Slurm's commands."""
+    program(tmp_path / "bin", "sbatch", SBATCH)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def calls(tmp_path):
+    return (tmp_path / "calls").read_text().splitlines()
+
+
+def test_one_request_is_one_connection_with_nothing_of_it_on_the_command_line(there, tmp_path):
+    cluster = Cluster(("login1", "~/jobs; touch it"))
+    first, second = cluster.call({"op": "outputs"}, {"op": "make_output", "name": "x"})
+    assert (first, second) == ({"outputs": []}, {"folder": str(there / "jobs; touch it" / "outputs" / "x")})
+    sent = [line for line in calls(tmp_path) if "-O " not in line]
+    assert len(sent) == 1
+    assert "BatchMode=yes" in sent[0]
+    assert "jobs" not in sent[0]
+
+
+def test_a_request_may_be_larger_than_any_command_line(there):
+    found = Cluster(("login1", "~")).call({"op": "remove", "app_id": "x" * (1 << 21)})
+    assert found[0]["error"] == "state"
+
+
+def test_the_connection_is_shared_and_closed(there, tmp_path):
+    cluster = Cluster(("login1", "~"))
+    cluster.ask("outputs")
+    cluster.close()
+    cluster.close()
+    check, sent, stop = calls(tmp_path)
+    assert f"ControlPath={os.environ['XDG_RUNTIME_DIR']}/launcher/ssh/%C" in sent
+    assert ("-O check" in check, "-O stop" in stop) == (True, True)
+
+
+def test_a_socket_with_a_long_path_lies_elsewhere(there, tmp_path, monkeypatch):
+    (tmp_path / ("x" * 60)).mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 60)))
+    Cluster(("login1", "~")).ask("outputs")
+    assert f"ControlPath=/tmp/launcher-{os.geteuid()}/ssh/%C" in calls(tmp_path)[1]
+
+
+def test_a_connection_that_the_user_keeps_open_is_used(there, tmp_path, monkeypatch):
+    monkeypatch.setenv("OWN_MASTER", "0")
+    cluster = Cluster(("login1", "~"))
+    cluster.ask("outputs")
+    cluster.close()
+    assert not [line for line in calls(tmp_path) if "ControlPath" in line or "-O stop" in line]
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "", "a b", "a\nb"])
+def test_what_can_be_no_host_is_refused_before_anything_runs(there, tmp_path, host):
+    with pytest.raises(SchedulerError, match="name of a host"):
+        Ssh(host)
+    assert not (tmp_path / "calls").exists()
+
+
+def test_a_failed_connection_says_what_ssh_said_last(there, monkeypatch):
+    monkeypatch.setenv("SSH_FAILS", "login1: Permission denied (publickey).")
+    with pytest.raises(SchedulerError) as error:
+        Cluster(("login1", "~")).ask("outputs")
+    assert str(error.value) == "cannot reach login1: login1: Permission denied (publickey)."
+    assert "ssh login1 true" in str(error.value.hint)
+
+
+def test_a_program_that_fails_says_how(there):
+    with pytest.raises(SchedulerError, match="login1: ValueError: no"):
+        Ssh("login1").run(b"raise ValueError('no')")
+
+
+def test_a_connection_that_is_cut_off_before_the_answer_is_an_error(there, monkeypatch):
+    cluster = Cluster(("login1", "~"))
+    monkeypatch.setattr("launcher.schedulers.slurm.cluster._source", lambda name: b"print('{\"ok\": [')")
+    with pytest.raises(SchedulerError, match="cut off"):
+        cluster.ask("outputs")
+
+
+def test_a_login_shell_that_greets_does_no_harm(there, monkeypatch):
+    cluster = Cluster(("login1", "~"))
+    text = b"print('Welcome to {the} cluster'); print('{\"ok\": [{\"outputs\": []}]}')"
+    monkeypatch.setattr("launcher.schedulers.slurm.cluster._source", lambda name: text)
+    assert cluster.ask("outputs") == {"outputs": []}
+
+
+def test_without_slurm_and_without_a_host_both_ways_are_named(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SchedulerError, match="no `sbatch` on this machine") as error:
+        Cluster(("", "~/x")).ask("outputs")
+    assert "`host`" in str(error.value.hint)
+    assert "LAUNCHER_SLURM_HOST" in str(error.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("refused", StartError), ("unreachable", SchedulerError), ("state", SchedulerError)],
+)
+def test_an_answer_that_is_an_error_is_raised(kind, expected):
+    with pytest.raises(expected, match="why not"):
+        checked({"error": kind, "message": "why not", "detail": {}})
+    assert checked({"ok": 1}) == {"ok": 1}
+
+
+# Workspaces
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "work"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "sub" / "ü\n").write_bytes(b"\0\xff" * 200_000)
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "data.tmp").write_text("left out")
+    (folder / ".launcherignore").write_text("*.tmp\n")
+    return folder
+
+
+def put(cluster, home, workspace):
+    (home / "jobs" / "apps" / "train-1-x").mkdir(parents=True)
+    cluster.put("train-1-x", archive(str(workspace)))
+    return home / "jobs" / "apps" / "train-1-x"
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_a_workspace_arrives_as_it_is_without_what_is_ignored(request, where, workspace):
+    home = request.getfixturevalue(where)
+    app_dir = put(Cluster(("login1" if where == "there" else "", "~/jobs")), home, workspace)
+    found = app_dir / "workspace"
+    assert os.listdir(app_dir) == ["workspace"]
+    assert sorted(os.listdir(found)) == ["link", "run.sh", "sub"]
+    assert (found / "sub" / "ü\n").read_bytes() == b"\0\xff" * 200_000
+    assert os.readlink(found / "link") == "/etc/passwd"
+    assert os.access(found / "run.sh", os.X_OK)
+
+
+def test_a_second_copy_replaces_the_first(here, workspace):
+    cluster = Cluster(("", "~/jobs"))
+    app_dir = put(cluster, here, workspace)
+    (workspace / "run.sh").unlink()
+    cluster.put("train-1-x", archive(str(workspace)))
+    assert not (app_dir / "workspace" / "run.sh").exists()
+
+
+def test_a_workspace_for_an_app_that_is_not_there_is_an_error(here, there, workspace):
+    for host in ("", "login1"):
+        with pytest.raises(SchedulerError, match="cannot unpack the workspace"):
+            Cluster((host, "~/jobs")).put("train-9-x", archive(str(workspace)))
+
+
+def tarred(*members):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as made:
+        for name, kind, target in members:
+            about = tarfile.TarInfo(name)
+            about.type, about.linkname, about.mode = kind, target, 0o4777
+            made.addfile(about)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("/x", tarfile.REGTYPE, "")],
+        [("../x", tarfile.REGTYPE, "")],
+        [("a/../../x", tarfile.REGTYPE, "")],
+        [("out", tarfile.SYMTYPE, ".."), ("out/x", tarfile.REGTYPE, "")],
+        [("x", tarfile.LNKTYPE, "../../other")],
+        [("x", tarfile.FIFOTYPE, "")],
+    ],
+)
+def test_no_name_leaves_the_workspace(tmp_path, members):
+    app_dir = tmp_path / "apps" / "a"
+    app_dir.mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"unexpected member|behind a link"):
+        unpack.unpack(tarred(*members), str(tmp_path), "a")
+    assert os.listdir(app_dir) == []
+    assert [path.name for path in tmp_path.rglob("x")] == []
+
+
+def test_a_stream_that_ends_early_leaves_what_was_there(tmp_path, workspace):
+    app_dir = tmp_path / "apps" / "a"
+    (app_dir / "workspace").mkdir(parents=True)
+    cut = io.BytesIO(b"".join(archive(str(workspace)))[:100_000])
+    with pytest.raises(tarfile.ReadError):
+        unpack.unpack(cut, str(tmp_path), "a")
+    assert os.listdir(app_dir) == ["workspace"]
+
+
+def test_no_file_keeps_the_mode_to_run_as_its_owner(tmp_path):
+    (tmp_path / "apps" / "a").mkdir(parents=True)
+    unpack.unpack(tarred(("x", tarfile.REGTYPE, "")), str(tmp_path), "a")
+    assert (tmp_path / "apps" / "a" / "workspace" / "x").stat().st_mode & 0o7777 == 0o755
+
+
+# What this state folder knows
+
+
+def row(app_id, **fields):
+    return AppRecord("slurm", "p", app_id, name="train", created_at=1.5, **fields)
+
+
+def test_a_state_folder_that_has_never_seen_a_cluster_knows_none(launcher_home, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert (known.places(), known.app_ids(), known.is_in_use()) == ([], [], False)
+    assert known.place_of_app("train-1-x") is None
+    assert list(known.apps()) == []
+    assert not launcher_home.exists()
+
+
+def test_it_remembers_where_its_apps_are(launcher_home, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    known.remember(row("train-1-x", key=("p", "default", "train"), number=1), ("login1", "~/a"))
+    known.remember(row("sim-x"), ("", "/b"))
+    assert sorted(known.places()) == [("", "/b"), ("login1", "~/a")]
+    assert known.place_of_app("train-1-x") == ("login1", "~/a")
+    assert known.place_of_app("../clusters") is None
+    found = {app.app_id: (app.handle, app.key, app.number, live) for app, live in known.apps()}
+    assert found == {
+        "train-1-x": ("slurm://p/train-1-x", ("p", "default", "train"), 1, True),
+        "sim-x": ("slurm://p/sim-x", ("", "", ""), None, True),
+    }
+    known.forget("sim-x")
+    known.forget("sim-x")
+    assert known.app_ids() == ["train-1-x"]
+
+
+def test_a_damaged_note_is_none(launcher_home):
+    known.remember(row("sim-x"), ("", "/b"))
+    for text in ("", "[]", "{", json.dumps({"host": 1})):
+        (launcher_home / "slurm" / "apps" / "sim-x").write_text(text)
+        assert known.place_of_app("sim-x") is None
+        assert list(known.apps()) == []
+
+
+def test_the_variable_names_the_login_node_of_jobs_that_name_none(monkeypatch, launcher_home):
+    monkeypatch.setenv("LAUNCHER_SLURM_HOST", "login1")
+    assert known.place_of({}) == ("login1", "~/.launcher/slurm")
+    assert known.place_of({"host": "login2", "job_dir": "/x/"}) == ("login2", "/x")
+    assert known.places() == [("login1", "~/.launcher/slurm")]
+    assert known.is_in_use()
+
+
+def test_this_machine_counts_when_it_has_slurm_and_apps(here, launcher_home):
+    assert known.places() == []
+    (here / ".launcher" / "slurm" / "apps").mkdir(parents=True)
+    assert known.places() == [("", "~/.launcher/slurm")]
+
+
+def test_a_state_folder_that_cannot_be_written_is_said(launcher_home):
+    launcher_home.write_text("a file")
+    with pytest.raises(StateError):
+        known.remember(row("sim-x"), ("", "/b"))

@@ -1,0 +1,498 @@
+"""The conductor of an app inside its Slurm job, with an srun that starts the replicas on this machine."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lanes import sampled
+from tests.unit.slurm.site import END_S, SITE, Site, role, states, until
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["conduct.py", "replica.py"])
+def test_a_program_of_the_site_runs_on_python_3_6(name: str) -> None:
+    tree = ast.parse((SITE / name).read_text(), feature_version=(3, 6))
+    imports = [each for each in ast.walk(tree) if isinstance(each, ast.Import)]
+    froms = [each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    assert froms == ["typing"]
+    assert not [one for each in imports for one in each.names if one.name.startswith("launcher")]
+
+
+def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
+    site.app(role("main", "echo $K; echo oops >&2", replicas=2))
+    (site.dir / "secrets").write_text("{}")
+    found = site.run()
+    assert (found["state"], found["message"], found["code"]) == ("succeeded", "", 0)
+    assert states(found) == ["main/0 ended 0", "main/1 ended 0"]
+    assert sorted(site.parts("main", 1)) == [("stderr", b"oops\n"), ("stdout", b"1\n")]
+    assert not (site.dir / "secrets").exists()
+    assert json.loads((site.dir / "started").read_text())["job"] == "12"
+    assert site.processes() == []
+
+
+def test_a_failing_replica_stops_its_peers_and_gives_the_job_its_code(site: Site) -> None:
+    site.app(role("main", "test $K = 0 && exec sleep 1000; exit 3", replicas=2))
+    found = site.run()
+    assert (found["state"], found["message"], found["exit_code"]) == ("failed", "main/1 exited with 3", 3)
+    assert found["code"] == 3
+    assert states(found) == ["main/0 ended 143 main/1 failed", "main/1 ended 3"]
+    assert site.processes() == []
+
+
+def test_a_second_job_of_the_app_ends_at_once(site: Site) -> None:
+    site.app(role("main", "echo once"))
+    site.run()
+    before = (site.dir / "outcome").read_text()
+    (site.dir / "outcome").unlink()
+    assert site.start(job="13").wait(END_S) == 0
+    assert not (site.dir / "outcome").exists()
+    assert site.log("main") == b"once\n"
+    assert json.loads(before)["state"] == "succeeded"
+
+
+def test_a_cancelled_app_ends_within_its_grace_period(site: Site) -> None:
+    site.app(role("main", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"))
+    process = site.start()
+    until(lambda: (site.dir / "logs/main/0.log").exists() and site.log("main"))
+    (site.dir / "cancel").write_text(json.dumps({"at": 1, "grace_s": None, "interrupt": False}))
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(END_S) == 1
+    assert b"".join(data for kind, data in site.parts("main") if kind == "stdout") == b"up\nbye\n"
+    assert (site.outcome()["state"], states(site.outcome())) == ("cancelled", ["main/0 ended 0 cancelled"])
+
+
+# -- order and services ------------------------------------------------------------------------------------
+
+SERVER = {"service": True, "ready": {"file": "up"}}
+
+
+def test_roles_start_in_their_order_and_services_end_with_the_app(site: Site) -> None:
+    server = role("server", "sleep 0.2; touch up; exec sleep 1000")
+    client = role("client", "cat up && echo late >&2; sleep 0.1", replicas=2)
+    last = role("last", "echo last")
+    order = {
+        "server": SERVER,
+        "client": {"depends_on": {"server": "ready"}},
+        "last": {"depends_on": {"client": "succeeded", "server": "started"}},
+    }
+    site.app(client, last, server, order=order)
+    found = site.run()
+    assert (found["state"], found["exit_code"]) == ("succeeded", 0)
+    assert states(found) == [
+        "client/0 ended 0",
+        "client/1 ended 0",
+        "last/0 ended 0",
+        "server/0 ended 143 stopped at the end of the app",
+    ]
+    at = {(each["e"], each["role"], each["k"]): each["t"] for each in site.events()}
+    assert at["ready", "server", 0] < at["spawn", "client", 0]
+    assert max(at["exit", "client", k] for k in (0, 1)) < at["spawn", "last", 0]
+    assert site.processes() == []
+
+
+@pytest.mark.slow
+def test_what_was_never_started_is_recorded_as_that(site: Site) -> None:
+    site.app(
+        role("server", "exit 4"),
+        role("client", "true"),
+        order={"server": SERVER, "client": {"depends_on": {"server": "ready"}}},
+    )
+    found = site.run()
+    assert (found["message"], found["code"]) == ("server/0 exited with 4", 4)
+    assert states(found) == ["server/0 ended 4", "client/0 pending None server/0 failed"]
+
+
+@pytest.mark.slow
+def test_a_role_that_ended_before_it_was_ready_fails_the_app(site: Site) -> None:
+    site.app(
+        role("server", "true"),
+        role("client", "true"),
+        order={"server": SERVER, "client": {"depends_on": {"server": "ready"}}},
+    )
+    found = site.run()
+    assert found["message"] == "server/0 ended before it was ready, and client waits for it"
+    assert (found["state"], found["exit_code"], found["code"]) == ("failed", 0, 1)
+    assert states(found)[1] == "client/0 pending None server/0 ended before it was ready"
+
+
+@pytest.mark.slow
+def test_a_service_that_ended_with_0_has_not_failed(site: Site) -> None:
+    site.app(
+        role("server", "touch up; until test -e go; do sleep 0.01; done"),
+        role("client", "touch go; until grep -q '\"ended\"' ../replicas/server/0.json; do sleep 0.01; done"),
+        order={"server": SERVER, "client": {"depends_on": {"server": "ready"}}},
+    )
+    assert states(site.run()) == ["server/0 ended 0", "client/0 ended 0"]
+
+
+def test_a_replica_that_is_not_ready_in_time_has_failed(site: Site) -> None:
+    probe = {"file": "up", "timeout": 0.3, "every": 0.1}
+    site.app(role("server", "exec sleep 1000"), order={"server": {"ready": probe}})
+    found = site.run()
+    assert found["message"] == "server/0 was not ready after 0.3 s: there is no file up"
+    assert states(found) == ["server/0 ended 143"]
+    assert found["replicas"][0]["late"] == "not ready after 0.3 s: there is no file up"
+
+
+@pytest.mark.slow
+def test_replicas_know_the_hosts_of_roles(site: Site) -> None:
+    mark = "\x01host:server\x01"
+    site.app(
+        role("client", "echo $HOST; cat", env={"HOST": mark}, argv=["echo", mark]),
+        role("server", "exec sleep 1000"),
+        order={"server": {"service": True}},
+    )
+    assert site.run()["state"] == "succeeded"
+    assert site.log("client").decode().strip() == (site.dir / "hosts/server").read_text()
+
+
+# -- restarts ----------------------------------------------------------------------------------------------
+
+TRIES = 'echo "try $LAUNCHER_RESTART"; test "$LAUNCHER_RESTART" -ge 2 || exit 5'
+
+
+@pytest.mark.parametrize("policy", sampled(["REPLICA", "ROLE", "APPLICATION"], "REPLICA"))
+def test_what_fails_twice_succeeds_with_two_retries(site: Site, policy: str) -> None:
+    site.app(role("main", TRIES, retries=2, policy=policy))
+    found = site.run()
+    assert (found["state"], found["restarts"]) == ("succeeded", 2)
+    assert site.parts("main") == [
+        ("stdout", b"try 0\n"),
+        ("restart", b""),
+        ("stdout", b"try 1\n"),
+        ("restart", b""),
+        ("stdout", b"try 2\n"),
+    ]
+    scope = {"REPLICA": "replica", "ROLE": "role", "APPLICATION": "app"}[policy]
+    assert [(each["scope"], each["n"]) for each in site.events("restart")] == [(scope, 1), (scope, 2)]
+    assert "main/0 exited with 5; restart 2 of 2\n" in site.said()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+def test_what_always_fails_has_failed_after_its_retries(site: Site, policy: str) -> None:
+    site.app(role("main", "exit 5", retries=2, policy=policy))
+    found = site.run()
+    assert (found["state"], found["exit_code"], found["restarts"]) == ("failed", 5, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "peers"),
+    [("REPLICA", ["0", "0"]), ("ROLE", ["0 1", "0"]), ("APPLICATION", ["0 1", "0 1"])],
+)
+def test_a_policy_restarts_what_it_names(site: Site, policy: str, peers: list[str]) -> None:
+    say, wait = "echo -n $LAUNCHER_RESTART' '", "until test -e {}; do sleep 0.01; done"
+    fail = f"{say}; {wait.format('peer')}; {wait.format('other')}; test $LAUNCHER_RESTART = 1 && touch again"
+    peer = f"{say}; touch {{}}; {wait.format('again')}"
+    script = f"if test $K = 0; then {fail}; else {peer.format('peer')}; fi"
+    site.app(role("r", script, replicas=2, retries=1, policy=policy), role("other", peer.format("other")))
+    found = site.run()
+    assert (found["state"], found["restarts"]) == ("succeeded", 1)
+    outputs = [site.parts(*where) for where in (("r", 0), ("r", 1), ("other", 0))]
+    said = [b"".join(data for kind, data in parts if kind == "stdout").decode() for parts in outputs]
+    assert [each.strip() for each in said] == ["0 1", *peers]
+
+
+@pytest.mark.parametrize("policy", sampled(["ROLE", "APPLICATION"], "APPLICATION"))
+def test_a_peer_that_is_stopped_for_a_restart_has_not_failed(site: Site, policy: str) -> None:
+    script = "test $LAUNCHER_RESTART = 1 && exec sleep 1; test $K = 1 && exit 5; echo up; exec sleep 1000"
+    site.app(role("main", script, replicas=3, retries=1, policy=policy))
+    found = site.run()
+    assert (found["state"], found["restarts"], found["message"]) == ("succeeded", 1, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["REPLICA", "ROLE", "APPLICATION"])
+def test_the_pause_before_a_restart_doubles(site: Site, policy: str) -> None:
+    site.app(role("main", "exit 5", retries=2, policy=policy), order={"main": {"retry_delay": 1}})
+    assert site.run()["exit_code"] == 5
+    restarts, starts = site.events("restart"), site.events("spawn")[1:]
+    assert [each["delay_s"] for each in restarts] == [1, 2]
+    assert all(
+        start["t"] - one["t"] >= one["delay_s"] * 1e9 for one, start in zip(restarts, starts, strict=True)
+    )
+    assert "main/0 exited with 5; restart 2 of 2 in 2 s\n" in site.said()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["REPLICA", "APPLICATION"])
+def test_an_app_is_cancelled_in_the_pause_before_a_restart(site: Site, policy: str) -> None:
+    site.app(role("main", "exit 5", retries=1, policy=policy), order={"main": {"retry_delay": 300}})
+    process = site.start()
+    until(lambda: site.events("restart"))
+    (site.dir / "cancel").write_text(json.dumps({"grace_s": None, "interrupt": True, "by": "me@here"}))
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(END_S) == 1
+    found = site.outcome()
+    assert (found["state"], found["message"]) == ("cancelled", "interrupted by me@here")
+    assert len(site.events("spawn")) == 1
+
+
+# -- the end from outside ----------------------------------------------------------------------------------
+
+
+def started(site: Site, role: str = "main", k: int = 0, line: bytes = b"up\n", **env: str) -> Any:
+    """The conductor of an app, when one of its replicas has printed a line."""
+    process = site.start(**env)
+    path = site.dir / f"logs/{role}/{k}.log"
+    until(lambda: path.exists() and line in path.read_bytes())
+    return process
+
+
+def test_the_time_limit_counts_from_the_first_start(site: Site) -> None:
+    order = {"server": SERVER, "client": {"depends_on": {"server": "ready"}}}
+    site.app(role("server", "exec sleep 1000"), role("client", "true"), order=order, timeout_s=1, grace_s=0.0)
+    found = site.run()
+    assert (found["state"], found["message"], found["code"]) == ("failed", "timed out after 1 s", 1)
+    assert states(found)[0] in (
+        "server/0 ended 143 timed out after 1 s",
+        "server/0 ended 137 timed out after 1 s",
+    )
+
+
+LIMITS = {"02:00:00": "2 h", "1-00:00:00": "1 d", "01:30:00": "90 min", "00:01:00": "1 min"}
+
+
+@pytest.mark.parametrize("limit", sampled(LIMITS, "02:00:00"))
+def test_the_time_limit_of_the_job_ends_the_app(site: Site, limit: str) -> None:
+    site.scontrol(f"JobId=12 JobState=RUNNING TimeLimit={limit} EndTime=Unknown")
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process = started(site)
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(END_S) == 1
+    assert (site.outcome()["state"], site.outcome()["message"]) == (
+        "failed",
+        f"timed out after {LIMITS[limit]}",
+    )
+
+
+def test_a_limit_that_is_not_near_yet_ends_nothing(site: Site) -> None:
+    """Slurm sends its signal up to a minute early, and a limit may be extended."""
+    later = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
+    go, asked = site.shared / "go", site.shared / "asked"
+    answer = f"JobId=12 JobState=RUNNING TimeLimit=01:00:00 EndTime={later}"
+    site.program("scontrol", f"#!/bin/sh\ntouch {asked}\necho '{answer}'\n")
+    site.app(role("main", f"echo up; until [ -e {go} ]; do sleep 0.05; done"))
+    process = started(site)
+    process.send_signal(signal.SIGUSR1)
+    until(asked.exists)
+    go.touch()
+    assert process.wait(END_S) == 0
+    assert site.outcome()["state"] == "succeeded"
+
+
+def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
+    site.scontrol("JobId=12 JobState=COMPLETING Reason=None Restarts=0")
+    site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=100.0)
+    process = started(site)
+    process.terminate()
+    assert process.wait(END_S) == 1
+    assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
+    assert states(site.outcome()) == ["main/0 ended None cancelled"]
+    until(lambda: site.processes() == [])
+
+
+@pytest.mark.slow
+def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) -> None:
+    """Slurm sends TERM to the wrappers and to the conductor, in any order."""
+    site.scontrol("JobId=12 JobState=COMPLETING Reason=None Restarts=0")
+    site.app(role("main", "echo up; exec sleep 1000", retries=3))
+    process = started(site)
+    os.kill(site.pids("replica.py")[0], signal.SIGTERM)
+    until(lambda: site.events("exit"))
+    process.terminate()
+    process.wait(END_S)
+    assert states(site.outcome()) == ["main/0 ended 143 cancelled"]
+    assert site.outcome()["state"] == "cancelled"
+
+
+def test_a_job_that_slurm_starts_twice_runs_nothing_twice(site: Site) -> None:
+    """A controller that was killed may have forgotten that the job runs."""
+    site.app(role("main", "echo once"))
+    site.run()
+    (site.dir / "outcome").unlink()
+    assert site.start().wait(END_S) == 1
+    assert (site.outcome()["state"], site.log("main")) == ("lost", b"once\n")
+
+
+def test_a_job_that_is_requeued_has_no_outcome_and_goes_on(site: Site) -> None:
+    site.scontrol("JobId=12 JobState=COMPLETING Reason=None Restarts=1")
+    (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hidden"}}))
+    site.app(
+        role("main", 'echo "up $LAUNCHER_RESTART $TOKEN"; test $LAUNCHER_RESTART = 1 || exec sleep 1000')
+    )
+    process = started(site, line=b"up 0 hidden\n")
+    process.terminate()
+    assert process.wait(END_S) == 1
+    assert not (site.dir / "outcome").exists()
+    assert site.run(SLURM_RESTART_COUNT="1")["state"] == "succeeded"
+    assert site.log("main") == b"up 0 hidden\nup 1 hidden\n"
+    assert site.outcome()["restarts"] == 1
+    assert not (site.dir / "secrets").exists()
+
+
+@pytest.mark.slow
+def test_a_job_that_is_preempted_with_time_to_stop_comes_back(site: Site) -> None:
+    """Slurm then sends TERM to the steps alone, and ends the job when the time is over."""
+    found = "JobId=12 JobState=RUNNING Reason=None Restarts=0 PreemptTime=2026-11-23T01:55:31"
+    site.program("scontrol", f"#!/bin/sh\necho $@ >>{site.shared}/asked\necho '{found}'\n")
+    site.app(role("main", "echo up; exec sleep 1000", replicas=2), requeue=True)
+    process = started(site)
+    os.kill(site.pids("replica.py")[0], signal.SIGTERM)
+    asked = site.shared / "asked"
+    until(lambda: asked.exists() and "requeue 12\n" in asked.read_text())
+    process.kill()
+    until(lambda: site.processes() == [])
+    assert not (site.dir / "outcome").exists()
+
+
+@pytest.mark.slow
+def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
+    site.scontrol("JobId=12 JobState=COMPLETING Reason=NodeDown Restarts=0")
+    srun = (site.bin / "srun").read_text()
+    said = "srun: error: Node failure on n2"
+    site.program(
+        "srun", srun.replace("tasks = [", f"print({said!r}, file=sys.stderr, flush=True)\ntasks = [")
+    )
+    site.app(role("main", "echo up; exec sleep 1000", replicas=2))
+    process = started(site)
+    until(lambda: said in site.said())
+    process.terminate()
+    assert process.wait(END_S) == 1
+    assert (site.outcome()["state"], site.outcome()["message"]) == ("failed", "node n2 failed")
+    assert states(site.outcome())[0] == "main/0 ended 143 node n2 failed"
+
+
+@pytest.mark.slow
+def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
+    site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=1000.0)
+    process = started(site)
+    for grace_s in (None, 0.1):
+        (site.dir / "new").write_text(json.dumps({"grace_s": grace_s, "interrupt": False}))
+        (site.dir / "new").rename(site.dir / "cancel")
+        process.send_signal(signal.SIGUSR2)
+    assert process.wait(END_S) == 1
+    assert states(site.outcome()) == ["main/0 ended 137 cancelled"]
+
+
+@pytest.mark.slow
+def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process = started(site)
+    (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))
+    (site.dir / "new").rename(site.dir / "cancel")
+    assert process.wait(END_S) == 1
+
+
+# -- what is killed ----------------------------------------------------------------------------------------
+
+TREE = "sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000' & echo up; exec sleep 1000"
+
+
+def test_nothing_is_left_of_an_app_whose_conductor_is_killed(site: Site) -> None:
+    site.app(role("main", TREE, replicas=2), grace_s=0.1)
+    started(site).kill()
+    until(lambda: site.processes() == [])
+    assert not (site.dir / "outcome").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, 1], ids=["guardian", "worker"])
+def test_a_replica_whose_wrapper_is_killed_has_failed(site: Site, at: int) -> None:
+    site.app(role("main", TREE), grace_s=0.2)
+    process = started(site)
+    os.kill(site.pids("replica.py")[at], signal.SIGKILL)
+    assert process.wait(END_S) in (137, 143)
+    message = [r"main/0 was lost: its (wrapper|step) was killed", "main/0 was killed by signal 9"][at]
+    assert site.outcome()["state"] == "failed"
+    assert re.fullmatch(message, site.outcome()["message"])
+    assert site.processes() == []
+
+
+@pytest.mark.slow
+def test_a_step_that_is_killed_has_failed(site: Site) -> None:
+    site.app(role("main", TREE), grace_s=0.1)
+    process = started(site)
+    (srun,) = site.pids_of_srun()
+    os.kill(srun, signal.SIGKILL)
+    assert process.wait(END_S) != 0
+    assert site.outcome()["state"] == "failed"
+    until(lambda: site.processes() == [])
+
+
+def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:
+    site.program("srun", "#!/bin/sh\necho 'srun: error: Unable to create step: no nodes' >&2\nexit 1\n")
+    site.app(role("main", "true", replicas=2))
+    found = site.run()
+    assert found["message"] == "cannot start main/0: srun: error: Unable to create step: no nodes"
+    assert (found["state"], found["code"]) == ("failed", 1)
+
+
+@pytest.mark.slow
+def test_an_executable_that_is_missing_is_named(site: Site) -> None:
+    site.app(role("main", "", argv=["no-such-program"], env={"PATH": "/nowhere"}, retries=3))
+    found = site.run()
+    start = "cannot start main/0: no such executable: no-such-program in PATH (/nowhere:"
+    assert found["message"].startswith(start)
+    assert (found["state"], found["code"], found["restarts"]) == ("failed", 127, 0)
+
+
+def test_a_setup_that_fails_is_the_end_of_the_app(site: Site) -> None:
+    site.app(role("main", "touch ran; exit 1"))
+    argv = [sys.executable, str(site.dir / "conduct.py"), str(site.dir), "127", "module load 'x y'"]
+    ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=END_S)
+    assert ran.returncode == 127
+    assert "setup failed with 127: module load 'x y'" in ran.stdout + ran.stderr
+    outcome = site.outcome()
+    assert (outcome["state"], outcome["exit_code"]) == ("failed", 127)
+    assert outcome["message"] == "setup failed with 127: module load 'x y'"
+    assert [each["stopped"] for each in outcome["replicas"]] == ["setup failed"]
+    assert not list(site.dir.rglob("ran"))
+
+
+# -- full disks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_output_but_no_exit_code(tmp_path: Path) -> None:
+    """The folder of the app is a file system of its own that its replicas fill."""
+    code = """
+        import sys
+        from pathlib import Path
+        from tests.unit.slurm.site import Site, role
+        site = Site(Path(sys.argv[1]))
+        site.app(role("main", "head -c 3000000 /dev/zero; exit 3"))
+        print(json.dumps(site.run()))
+        site.close()
+    """
+    mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$2" && exec "$0" -c "$1" "$2"']
+    argv = [*mount, sys.executable, "import json\n" + textwrap.dedent(code), str(tmp_path)]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    if "unshare" in ran.stderr or "mount" in ran.stderr:
+        pytest.skip(ran.stderr)
+    outcome = json.loads(ran.stdout)
+    assert (outcome["state"], outcome["code"]) == ("failed", 3), ran.stderr
+    assert states(outcome) == ["main/0 ended 3"]
+    assert outcome["warnings"] == ["log output was lost: main/0: No space left on device"]

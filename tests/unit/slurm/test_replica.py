@@ -1,0 +1,364 @@
+"""The wrapper of one replica: its output, its command, its probe, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lanes import sampled
+from tests.unit.slurm.site import END_S, Site, role, states, until
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+def one(site: Site, script: str, **fields: Any) -> dict[str, Any]:
+    """Run an app of one replica `main/0`: its record."""
+    site.app(role("main", script, **fields))
+    (replica,) = site.run()["replicas"]
+    return dict(replica)
+
+
+def output(site: Site, stream: str = "stdout") -> bytes:
+    return b"".join(data for kind, data in site.parts("main") if kind == stream)
+
+
+# -- output ------------------------------------------------------------------------------------------------
+
+
+def test_output_is_kept_byte_for_byte_with_its_streams_and_times(site: Site) -> None:
+    before = time.time_ns()
+    kept = "until grep -q {} ../logs/main/0.log; do sleep 0.01; done"
+    said = r"printf 'a\000\377\r\nb'"
+    one(site, f"{said}; {kept.format('b')}; echo oops >&2; {kept.format('oops')}; printf c")
+    assert site.parts("main") == [("stdout", b"a\0\xff\r\nb"), ("stderr", b"oops\n"), ("stdout", b"c")]
+    times = [before, *(ns for _, ns, _ in site.index("main")), time.time_ns()]
+    assert times == sorted(times)
+
+
+@pytest.mark.slow
+def test_a_silent_replica_has_an_empty_log(site: Site) -> None:
+    one(site, "true")
+    assert (site.log("main"), site.index("main")) == (b"", [])
+
+
+@pytest.mark.slow
+def test_much_output_arrives_whole(site: Site) -> None:
+    program = "import os\nfor n in range(20): os.write(1 + n % 2, bytes([65 + n]) * 5_000_000)"
+    one(site, "", argv=[sys.executable, "-c", program])
+    for stream, first in (("stdout", 0), ("stderr", 1)):
+        assert output(site, stream) == b"".join(bytes([65 + n]) * 5_000_000 for n in range(first, 20, 2))
+
+
+@pytest.mark.slow
+def test_output_of_what_a_replica_leaves_behind_is_kept(site: Site) -> None:
+    program = (site.dir / "replica.py").read_text()
+    assert "DRAIN_S = 0.5" in program
+    (site.dir / "replica.py").write_text(program.replace("DRAIN_S = 0.5", "DRAIN_S = 50"))
+    one(site, "(sleep 0.6; echo late) & echo early")
+    assert site.log("main") == b"early\nlate\n"
+
+
+def test_what_outlives_its_replica_is_killed(site: Site) -> None:
+    found = one(site, "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.1")
+    assert found["code"] == 0
+    assert site.processes() == []
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+def test_arguments_and_variables_arrive_unchanged(site: Site) -> None:
+    odd = "a  b\t'\"\\\n*ü 漢 \udcff %s {x}"
+    program = "import os, sys; os.write(1, os.fsencode(sys.argv[1]) + b'|' + os.environb[b'ODD'])"
+    one(site, "", argv=[sys.executable, "-c", program, odd], env={"ODD": odd})
+    raw = odd.encode("utf-8", "surrogateescape")
+    assert site.log("main") == raw + b"|" + raw
+
+
+@pytest.mark.slow
+def test_a_replica_runs_in_the_workspace_with_its_own_path_in_front(site: Site) -> None:
+    (site.dir / "workspace/bin").mkdir(parents=True)
+    (site.dir / "workspace/bin/hello").write_text("pwd; echo $0; cat; ls -d $LAUNCHER_SCRATCH")
+    (site.dir / "workspace/bin/hello").chmod(0o755)
+    one(site, "", argv=["hello"], env={"PATH": "bin", "LAUNCHER_SCRATCH": "\x01dir\x01/scratch"})
+    workspace = f"{site.dir}/workspace"
+    assert site.log("main").decode().split() == [workspace, f"{workspace}/bin/hello", f"{site.dir}/scratch"]
+
+
+UNSTARTABLE = {
+    "./none": (127, "no such executable: ./none"),
+    "": (127, "the entrypoint is empty"),
+    "/etc/passwd": (126, "not executable: /etc/passwd"),
+    "/bin/echo a\0b": (126, "/bin/echo: embedded null byte"),
+}
+
+
+@pytest.mark.parametrize("command", sampled(UNSTARTABLE, "./none"))
+def test_what_cannot_be_started_is_said(site: Site, command: str) -> None:
+    code, why = UNSTARTABLE[command]
+    site.app(role("main", "", argv=command.split(" ")))
+    found = site.run()
+    assert (found["message"], found["code"]) == (f"cannot start main/0: {why}", code)
+
+
+@pytest.mark.slow
+def test_a_missing_working_directory_is_said(site: Site) -> None:
+    site.app(role("main", "true"), cwd="/proc/none")
+    assert site.run()["message"] == "cannot start main/0: no such working directory: /proc/none"
+
+
+@pytest.mark.slow
+def test_a_replica_has_every_signal_at_its_default(site: Site) -> None:
+    one(site, "", argv=["sed", "-n", "/^Sig[BIC]/p", "/proc/self/status"])
+    assert [int(line.split()[1], 16) for line in site.log("main").splitlines()] == [0, 0, 0]
+
+
+def test_the_error_file_is_kept(site: Site) -> None:
+    script = """echo '{"message": "no GPU"}' >"$TORCHELASTIC_ERROR_FILE"; exit 4"""
+    found = one(site, script, env={"TORCHELASTIC_ERROR_FILE": "\x01dir\x01/replicas/main/0.error"})
+    assert (found["code"], json.loads(found["error_file"])) == (4, {"message": "no GPU"})
+
+
+@pytest.mark.slow
+def test_an_error_file_that_is_none_is_ignored(site: Site) -> None:
+    assert one(site, 'mkfifo "$TORCHELASTIC_ERROR_FILE"; exit 4')["error_file"] == ""
+
+
+@pytest.mark.slow
+def test_a_killed_replica_has_the_code_of_a_shell(site: Site) -> None:
+    site.app(role("main", "kill -9 $$"))
+    found = site.run()
+    assert (found["message"], found["code"]) == ("main/0 was killed by signal 9", 137)
+    assert found["replicas"][0]["signal"] == 9
+
+
+@pytest.mark.slow
+def test_memory_that_ran_out_is_said_where_slurm_says_so(site: Site) -> None:
+    srun = (site.bin / "srun").read_text()
+    said = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0."
+    site.program("srun", srun.replace("sys.exit(", f"print({said!r}, file=sys.stderr)\nsys.exit("))
+    site.app(role("main", "kill -9 $$"))
+    assert site.run()["message"] == "main/0 was killed: out of memory"
+
+
+# -- stopping ----------------------------------------------------------------------------------------------
+
+
+def cancelled(site: Site, script: str, **fields: Any) -> dict[str, Any]:
+    """Run `script`, which says "up", and cancel it: its outcome."""
+    site.app(role("main", script), **fields)
+    process = site.start()
+    path = site.dir / "logs/main/0.log"
+    until(lambda: path.exists() and b"up\n" in path.read_bytes())
+    (site.dir / "new").write_text(json.dumps({"grace_s": None, "interrupt": False}))
+    (site.dir / "new").rename(site.dir / "cancel")
+    process.send_signal(signal.SIGUSR2)
+    process.wait(END_S)
+    return site.outcome()
+
+
+def test_a_replica_that_ignores_the_signal_is_killed_with_all_it_started(site: Site) -> None:
+    child = "sh -c 'trap \"\" TERM; setsid sleep 1000 & while :; do sleep 0.1; done' &"
+    found = cancelled(site, f"trap '' TERM; {child} echo up; while :; do sleep 0.1; done", grace_s=0.2)
+    assert states(found) == ["main/0 ended 137 cancelled"]
+    assert site.processes() == []
+
+
+@pytest.mark.slow
+def test_a_suspended_replica_is_stopped(site: Site) -> None:
+    found = cancelled(site, "trap 'exit 7' TERM; echo up; kill -STOP $$; while :; do sleep 0.1; done")
+    assert states(found) == ["main/0 ended 7 cancelled"]
+
+
+@pytest.mark.slow
+def test_signals_of_the_user_reach_the_replica(site: Site) -> None:
+    script = "trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.05; done"
+    site.app(role("main", script))
+    process = site.start()
+    path = site.dir / "logs/main/0.log"
+    until(lambda: path.exists() and b"up\n" in path.read_bytes())
+    os.kill(site.pids("replica.py")[0], signal.SIGUSR1)
+    assert process.wait(END_S) == 0
+    assert b"saved\n" in site.log("main")
+
+
+# -- probes ------------------------------------------------------------------------------------------------
+
+
+def served(site: Site, probe: dict[str, Any], script: str, **fields: Any) -> dict[str, Any]:
+    """The outcome of a client that waits for a server with this probe."""
+    site.app(
+        role("server", script, **fields),
+        role("client", "true"),
+        order={
+            "server": {"service": True, "ready": {"every": 0.05, **probe}},
+            "client": {"depends_on": {"server": "ready"}},
+        },
+    )
+    return site.run()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+LISTEN = """
+import socket, sys, time
+sock = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    peer, _ = sock.accept()
+    data = peer.recv(1000)
+    peer.sendall(("HTTP/1.0 %s\\r\\n\\r\\n" % (sys.argv[2] if b"GET /up " in data else 404)).encode())
+    peer.close()
+"""
+
+
+def test_a_port_is_probed(site: Site) -> None:
+    port = free_port()
+    argv = [sys.executable, "-c", LISTEN, str(port), "200"]
+    assert served(site, {"port": port}, "", argv=argv)["state"] == "succeeded"
+
+
+@pytest.mark.slow
+def test_nothing_listens_on_a_port(site: Site) -> None:
+    port = free_port()
+    found = served(site, {"port": port, "timeout": 0.4}, "exec sleep 1000")
+    assert found["message"] == f"server/0 was not ready after 0.4 s: nothing listens on port {port}"
+
+
+@pytest.mark.slow
+def test_a_port_of_another_process_is_refused(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+        found = served(site, {"port": port}, "exec sleep 1000")
+    why = f"port {port} is in use by another process, so its probe would find that one"
+    assert found["message"] == f"cannot start server/0: {why}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "answer", "state"), [("/up", "302", "succeeded"), ("/no", "200", "failed")])
+def test_an_answer_is_probed(site: Site, path: str, answer: str, state: str) -> None:
+    port = free_port()
+    argv = [sys.executable, "-c", LISTEN, str(port), answer]
+    found = served(site, {"http": path, "port": port, "timeout": 20 if path == "/up" else 8}, "", argv=argv)
+    assert found["state"] == state
+    if state == "failed":
+        why = f"GET /no on port {port} answers 404"
+        assert found["message"] == f"server/0 was not ready after 8 s: {why}"
+
+
+@pytest.mark.slow
+def test_a_command_is_probed_with_the_variables_of_the_replica(site: Site) -> None:
+    probe = {"command": ["sh", "-c", 'test "$K" = 0 && test -e up']}
+    assert served(site, probe, "sleep 0.2; touch up; exec sleep 1000")["state"] == "succeeded"
+
+
+@pytest.mark.slow
+def test_a_command_that_fails_is_said(site: Site) -> None:
+    found = served(site, {"command": ["sh", "-c", "exit 3"], "timeout": 3}, "exec sleep 1000")
+    assert found["message"] == "server/0 was not ready after 3 s: `sh` exited with 3"
+
+
+@pytest.mark.slow
+def test_a_file_from_before_is_not_taken(site: Site) -> None:
+    (site.dir / "workspace").mkdir()
+    (site.dir / "workspace/up").write_text("")
+    found = served(site, {"file": "up", "timeout": 0.4}, "exec sleep 1000")
+    assert found["message"] == "server/0 was not ready after 0.4 s: the file up is older than the replica"
+
+
+@pytest.mark.slow
+def test_a_late_replica_is_restarted_by_its_policy(site: Site) -> None:
+    script = "test $LAUNCHER_RESTART = 1 && touch up; exec sleep 1000"
+    found = served(site, {"file": "up", "timeout": 2}, script, retries=9)
+    assert found["state"] == "succeeded"
+    assert found["restarts"] >= 1
+    assert "server/0 was not ready after 2 s: there is no file up; restart 1 of 9\n" in site.said()
+
+
+# -- a busy one --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_step_whose_srun_hangs_is_ended(site: Site) -> None:
+    srun = (site.bin / "srun").read_text()
+    site.program("srun", srun.replace("sys.exit(", "import time; time.sleep(1000)\nsys.exit("))
+    site.app(role("main", "exit 3"))
+    assert site.run()["code"] == 3
+    assert site.processes() == []
+
+
+def test_the_wrapper_needs_no_site_packages(site: Site) -> None:
+    """The Python of a node may be older than any library: no module beyond the standard library is loaded."""
+    code = (
+        "import sys, runpy; runpy.run_path(sys.argv[1]); "
+        "print([each for each in sys.modules.values() if 'site-packages' in str(vars(each).get('__file__'))])"
+    )
+    for name in ("conduct.py", "replica.py"):
+        argv = [sys.executable, "-I", "-S", "-c", code, str(site.dir / name)]
+        assert subprocess.check_output(argv, text=True) == "[]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.6", "3.7", "3.9"])
+def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -> None:
+    """In the plain locale, where text has no encoding: names are bytes all the same."""
+    found = shutil.which(f"python{version}")
+    if found is None or subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL):
+        pytest.skip(f"there is no Python {version}")
+    site.python = found
+    site.program("python3", f'#!/bin/sh\nexec "{found}" "$@"\n')
+    cwd = site.shared / "schön"
+    server = role("server", "touch läuft; echo $GRÜSSE; exec sleep 1000", env={"GRÜSSE": "ü"})
+    client = role("client", "test $LAUNCHER_RESTART = 1; exit $?", retries=1, policy="APPLICATION")
+    order = {
+        "server": {"service": True, "ready": {"file": "läuft"}},
+        "client": {"depends_on": {"server": "ready"}},
+    }
+    site.app(server, client, order=order, cwd=str(cwd))
+    outcome = site.run(LC_ALL="C", LANG="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    assert (outcome["state"], outcome["message"], outcome["restarts"]) == ("succeeded", "", 1), site.said()
+    assert (cwd / "läuft").exists()
+
+
+@pytest.mark.slow
+def test_an_end_that_was_not_reported_is_found_in_its_record(site: Site) -> None:
+    """As when the daemon of a step is killed: srun then waits for ever."""
+    srun = (
+        (site.bin / "srun").read_text().replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=2,")
+    )
+    site.program("srun", srun.replace("sys.exit(", "import time; time.sleep(1000)\nsys.exit("))
+    conduct = (site.dir / "conduct.py").read_text()
+    assert "LOOK_AT_RECORDS_S = 30.0" in conduct
+    (site.dir / "conduct.py").write_text(
+        conduct.replace("LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 0.2")
+    )
+    site.app(role("main", "exit 3"))
+    assert site.run()["message"] == "main/0 exited with 3"
+    assert site.processes() == []
+
+
+@pytest.mark.slow
+def test_a_long_reason_is_cut_within_a_line(site: Site) -> None:
+    folder = "ü" * 80
+    site.app(role("main", "", argv=["none"], env={"PATH": ":".join([folder] * 40)}))
+    assert site.run()["message"].startswith("cannot start main/0: no such executable: none in PATH (ü")
+    lines = (site.dir / "replicas/main/0.events").read_bytes().splitlines()
+    assert max(map(len, lines)) < 1024

@@ -1,0 +1,247 @@
+"""What the Slurm scheduler costs those who do not use it, and how it shares requests among threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from launcher.apply import follow
+from launcher.errors import SchedulerError
+from launcher.schedulers import get_scheduler
+from launcher.schedulers.slurm import known, observe
+from launcher.schedulers.slurm.waiter import Waiter
+from launcher.specs.jobkey import JobKey
+from launcher.state.records import AppRecord
+
+
+@pytest.fixture
+def scheduler(launcher_home, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = get_scheduler("slurm", "p")
+    yield made
+    made.close()
+
+
+def test_a_state_folder_without_slurm_has_no_engine_to_ask(scheduler, launcher_home, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("asked a cluster")
+
+    monkeypatch.setattr("launcher.schedulers.slurm.cluster.Cluster.call", refuse)
+    assert (scheduler.shared_engine, scheduler.has_apps_here(), scheduler.is_in_use()) == ("", False, False)
+    assert scheduler.observe([JobKey("p", "default", "train")]) == []
+    assert (list(scheduler.refresh(["train-1-x"])), scheduler.records(), scheduler.reap()) == ([], [], [])
+    assert (scheduler.record("train-1-x"), scheduler.attempt("train-1-x")) == (None, None)
+    assert not launcher_home.exists()
+
+
+def test_a_list_loads_nothing_of_slurm(scenario):
+    scenario.run_to_end(scenario.job("true"))
+    command = [sys.executable, "-X", "importtime", "-m", "launcher", "list"]
+    got = subprocess.run(command, cwd=scenario.folder, capture_output=True, text=True, check=True)
+    assert "launcher.state.store" in got.stderr
+    assert "launcher.schedulers.slurm" not in got.stderr
+
+
+def live(app_id="train-1-x"):
+    attempt = {"key": None, "name": "train", "session": "p", "app_id": app_id, "created_at": 1.0}
+    started = {"job": "1", "at": 2.0}
+    queue = [{"job": "1", "state": "RUNNING", "reason": "None", "start_at": 2.0}]
+    return {"attempt": attempt, "submitted": 1.5, "started": started, "queue": queue, "outcome": None}
+
+
+def ended(app_id="train-1-x"):
+    return {**live(app_id), "outcome": {"state": "succeeded", "ended_at": 3.0}}
+
+
+class FakeCluster:
+    """Answers from `apps`: app id → facts. An operation of `held` blocks until it is released."""
+
+    def __init__(self, apps, place=("login1", "~")):
+        self.place = place
+        self.host = place[0]
+        self.apps = apps
+        self.calls = []
+        self.greeting = []
+        self.entered = threading.Semaphore(0)
+        self.released = threading.Event()
+
+    def call(self, *ops):
+        return [self._answer(op) for op in ops]
+
+    def close(self):
+        pass
+
+    def ask(self, op, **fields):
+        return self._answer({"op": op, **fields})
+
+    def _answer(self, op):
+        self.calls.append(op)
+        if op["op"] == "wait":
+            self.entered.release()
+            assert self.released.wait(60)
+        asked = op.get("app_ids")
+        ids = [*self.apps] if asked is None else asked
+        found = {each: self.apps[each] for each in ids if each in self.apps}
+        if op["op"] == "wait":
+            return {
+                "apps": {each: facts for each, facts in found.items() if facts["outcome"]},
+                "missing": [each for each in ids if each not in self.apps],
+            }
+        return {"apps": found} if op["op"] == "observe" else {}
+
+
+def test_twenty_threads_wait_with_one_request_at_a_time():
+    ids = [f"train-{k}-x" for k in range(20)]
+    cluster = FakeCluster({each: live(each) for each in ids})
+    waiter, found = Waiter(cluster), {}
+
+    def wait(app_id):
+        found[app_id] = waiter.until_end(app_id)
+
+    threads = [threading.Thread(target=wait, args=(each,)) for each in ids]
+    for thread in threads:
+        thread.start()
+    assert cluster.entered.acquire(timeout=60)
+    cluster.apps = {each: ended(each) for each in ids}
+    cluster.released.set()
+    for thread in threads:
+        thread.join(60)
+    assert {app_id: facts["outcome"]["state"] for app_id, facts in found.items()} == dict.fromkeys(
+        ids, "succeeded"
+    )
+    assert len(cluster.calls) <= 1 + len(ids) // 2  # a few threads may come while the first request goes on
+
+
+def test_a_wait_gives_up_in_time_with_the_app_as_it_is():
+    cluster = FakeCluster({"train-1-x": live()})
+    cluster.released.set()
+    found = Waiter(cluster).until_end("train-1-x", 0.0)
+    assert found is not None
+    assert found["outcome"] is None
+
+
+def test_a_wait_for_an_app_that_is_gone_ends():
+    cluster = FakeCluster({})
+    cluster.released.set()
+    assert Waiter(cluster).until_end("train-1-x") is None
+
+
+def test_a_wait_for_the_start_ends_when_the_script_runs():
+    cluster = FakeCluster({"train-1-x": live()})
+    cluster.released.set()
+    found = Waiter(cluster).until_start("train-1-x")
+    assert found is not None
+    assert found["started"]["at"] == 2.0
+
+
+def test_an_error_of_the_request_reaches_every_thread():
+    cluster = FakeCluster({"train-1-x": live()})
+
+    def fail(*_):
+        raise SchedulerError("cannot reach login1")
+
+    cluster.call = fail
+    for _ in range(2):
+        with pytest.raises(SchedulerError, match="login1"):
+            Waiter(cluster).until_end("train-1-x")
+
+
+@pytest.fixture
+def clusters(launcher_home, monkeypatch, tmp_path):
+    """Two clusters: `near` has train-1-x, and `far` cannot be reached."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for app_id, place in (("train-1-x", ("near", "~")), ("sim-1-x", ("far", "~"))):
+        known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), place)
+    far = FakeCluster({}, ("far", "~"))
+
+    def fail(*_):
+        raise SchedulerError("cannot reach far")
+
+    far.call = far.ask = fail
+    made = observe.Clusters()
+    made._made = {("near", "~"): FakeCluster({"train-1-x": ended()}, ("near", "~")), far.place: far}
+    return made
+
+
+def test_a_cluster_that_is_down_hides_no_app_of_another(clusters):
+    found = observe.find(clusters, "train-1-x")
+    assert found is not None
+    assert found[0].place == ("near", "~")
+    with pytest.raises(SchedulerError, match="cannot reach far"):
+        observe.find(clusters, "sim-1-x")
+    with pytest.raises(SchedulerError, match="cannot reach far"):
+        observe.find(clusters, "from-elsewhere-1-x")
+
+
+def test_a_plan_needs_only_the_clusters_that_its_jobs_go_to(clusters):
+    assert observe.attempts(clusters, [], [], take_over=False) == []
+    clusters.expect(("near", "~"))
+    assert observe.attempts(clusters, [], [], take_over=False) == []
+    clusters.expect(("far", "~"))
+    with pytest.raises(SchedulerError, match="cannot reach far"):
+        observe.attempts(clusters, [], [], take_over=False)
+
+
+def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
+    near = clusters.at(("near", "~"))
+    near.apps = {f"train-{k}-x": ended(f"train-{k}-x") for k in range(100)}
+    for app_id in near.apps:
+        known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), near.place)
+    for cluster, ids in observe.where(clusters, [*near.apps]):
+        assert len(observe.seen(cluster, app_ids=ids, ended=True)) == 100
+    assert len(near.calls) == 1
+
+
+def test_commands_of_slurm_that_do_not_work_matter_only_to_those_who_use_them(
+    clusters, tmp_path, monkeypatch
+):
+    (tmp_path / ".launcher" / "slurm" / "apps").mkdir(parents=True)
+    monkeypatch.setattr(known, "has_commands", lambda: True)
+    here = FakeCluster({}, ("", known.DEFAULT_JOB_DIR))
+
+    def fail(*_):
+        raise SchedulerError("no controller")
+
+    here.call = here.ask = fail
+    clusters._made |= {here.place: here, ("far", "~"): FakeCluster({}, ("far", "~"))}
+    assert [app.app_id for app in observe.everything(clusters, take_over=False)] == ["train-1-x"]
+    assert observe.find(clusters, "from-elsewhere-1-x") is None
+    known.remember(AppRecord("slurm", "p", "here-1-x", name="n", created_at=1.0), here.place)
+    for ask in (
+        lambda: observe.everything(clusters, take_over=False),
+        lambda: observe.find(clusters, "from-elsewhere-1-x"),
+    ):
+        with pytest.raises(SchedulerError, match="no controller"):
+            ask()
+
+
+def test_a_display_of_live_apps_asks_no_more_often_than_every_two_seconds(scheduler):
+    pauses = []
+
+    class Done:
+        def wait(self, seconds):
+            pauses.append(seconds)
+            return True
+
+    live = [SimpleNamespace(handle="slurm://p/train-1-x", app_id="train-1-x", key=None)]
+    follow._report(lambda *_: None, live, SimpleNamespace(get=lambda _: scheduler), Done())
+    assert pauses == [2.0]
+
+
+def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launcher_home):
+    place = ("login1", "~")
+    apps = {f"train-{k}-x": live(f"train-{k}-x") for k in range(50)}
+    for app_id in apps:
+        known.remember(AppRecord("slurm", "p", app_id, name="n", created_at=1.0), place)
+    cluster = FakeCluster(apps)
+    scheduler._clusters._made = {place: cluster}
+    assert scheduler.reap() == []
+    assert [scheduler.attempt(app_id) for app_id in apps] == [None] * 50  # apps without a job
+    assert len(cluster.calls) == 1
+    cluster.apps["train-0-x"] = ended("train-0-x")
+    scheduler.attempt("train-0-x")
+    assert len(cluster.calls) == 2

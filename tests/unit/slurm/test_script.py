@@ -1,0 +1,144 @@
+"""The batch script: bash reads it, and it hands over what it says. A python3 of the test takes the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.schedulers.slurm.request import SlurmRequest
+from launcher.schedulers.slurm.script import sbatch_word
+from tests.unit.slurm.requests import request_of, role, sbatch_lines
+
+HOSTILE = [
+    "it's",
+    'say "x"',
+    "$(touch made)",
+    "`touch made`",
+    "a\nb",
+    "\r",
+    "; touch made",
+    "*",
+    "~",
+    "!!",
+    "\\",
+    "ü\u2028",
+    "\x1b[31m",
+    "# x",
+    "${HOME}",
+]
+
+DUMP = """#!{python}
+import json, os, sys
+json.dump([sys.argv[1:], dict(os.environ)], open(os.environ["DUMP"], "w"))
+"""
+
+
+def run(request: SlurmRequest, tmp_path: Path, **more: str) -> tuple[int, list[str], dict[str, str], str]:
+    """Exit code of the script, then arguments and environment of the python3 that it ended in, and stderr."""
+    folder, home = tmp_path / "bin", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    python = folder / "python3"
+    python.write_text(DUMP.format(python=sys.executable))
+    python.chmod(0o755)
+    script = tmp_path / "script.sh"
+    script.write_text(request.script)
+    subprocess.run(["bash", "-n", script], check=True)
+    env = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(home), "DUMP": str(tmp_path / "dump"), **more}
+    done = subprocess.run(["bash", script], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert not (tmp_path / "made").exists()
+    if not (tmp_path / "dump").exists():
+        return done.returncode, [], {}, done.stderr
+    argv, seen = json.loads((tmp_path / "dump").read_text())
+    return done.returncode, argv, seen, done.stderr
+
+
+def test_it_ends_in_the_conductor_with_the_directory_of_the_app(tmp_path):
+    code, argv, env, _ = run(request_of(role()), tmp_path)
+    where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
+    assert (code, argv, env["LAUNCHER_APP_DIR"]) == (0, [f"{where}/conduct.py", where], where)
+
+
+@pytest.mark.parametrize("job_dir", ["/my jobs/it's", '/a"b', "/a`touch made`", "/back\\slash", "~/x y", "/"])
+def test_the_directory_may_have_any_name(tmp_path, job_dir):
+    _, [_, where], _, _ = run(request_of(role(), job_dir=job_dir), tmp_path)
+    assert where == f"{job_dir.rstrip('/')}/apps/a-1-x".replace("~", f"{tmp_path}/home", 1)
+
+
+def test_hostile_commands_stand_in_comments_alone(tmp_path):
+    hostile = role("r: $(touch made)", entrypoint="`touch made`", args=HOSTILE)
+    request = request_of(hostile)
+    told = [line for line in request.script.splitlines() if line.startswith("# r: ")]
+    assert len(told) == 1
+    assert told[0].isprintable()
+    assert run(request, tmp_path)[0] == 0
+
+
+def test_replicas_inherit_what_setup_lines_export(tmp_path):
+    setup = ["export SITE='two words'", "if true; then", "  export MORE=${HOME##*/}", "fi"]
+    _, _, env, _ = run(request_of(role(), setup=setup), tmp_path)
+    assert env["SITE"] == "two words"
+    assert env["MORE"] == "home"
+
+
+def test_a_setup_line_is_no_place_for_macros():
+    assert 'echo "$<app_id> ${app_id}"' in request_of(role(), setup=['echo "$<app_id> ${app_id}"']).script
+
+
+def test_a_setup_line_that_fails_ends_the_job_and_is_named(tmp_path):
+    _, argv, _, _ = run(request_of(role(), setup=["true", "no-such-program 'a b'", "touch made"]), tmp_path)
+    where = f"{tmp_path}/home/.launcher/slurm/apps/a-1-x"
+    assert argv == [f"{where}/conduct.py", where, "127", "no-such-program 'a b'"]
+
+
+def test_a_function_that_fails_ends_the_job_as_well(tmp_path):
+    setup = ["module() {", "  ( exit 3 )", "}", "module load cuda", "touch made"]
+    assert run(request_of(role(), setup=setup), tmp_path)[1][2] == "3"
+
+
+@pytest.mark.parametrize(
+    "line", ["X=$(false; echo x)", "if false; then true; fi", "false || true", "( false; true ) || true"]
+)
+def test_what_bash_takes_for_no_failure_is_none(tmp_path, line):
+    assert len(run(request_of(role(), setup=[line]), tmp_path)[1]) == 2
+
+
+def test_a_setup_line_that_a_signal_ends_leaves_the_reason_to_slurm(tmp_path):
+    code, argv, _, _ = run(request_of(role(), setup=["sh -c 'kill -TERM $$'"]), tmp_path)
+    assert (code, argv) == (143, [])
+
+
+def test_setup_lines_come_after_a_command_so_that_sbatch_reads_none_of_them():
+    lines = request_of(role(), setup=["echo x"]).script.splitlines()
+    first_command = next(k for k, line in enumerate(lines) if line and not line.startswith("#"))
+    assert first_command < lines.index("echo x")
+    assert not any(line.startswith("#SBATCH") for line in lines[first_command:])
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("", "k"),
+        ("a100&ib", "k=a100&ib"),
+        ("two words", 'k="two words"'),
+        ("it's", 'k="it\'s"'),
+        ('"', 'k="\\""'),
+        ("\\", 'k="\\\\"'),
+        ("#", 'k="#"'),
+        ("$HOME", "k=$HOME"),
+    ],
+)
+def test_a_value_is_quoted_as_sbatch_reads_it(value, word):
+    assert sbatch_word("k", value) == word
+
+
+def test_values_of_options_are_text():
+    cfg: dict[str, Any] = {"comment": "${app_id} $<app_id> $HOME", "sbatch": {"reservation": "$<role>"}}
+    lines = sbatch_lines(request_of(role(), **cfg))
+    assert 'comment="${app_id} $<app_id> $HOME"' in lines
+    assert "reservation=$<role>" in lines

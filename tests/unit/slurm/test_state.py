@@ -1,0 +1,339 @@
+"""The state of an app from the facts that the agent gathers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from launcher.schedulers import owner
+from launcher.schedulers.slurm.state import (
+    RUN_AGAIN,
+    attempt_of,
+    new_ends,
+    record_of,
+    replicas_of,
+    undecided_needs,
+    view_of,
+)
+from launcher.specs.attempt import Attempt
+from launcher.specs.jobkey import JobKey
+from launcher.specs.needs import StoodOn
+
+PREPARE = StoodOn("prepare", 1, 1, "prepare-1-x", "slurm")
+ATTEMPT = Attempt(
+    key=JobKey("p", "default", "train"),
+    number=2,
+    app_id="train-2-x",
+    scheduler="slurm",
+    digest="d",
+    document={"roles": [{"name": "a", "num_replicas": 2}, {"name": "b"}]},
+    needs=(PREPARE,),
+    created_at=1.5,
+)
+NOWHERE = {"host": "elsewhere", "boot": "b", "pid": 1, "start": 1, "user": "u", "home": "/h", "nonce": "n"}
+
+
+def here(**changes):
+    made = owner.this_process()
+    fields = {name: getattr(made, name) for name in ("host", "boot", "pid", "start", "user", "home")}
+    return {**fields, "nonce": "n", "at": time.time(), **changes}
+
+
+def facts(**fields):
+    empty = dict.fromkeys(("owner", "created", "job", "submitted", "started", "cancel", "outcome", "ended"))
+    return {
+        "attempt": ATTEMPT.to_json(),
+        **empty,
+        "queue": [],
+        "needs": {},
+        "vanished": False,
+        **fields,
+    }
+
+
+def submitted(**fields):
+    return facts(**{"created": 1.0, "job": "12", "submitted": 2.0, **fields})
+
+
+def row(state="PENDING", reason="Priority", **fields):
+    return {"job": "12", "state": state, "reason": reason, "submitted_at": 1.0, "start_at": None, **fields}
+
+
+def seen(found, **how):
+    view = view_of(found, **how)
+    return view.state, view.message
+
+
+def test_while_its_client_lives_it_is_reserved_and_then_created():
+    assert seen(facts(owner=here())) == ("reserved", "")
+    assert seen(facts(owner=here(), created=1.0)) == ("created", "")
+    assert view_of(facts(owner=here())).owner == str(owner.this_process())
+
+
+@pytest.mark.parametrize("created", [None, 1.0])
+def test_without_a_living_client_a_submission_is_unfinished(created):
+    for client in (None, here(pid=1 << 30)):
+        view = view_of(facts(owner=client, created=created))
+        assert (view.state, view.owner) == ("reserved", "")
+
+
+def test_a_client_on_another_machine_counts_as_dead_after_ten_silent_minutes_or_when_the_user_says_so():
+    found = facts(owner={**NOWHERE, "at": 1000.0})
+    assert view_of(found, now=1500.0).owner == "pid 1 on elsewhere"
+    assert view_of(found, now=1700.0).owner == ""
+    assert view_of(found, now=1500.0, take_over=True).owner == ""
+
+
+def test_a_pending_job_is_queued_with_slurms_reason_and_the_start_that_it_expects():
+    assert seen(submitted(queue=[row()])) == ("queued", "waits in Slurm's queue: Priority")
+    assert seen(submitted(queue=[row(reason="None")])) == ("queued", "waits in Slurm's queue")
+    state, message = seen(submitted(queue=[row(reason="Resources", start_at=0.0 + 86400 * 400)]))
+    assert (state, message[:52]) == ("queued", "waits in Slurm's queue: Resources; starts about 1971")
+    assert view_of(submitted(queue=[row()])).owner == "Slurm job 12"
+
+
+def test_a_job_behind_others_waits_for_those_that_have_not_ended():
+    needs = {"prepare-1-x": "", "other-1-x": "succeeded"}
+    found = submitted(queue=[row(reason="Dependency")], needs=needs)
+    assert seen(found) == ("waiting", "waits for prepare")
+    assert view_of(found).owner == "Slurm job 12"
+    assert seen({**found, "needs": dict.fromkeys(needs, "succeeded")})[0] == "queued"
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"])
+def test_a_job_that_has_its_nodes_runs(state):
+    found = submitted(queue=[row(state)], started={"job": "12", "at": 3.0})
+    view = view_of(found)
+    assert (view.state, view.started_at, view.owner) == ("running", 3.0, "")
+
+
+def test_a_job_that_waits_again_after_it_ran_is_queued():
+    found = submitted(queue=[row(reason="BeginTime")], started={"job": "12", "at": 3.0})
+    assert seen(found) == ("queued", "Slurm runs it again: waits in Slurm's queue: BeginTime")
+    assert view_of(found).started_at is None
+
+
+def test_a_job_that_may_not_run_twice_is_lost_when_slurm_queues_it_again():
+    """A controller that was killed comes back with what it knew some seconds before."""
+    queue = [row(reason="JobHeldUser")]
+    found = submitted(queue=queue, started={"job": "12", "at": 3.0}, vanished=True)
+    assert seen(found) == ("lost", RUN_AGAIN)
+    assert view_of(found).is_new_end
+
+
+def test_one_empty_queue_is_no_end():
+    assert seen(submitted())[0] == "queued"
+    assert seen(submitted(started={"job": "12", "at": 3.0}))[0] == "running"
+    assert seen(submitted(needs={"prepare-1-x": ""})) == ("waiting", "waits for prepare")
+
+
+def test_the_outcome_on_record_counts_whatever_slurm_says():
+    outcome = {"state": "failed", "message": "a/0 exited with 3", "exit_code": 3, "started_at": 3.0}
+    outcome |= {"ended_at": 4.0, "restarts": 2, "replicas": []}
+    view = view_of(submitted(outcome=outcome, queue=[row("RUNNING")], vanished=True))
+    assert (view.state, view.message, view.exit_code) == ("failed", "a/0 exited with 3", 3)
+    assert (view.started_at, view.ended_at, view.num_restarts) == (3.0, 4.0, 2)
+    assert not view.is_new_end
+
+
+def test_what_was_given_up_before_its_start_has_ended():
+    assert seen(submitted(started={"withdrawn": True, "at": 5.0})) == ("skipped", "withdrawn")
+    cancelled = {"cancelled": True, "at": 5.0, "message": "cancelled by ada@laptop"}
+    view = view_of(submitted(started=cancelled))
+    assert (view.state, view.message, view.ended_at) == ("cancelled", "cancelled by ada@laptop", 5.0)
+
+
+def ended(state, **fields):
+    made = {"state": state, "exit": "0:0", "reason": "None", "start": 60.0, "end": 120.0, "nodes": "n3"}
+    found = submitted(started={"job": "12", "at": 61.0}, vanished=True, ended={**made, **fields})
+    (outcome,) = new_ends({"train-2-x": found}).values()
+    assert view_of(found).is_new_end
+    return outcome["state"], outcome["message"], outcome["exit_code"]
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "found"),
+    [
+        ("TIMEOUT", {}, ("failed", "timed out after 1 min", None)),
+        ("TIMEOUT", {"end": 7261.0}, ("failed", "timed out after 2 h", None)),
+        ("TIMEOUT", {"start": None}, ("failed", "timed out", None)),
+        ("DEADLINE", {"end": 90.0}, ("failed", "timed out after 30 s", None)),
+        ("NODE_FAIL", {}, ("failed", "node n3 failed", None)),
+        ("OUT_OF_MEMORY", {}, ("failed", "killed: out of memory", 137)),
+        ("PREEMPTED", {}, ("failed", "was preempted", None)),
+        ("CANCELLED", {}, ("cancelled", "cancelled in Slurm", None)),
+        ("CANCELLED by 1000", {}, ("cancelled", "cancelled in Slurm", None)),
+        ("FAILED", {"exit": "0:9"}, ("failed", "killed by signal 9", 137)),
+        ("FAILED", {"exit": "3:0"}, ("failed", "its batch script exited with 3", 3)),
+        (
+            "FAILED",
+            {"reason": "NonZeroExitCode"},
+            ("failed", "Slurm could not run it: NonZeroExitCode", None),
+        ),
+        ("BOOT_FAIL", {}, ("failed", "failed in Slurm", None)),
+        (
+            "COMPLETED",
+            {},
+            ("lost", "it left Slurm's queue without an outcome; Slurm knows it as COMPLETED", None),
+        ),
+        ("", {}, ("lost", "it left Slurm's queue without an outcome", None)),
+    ],
+)
+def test_how_slurm_ended_an_app_that_could_not_say_so(state, fields, found):
+    assert ended(state, **fields) == found
+
+
+def test_an_app_that_was_asked_to_end_and_that_slurm_killed_is_cancelled():
+    asked = {"at": 3.0, "message": "cancelled by ada@laptop"}
+    found = submitted(
+        started={"job": "12", "at": 3.0}, cancel=asked, vanished=True, ended={"state": "FAILED"}
+    )
+    (outcome,) = new_ends({"x": found}).values()
+    assert (outcome["state"], outcome["message"]) == ("cancelled", "cancelled by ada@laptop")
+
+
+def behind(need, *, state="", app_id="train-2-x"):
+    attempt = {
+        **ATTEMPT.to_json(),
+        "app_id": app_id,
+        "needs": [[need.partition("-")[0], 1, 1, need, "slurm"]],
+    }
+    gone = {"vanished": True, "ended": {"state": "CANCELLED"}}
+    return submitted(attempt=attempt, needs={need: state}, **gone)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("failed", "prepare failed"),
+        ("cancelled", "prepare was cancelled"),
+        ("skipped", "prepare was skipped"),
+        ("lost", "prepare was lost"),
+        ("removed", "prepare was removed"),
+    ],
+)
+def test_what_slurm_cancelled_because_of_a_need_is_skipped(state, message):
+    (outcome,) = new_ends({"x": behind("prepare-1-x", state=state)}).values()
+    assert (outcome["state"], outcome["message"]) == ("skipped", message)
+
+
+def test_a_chain_that_slurm_cancelled_is_skipped_to_its_end():
+    apps = {
+        "evaluate-1-x": behind("train-2-x", app_id="evaluate-1-x"),
+        "train-2-x": behind("prepare-1-x"),
+        "prepare-1-x": submitted(outcome={"state": "failed"}),
+    }
+    apps["train-2-x"]["needs"] = {"prepare-1-x": "failed"}
+    found = new_ends(apps)
+    assert {app_id: (each["state"], each["message"]) for app_id, each in found.items()} == {
+        "train-2-x": ("skipped", "prepare failed"),
+        "evaluate-1-x": ("skipped", "train was skipped"),
+    }
+
+
+def test_a_need_whose_end_is_not_known_is_to_be_looked_up_first():
+    alone = {"evaluate-1-x": behind("train-2-x", app_id="evaluate-1-x")}
+    assert undecided_needs(alone) == ["train-2-x"]
+    assert undecided_needs({**alone, "train-2-x": {}}) == []
+    assert undecided_needs({"train-2-x": behind("prepare-1-x", state="failed")}) == []
+
+
+def test_needs_in_a_circle_come_to_an_end():
+    apps = {"a-1-x": behind("b-1-x", app_id="a-1-x"), "b-1-x": behind("a-1-x", app_id="b-1-x")}
+    assert sorted(new_ends(apps)) == ["a-1-x", "b-1-x"]
+
+
+def test_an_attempt_comes_back_as_it_was_reserved_with_its_present_state():
+    found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
+    attempt = attempt_of(found, view_of(found))
+    assert attempt is not None
+    assert (attempt.key, attempt.number, attempt.needs) == (ATTEMPT.key, 2, (PREPARE,))
+    assert (attempt.state, attempt.started_at, attempt.owner) == ("running", 3.0, "")
+    record = record_of(found, view_of(found))
+    assert (record.handle, record.name, record.number) == ("slurm://p/train-2-x", "train", 2)
+
+
+def test_an_app_without_a_job_is_no_attempt():
+    attempt = {"key": None, "name": "sim", "session": "s", "app_id": "sim-1", "created_at": 1.0}
+    found = submitted(attempt=attempt)
+    assert attempt_of(found, view_of(found)) is None
+    record = record_of(found, view_of(found))
+    assert (record.handle, record.name, record.job) == ("slurm://s/sim-1", "sim", None)
+
+
+def replica(k=0, state="running", **fields):
+    made = {"role": "a", "k": k, "run": 0, "state": state, "host": "n1", "started_at": 3.0, "ended_at": None}
+    return {**made, "code": None, "signal": None, "restarts": 0, "stopped": "", "error_file": "", **fields}
+
+
+def shown(found):
+    return [
+        (each.role, each.k, each.state, each.exit_code, each.message)
+        for each in replicas_of(found, view_of(found))
+    ]
+
+
+def test_replicas_are_those_of_the_document_and_what_is_not_there_is_pending():
+    found = submitted(queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
+    ready = {**found, "replicas": [replica(1, "ready")]}
+    assert shown(ready) == [
+        ("a", 0, "pending", None, ""),
+        ("a", 1, "running", None, ""),
+        ("b", 0, "pending", None, ""),
+    ]
+
+
+def test_a_replica_ends_by_its_code_by_a_signal_or_because_it_was_stopped():
+    over = [
+        replica(0, "ended", code=3, ended_at=4.0),
+        replica(1, "ended", signal=9, ended_at=4.0),
+        {**replica(0, "ended", code=0, ended_at=4.0, stopped="stopped at the end of the app"), "role": "b"},
+    ]
+    found = submitted(queue=[row("RUNNING")], replicas=over, started={"job": "12", "at": 3.0})
+    assert shown(found) == [
+        ("a", 0, "failed", 3, ""),
+        ("a", 1, "failed", 137, "signal 9"),
+        ("b", 0, "cancelled", 0, "stopped at the end of the app"),
+    ]
+
+
+def test_a_replica_says_how_it_failed_where_a_code_does_not():
+    over = [
+        replica(0, "ended", code=0, ended_at=4.0, late="not ready after 60 s: there is no file up"),
+        replica(1, "ended", code=127, ended_at=4.0, why="no such executable: x"),
+        {**replica(0, "ended", code=137, ended_at=4.0, lost="its wrapper was killed"), "role": "b"},
+    ]
+    found = submitted(queue=[row("RUNNING")], replicas=over, started={"job": "12", "at": 3.0})
+    assert shown(found) == [
+        ("a", 0, "failed", 0, "not ready after 60 s: there is no file up"),
+        ("a", 1, "failed", 127, "no such executable: x"),
+        ("b", 0, "failed", 137, "its wrapper was killed"),
+    ]
+
+
+def test_replicas_that_nothing_is_left_of_are_lost_and_those_never_started_are_cancelled():
+    outcome = {"state": "failed", "message": "node n3 failed", "ended_at": 9.0, "replicas": [replica(0)]}
+    assert shown(submitted(outcome=outcome)) == [
+        ("a", 0, "lost", None, ""),
+        ("a", 1, "cancelled", None, ""),
+        ("b", 0, "cancelled", None, ""),
+    ]
+
+
+def test_a_replica_that_a_failure_kept_from_starting_is_cancelled_for_that_reason():
+    kept = replica(0, "pending", stopped="setup failed", started_at=None)
+    outcome = {"state": "failed", "message": "setup failed with 1: x", "ended_at": 9.0, "replicas": [kept]}
+    found = submitted(outcome=outcome, replicas=[kept])
+    each = replicas_of(found, view_of(found))[0]
+    assert (each.state, each.message, each.started_at) == ("cancelled", "setup failed", None)
+
+
+def test_a_role_that_waits_for_others_says_for_which():
+    roles = [{"name": "a", "num_replicas": 2}, {"name": "b", "depends_on": {"a": "ready"}}]
+    attempt = {**ATTEMPT.to_json(), "document": {"roles": roles}}
+    found = submitted(attempt=attempt, queue=[row("RUNNING")], started={"job": "12", "at": 3.0})
+    for first in (None, replica(0), replica(0, "ready")):
+        one_ready = {**found, "replicas": [each for each in (first, replica(1, "ready")) if each]}
+        waits = "" if first and first["state"] == "ready" else "waiting for a (ready)"
+        assert shown(one_ready)[2] == ("b", 0, "pending", None, waits)

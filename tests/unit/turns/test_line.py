@@ -1,0 +1,159 @@
+"""Whose turn it is, decided on values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.deal import shares
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, QUEUED, Ticket, after, decide, first
+
+TWO_CORES = Limit(MACHINE, cpu=2, memory_mb=1000)
+
+
+def ask(number: int = 10, app: str = "me", limits: Sequence[Limit] = (TWO_CORES,), **wanted: object) -> Ask:
+    return Ask(app, number=number, table="t", limits=limits, **wanted)  # type: ignore[arg-type]
+
+
+def holder(app: str = "h", number: int = 1, **more: object) -> Ticket:
+    return Ticket(app, number, state=HOLDS, **{"groups": [MACHINE], **more})  # type: ignore[arg-type]
+
+
+def queued(app: str, number: int, **more: object) -> Ticket:
+    return Ticket(app, number, state=QUEUED, **{"groups": [MACHINE], **more})  # type: ignore[arg-type]
+
+
+def test_an_app_starts_on_an_idle_machine() -> None:
+    assert decide(ask(cpu=1), []).starts
+
+
+def test_an_app_waits_for_its_share() -> None:
+    held = holder(cpu=2)
+    decision = decide(ask(cpu=1), [held])
+    assert not decision.starts
+    assert decision.watch == (held,)
+    assert decision.lacks == (CPU, "")
+
+
+def test_the_rest_of_the_machine_is_shared() -> None:
+    assert decide(ask(cpu=1, memory_mb=500), [holder(cpu=1, memory_mb=500)]).starts
+    assert not decide(ask(cpu=1, memory_mb=501), [holder(cpu=1, memory_mb=500)]).starts
+
+
+def test_an_app_that_asks_for_more_than_there_is_runs_alone() -> None:
+    assert decide(ask(cpu=64), []).starts
+    assert not decide(ask(cpu=64), [holder(cpu=1)]).starts
+    assert decide(ask(cpu=64), [holder(cpu=0, memory_mb=1)]).starts
+    assert not decide(ask(cpu=1), [holder(cpu=64)]).starts
+
+
+def test_nothing_overtakes_the_first_in_line() -> None:
+    big = queued("big", 5, cpu=2)
+    decision = decide(ask(number=10, cpu=1), [holder(cpu=1), big])
+    assert not decision.starts
+    assert decision.watch == (big,)
+    assert decide(ask(number=4, cpu=1), [holder(cpu=1), big]).starts
+
+
+def test_each_in_line_watches_the_one_before_it() -> None:
+    line = [queued("a", 3), queued("b", 4), queued("c", 12)]
+    assert [each.app for each in decide(ask(cpu=1), line).watch] == ["b"]
+
+
+def test_one_number_is_ordered_by_app() -> None:
+    assert not decide(ask(number=5, app="b", cpu=1), [queued("a", 5)]).starts
+    assert decide(ask(number=5, app="a", cpu=1), [queued("b", 5)]).starts
+
+
+def test_at_once_takes_no_turn() -> None:
+    assert decide(ask(cpu=2, at_once=True), [holder(cpu=2), queued("a", 1)]).starts
+
+
+def test_a_group_has_its_own_limit() -> None:
+    sweep = Limit("sweep", apps=2, label="sweep")
+    two = [holder("a", groups=["sweep"]), holder("b", groups=["sweep"])]
+    decision = decide(ask(limits=(TWO_CORES, sweep)), two)
+    assert not decision.starts
+    assert decision.lacks == (APPS, "sweep")
+    assert decide(ask(limits=(TWO_CORES, sweep)), [*two[:1], holder("c", groups=["other"])]).starts
+
+
+def test_gpus_are_dealt_out_exclusively() -> None:
+    held = holder(dealt=["0", "2"], gpus=2)
+    free = decide(ask(gpus=2, devices=["0", "1", "2", "3"], gpu_table="g"), [], [held])
+    assert free.dealt == ("1", "3")
+    none = decide(ask(gpus=3, devices=["0", "1", "2", "3"], gpu_table="g"), [], [held])
+    assert not none.starts
+    assert none.watch == (held,)
+    assert none.lacks == (GPUS, "")
+
+
+def test_at_once_gets_the_gpus_that_are_used_least() -> None:
+    held = [holder("a", dealt=["0", "1"]), holder("b", dealt=["0"])]
+    found = decide(ask(gpus=1, devices=["0", "1"], gpu_table="g", at_once=True), [], held)
+    assert found.dealt == ("1",)
+
+
+def test_the_line_for_gpus_reaches_over_state_folders() -> None:
+    other = queued("elsewhere", 3, gpus=1)
+    decision = decide(ask(gpus=1, devices=["0"], gpu_table="g"), [], [other])
+    assert decision.watch == (other,)
+
+
+def test_the_neighbours_in_line() -> None:
+    line = [queued("b", 4), holder("h", 1), queued("a", 3)]
+    assert first(line) is line[2]
+    assert after(3, "a", line) is line[0]
+    assert after(4, "b", line) is None
+    assert first([]) is None
+
+
+def test_an_ask_survives_the_way_to_its_holder() -> None:
+    made = ask(cpu=1.5, gpus=1, devices=["GPU-1"], gpu_table="g")
+    again = Ask.from_dict(made.to_dict())
+    assert again.to_dict() == made.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("dealt", "wanted", "expected"),
+    [(("0", "1", "4"), (2, 1), ["0,1", "4"]), (("3",), (0, 1), ["", "3"]), ((), (1,), [""])],
+)
+def test_gpus_of_replicas(dealt: tuple[str, ...], wanted: tuple[int, ...], expected: list[str]) -> None:
+    assert shares(dealt, wanted) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=12),
+    st.randoms(use_true_random=False),
+)
+def test_any_order_of_ends_runs_all_and_never_takes_more_than_there_is(
+    wanted: list[tuple[int, int]], random: object
+) -> None:
+    """A model of the table: apps of `(cores, GPUs)` on 2 cores and 2 GPUs; those of more than 2 run alone."""
+    asks = [
+        ask(number, f"app{number}", cpu=cpu, gpus=min(gpus, 2), devices=["0", "1"], gpu_table="g")
+        for number, (cpu, gpus) in enumerate(wanted)
+    ]
+    waiting, holders, order = list(asks), list[Ticket](), list[int]()
+    while waiting or holders:
+        for each in list(waiting):
+            line = [queued(other.app, other.number, cpu=other.cpu) for other in waiting if other is not each]
+            gpu_line = [ticket for ticket in line if asks[ticket.number].gpus]
+            gpu_holders = [held for held in holders if held.gpus]
+            decision = decide(each, [*holders, *line], [*gpu_holders, *gpu_line] if each.gpus else [])
+            if decision.starts:
+                waiting.remove(each)
+                order.append(each.number)
+                holders.append(
+                    holder(each.app, each.number, cpu=each.cpu, gpus=each.gpus, dealt=decision.dealt)
+                )
+        assert holders, "the machine is idle, and no app starts"
+        dealt = [device for held in holders for device in held.dealt]
+        assert len(dealt) == len(set(dealt))
+        assert len(holders) == 1 or sum(held.cpu for held in holders) <= 2
+        holders.remove(random.choice(holders))  # type: ignore[attr-defined]
+    assert order == sorted(order)

@@ -1,0 +1,318 @@
+"""Tickets on disk, taken by real processes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from launcher.turns import folders
+from launcher.turns import table as table_
+from launcher.turns.ask import MACHINE, Ask, Limit
+from launcher.turns.line import HOLDS, QUEUED
+from launcher.turns.table import Place, draw, summon, tickets
+
+ONE_CORE = Limit(MACHINE, cpu=1)
+LIMIT_S = 60.0
+
+HOLDER = """
+import sys
+from launcher.turns.ask import Ask, Limit
+from launcher.turns.table import Place
+table, app, number = sys.argv[1:]
+place = Place(Ask(app, number=int(number), table=table, cpu=1, limits=[Limit(cpu=1)]))
+print("holds" if place.look().starts else "queued", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    folder = tmp_path / "table"
+    folder.mkdir()
+    return str(folder)
+
+
+@pytest.fixture
+def places() -> Iterator[list[Place]]:
+    made: list[Place] = []
+    yield made
+    for place in made:
+        place.leave()
+
+
+def take(table: str, places: list[Place], app: str, number: int, **wanted: object) -> Place:
+    place = Place(Ask(app, number=number, table=table, **{"cpu": 1, "limits": [ONE_CORE], **wanted}))  # type: ignore[arg-type]
+    places.append(place)
+    place.look()
+    return place
+
+
+def has_changed(place: Place, timeout_s: float = LIMIT_S) -> bool:
+    poll = select.poll()
+    for fd in place.watched:
+        poll.register(fd, 0)
+    for fd in place.bells:
+        poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
+def of(table: str) -> list[tuple[str, str]]:
+    return [(each.app, each.state) for each in tickets(table)]
+
+
+def test_a_place_is_a_ticket_that_others_read(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1, cpu=0.5, memory_mb=12, limits=[ONE_CORE, Limit("sweep", apps=2)])
+    (found,) = tickets(table)
+    assert (found.app, found.number, found.state) == ("a", 1, HOLDS)
+    assert (found.cpu, found.memory_mb, found.gpus) == (0.5, 12, 0)
+    assert found.groups == (MACHINE, "sweep")
+
+
+def test_the_second_waits_until_the_first_leaves(table: str, places: list[Place]) -> None:
+    one, two = take(table, places, "a", 1), take(table, places, "b", 2)
+    assert of(table) == [("a", HOLDS), ("b", QUEUED)]
+    assert not has_changed(two, 0)
+    one.leave()
+    assert has_changed(two)
+    assert two.look().starts
+    assert of(table) == [("b", HOLDS)]
+
+
+def test_the_one_behind_hears_that_the_one_before_has_started(table: str, places: list[Place]) -> None:
+    one, two, three = (take(table, places, app, n) for n, app in enumerate("abc", 1))
+    one.leave()
+    assert not has_changed(three, 0)
+    assert two.look().starts
+    assert has_changed(three)
+    assert not three.look().starts
+    two.leave()
+    assert has_changed(three)
+    assert three.look().starts
+
+
+def test_one_that_enters_in_between_is_watched(table: str, places: list[Place]) -> None:
+    one = take(table, places, "a", 1)
+    three = take(table, places, "c", 3)
+    two = take(table, places, "b", 2)
+    assert has_changed(three)
+    three.look()
+    two.leave()
+    assert has_changed(three), "it still watches the holder alone"
+    three.look()
+    one.leave()
+    assert has_changed(three)
+    assert three.look().starts
+
+
+def test_a_summoned_app_starts_over_the_limits(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1)
+    two, three = take(table, places, "b", 2), take(table, places, "c", 3)
+    assert not summon(table, "nothing")
+    assert not summon(table, "a")
+    assert summon(table, "c")
+    assert has_changed(three)
+    assert not has_changed(two, 0)
+    assert three.look().starts
+    assert of(table) == [("a", HOLDS), ("b", QUEUED), ("c", HOLDS)]
+
+
+def test_a_killed_holder_frees_its_share(table: str, places: list[Place]) -> None:
+    argv = [sys.executable, "-c", HOLDER, table, "dead", "1"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "holds\n"
+        mine = take(table, places, "mine", 2)
+        assert not mine.starts
+        process.send_signal(signal.SIGKILL)
+        process.wait(LIMIT_S)
+        assert has_changed(mine)
+        assert mine.look().starts
+    assert of(table) == [("mine", HOLDS)]
+    assert sorted(name for name in os.listdir(table) if "dead" in name) == []
+
+
+@pytest.mark.parametrize("unread", ["1-a.bell", "2-b.bell", "2-b"])
+def test_a_holder_that_cannot_be_looked_at_is_not_dead(
+    table: str, places: list[Place], monkeypatch: pytest.MonkeyPatch, unread: str
+) -> None:
+    """As on a machine on which no more files may be opened at this moment."""
+    two_cores = [Limit(MACHINE, cpu=2)]
+    one, _ = (take(table, places, app, n, limits=two_cores) for n, app in enumerate("ab", 1))
+    mine = Place(Ask("c", number=3, table=table, cpu=1, limits=two_cores))
+    places.append(mine)
+    with monkeypatch.context() as full:
+
+        def refuse(path: str, flags: int, *mode: int, real: Callable[..., int] = os.open) -> int:
+            if os.path.basename(path) == unread:
+                raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+            return real(path, flags, *mode)
+
+        full.setattr(table_.os, "open", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            mine.look()
+    assert of(table) == [("a", HOLDS), ("b", HOLDS)]
+    assert not mine.look().starts
+    one.leave()
+    assert has_changed(mine)
+    assert mine.look().starts
+
+
+def test_a_place_passes_to_a_process_that_inherits_it(table: str, places: list[Place]) -> None:
+    given = Place(Ask("a", number=1, table=table, cpu=1, limits=[ONE_CORE]))
+    assert given.look().starts
+    (bell,) = given.bells
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[bell]) as heir:
+        given.release()
+        waiting = take(table, places, "b", 2)
+        assert not waiting.starts
+        assert heir.stdin is not None
+        heir.stdin.close()
+        heir.wait(LIMIT_S)
+    assert has_changed(waiting)
+    assert waiting.look().starts
+
+
+def test_an_adopted_place_goes_on(table: str, places: list[Place]) -> None:
+    first = take(table, places, "a", 1)
+    given = Place(Ask("b", number=2, table=table, cpu=1, limits=[ONE_CORE]))
+    given.look()
+    mine = Place.adopt(given.ask, [os.dup(fd) for fd in given.bells], dealt=None)
+    places.append(mine)
+    given.release()
+    assert not mine.look().starts
+    first.leave()
+    assert has_changed(mine)
+    assert mine.look().starts
+
+
+def test_a_place_that_was_taken_again_outlives_its_first_holder(table: str, places: list[Place]) -> None:
+    first = take(table, places, "a", 1)
+    take(table, places, "a", 1, at_once=True)
+    first.leave()
+    assert of(table) == [("a", HOLDS)]
+
+
+def test_gpus_are_shared_by_two_tables(tmp_path: Path, places: list[Place]) -> None:
+    folders = [tmp_path / name for name in ("one", "two", "gpus")]
+    for folder in folders:
+        folder.mkdir()
+    one, two, gpus = map(str, folders)
+    wanted = {"gpus": 1, "devices": ["0", "1"], "gpu_table": gpus, "cpu": 0}
+    a = take(one, places, "a", 1, **wanted)
+    b = take(two, places, "b", 2, **wanted)
+    c = take(two, places, "c", 3, **wanted)
+    assert (a.dealt, b.dealt, c.dealt) == (("0",), ("1",), ())
+    a.leave()
+    assert has_changed(c)
+    assert c.look().dealt == ("0",)
+
+
+def test_numbers_rise_and_never_repeat(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    begin = draw([table], 3)
+    assert draw([table, str(other)], 1) >= begin + 3
+    monkeypatch.setattr(table_.time, "time_ns", lambda: 1_000)
+    assert draw([str(other)], 1) > begin + 3
+
+
+def test_a_table_without_a_folder_is_empty(tmp_path: Path) -> None:
+    assert tickets(str(tmp_path / "none")) == []
+
+
+def test_the_table_of_an_earlier_boot_is_removed_unless_it_is_used(
+    tmp_path: Path, places: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = tmp_path / "s"
+    (slots / "mine").mkdir(parents=True)
+    slots.chmod(0o700)
+    (slots / "mine" / "1-file").write_text("not of ours")
+    monkeypatch.setenv("LAUNCHER_SLOTS", str(slots))
+    tables = []
+    for boot in ("one", "two", "three"):
+        monkeypatch.setattr(folders, "boot", lambda boot=boot: boot)
+        tables.append(folders.table_folder())
+        if boot == "two":
+            take(tables[-1], places, "a", 1)
+        else:
+            draw([tables[-1]], 1)
+    assert [os.path.isdir(each) for each in tables] == [False, True, True]
+    assert (slots / "mine" / "1-file").read_text() == "not of ours"
+
+
+def test_other_files_in_the_table_are_left_alone(table: str, places: list[Place]) -> None:
+    for name in ("notes.txt", "x-1"):
+        Path(table, name).write_text("of a user")
+    Path(table, "3-folder").mkdir()
+    assert take(table, places, "a", 1).starts
+    assert {"notes.txt", "x-1", "3-folder"} <= set(os.listdir(table))
+
+
+def test_a_ticket_of_a_later_version_is_passed_over(table: str, places: list[Place]) -> None:
+    place = take(table, places, "a", 1)
+    Path(table, "1-a").write_text("something else\n")
+    assert tickets(table) == []
+    assert place.look().starts
+
+
+def test_other_files_are_passed_over_and_stay(table: str, places: list[Place]) -> None:
+    folder = Path(table)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "folder").mkdir()
+    (folder / "7-folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    take(table, places, "a", 1)
+    take(table, places, "b", 2)
+    assert of(table) == [("a", HOLDS), ("b", QUEUED)]
+    assert {"notes.txt", "folder", "pipe"} <= {*os.listdir(table)}
+
+
+def test_a_ticket_that_is_a_pipe_or_a_folder_is_passed_over(table: str, places: list[Place]) -> None:
+    """Its bell is held, so it is not removed; reading it must not block."""
+    for name, make in (("8-pipe", os.mkfifo), ("9-folder", os.mkdir)):
+        taken = take(table, places, name[2:], int(name[0]))
+        os.unlink(os.path.join(table, name))
+        make(os.path.join(table, name))
+        assert taken.bells
+    mine = take(table, places, "mine", 1)
+    assert mine.starts
+    assert of(table) == [("mine", HOLDS)]
+    os.rmdir(os.path.join(table, "9-folder"))
+
+
+@pytest.mark.parametrize("cpu", ["nan", "inf", "-1"])
+def test_a_ticket_that_asks_for_no_amount_is_passed_over(table: str, places: list[Place], cpu: str) -> None:
+    taken = take(table, places, "a", 1, cpu=0.25)
+    path = Path(table) / "1-a"
+    path.write_text(path.read_text().replace("0.25", cpu))
+    assert taken.starts
+    assert of(table) == []
+
+
+def test_a_huge_ticket_is_read_in_part(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1)
+    with open(os.path.join(table, "1-a"), "r+b") as file:
+        file.truncate(100 << 20)
+    assert of(table) in ([], [("a", HOLDS)])
+
+
+def test_an_app_in_line_is_watched_until_it_starts(table: str, places: list[Place]) -> None:
+    one, two = take(table, places, "a", 1), take(table, places, "b", 2)
+    fd = table_.watch(table, "b")
+    assert fd is not None
+    assert table_.watch(table, "a") is None
+    poll = select.poll()
+    poll.register(fd, 0)
+    assert not poll.poll(0)
+    one.leave()
+    assert two.look().starts
+    assert poll.poll(LIMIT_S * 1000)
+    os.close(fd)
