@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -117,6 +118,8 @@ def launcher_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # subprocesses run this checkout, whatever is installed
     before = frozenset(processes.everything())
     yield home
+    if (store := sys.modules.get("launcher.state.storefile")) is not None:
+        store.notices.clear()  # or commands that later tests run in this process show them
     _fail_on_leftovers(str(home), before)
 
 

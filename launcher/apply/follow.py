@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from launcher.apply.submit import unrecorded
 from launcher.errors import LauncherError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
-from launcher.state.records import of_attempt
+from launcher.state.records import AppRecord, of_attempt
 from launcher.state.store import Store
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def follow(
 ) -> tuple[Outcome, ...]:
     """Wait for every live app; returns the outcomes with their final states, which are then in the ledger.
 
-    An interrupt detaches: the apps keep running.
+    Held apps that no process will start are not waited for (see `Stranded`). An interrupt detaches: the apps
+    keep running.
     """
     live = [outcome for outcome in outcomes if outcome.app is not None and outcome.app.is_live]
     ended: dict[str, Outcome] = {}
@@ -71,15 +72,29 @@ def follow(
         events.emit("restarting", keys[app_id], **_facts(app_id, restart))
 
     keys = {outcome.app_id: outcome.key for outcome in live}
-    if len(live) == 1 and watching.on_log is None and watching.on_progress is None:
-        begin(live[0])
+    stranded: Mapping[str, AppRecord] = {}
+    if len(live) == 1 and not _held(live) and watching.on_log is None and watching.on_progress is None:
         one(live[0])
     elif live:
         if watching.on_log is not None:
             for outcome in live:
                 _scheduler(outcome, engines).on_restart = restarting
-        _in_threads(live, begin, one, engines, watching.on_log, watching.on_progress)
-    return tuple(ended.get(outcome.app_id, outcome) if outcome.app_id else outcome for outcome in outcomes)
+        stranded = _in_threads(live, begin, one, engines, watching.on_log, watching.on_progress)
+    return tuple(
+        ended.get(outcome.app_id) or _as_seen(outcome, stranded.get(outcome.app_id)) for outcome in outcomes
+    )
+
+
+def _held(outcomes: Iterable[Outcome]) -> list[AppRecord]:
+    return [outcome.app for outcome in outcomes if outcome.app is not None and outcome.app.is_held]
+
+
+def _as_seen(outcome: Outcome, seen: AppRecord | None) -> Outcome:
+    app = copy(outcome.app)
+    if app is None or seen is None:
+        return outcome
+    app.update(seen)
+    return replace(outcome, app=app)
 
 
 def _facts(app_id: str, restart: Restart) -> dict[str, Any]:
@@ -151,10 +166,11 @@ def _in_threads(
     engines: Engines,
     on_log: OnLog | None,
     on_progress: OnProgress | None,
-) -> None:
+) -> Mapping[str, AppRecord]:
     """One waiting thread per app, which also copies the app's output if requested.
 
-    Daemon threads: they do not keep the process alive after an interrupt of the main thread.
+    Daemon threads: they do not keep the process alive after an interrupt of the main thread, nor where they
+    wait for the start of stranded apps, which are returned.
     """
     import threading
 
@@ -185,17 +201,35 @@ def _in_threads(
     try:
         for outcome in live:
             _scheduler(outcome, engines)  # made here, so that the threads only look schedulers up
-        waiting = [start(to_the_end, outcome) for outcome in live]
+        waiting = {outcome.app_id: start(to_the_end, outcome) for outcome in live}
         progress = start(_report, on_progress, live, engines, done) if on_progress is not None else None
     finally:
         threading.stack_size(before)
-    for thread in waiting:
-        thread.join()
+    stranded = _join(waiting, _held(live), engines)
     done.set()
     if progress is not None:
         progress.join()
     if failures:
         raise failures[0]
+    return stranded
+
+
+def _join(
+    waiting: Mapping[str, Thread], held: Sequence[AppRecord], engines: Engines
+) -> Mapping[str, AppRecord]:
+    """Join the threads (by app id) until those left wait for stranded apps, which are returned."""
+    from launcher.apply.stranded import LOOK_S, Stranded
+
+    looks = Stranded(engines)
+    while left := {app_id: thread for app_id, thread in waiting.items() if thread.is_alive()}:
+        still_held = [app for app in held if app.app_id in left]
+        thread = next(iter(left.values()))
+        thread.join(LOOK_S if still_held else None)
+        if thread.is_alive():
+            stranded = looks.look(still_held)
+            if left.keys() <= stranded.keys():
+                return stranded
+    return {}
 
 
 def _copy(on_log: OnLog, outcome: Outcome, engines: Engines) -> None:

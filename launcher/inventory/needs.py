@@ -58,13 +58,17 @@ def _why_queued(app_ids: Sequence[str]) -> Mapping[str, str]:
 
 def _waits_for(needs: Sequence[StoodOn], refresh: Refresh) -> str:
     known = [found for need in needs if (found := recorded.app(need.app_id))]
-    states = {each.app_id: each.state for each in refresh(known)}
+    states = {each.app_id: _state(each) for each in refresh(known)}
     for need in needs:
         if need.app_id not in states:
             elsewhere = _attempt(need.scheduler, need.app_id)
             states[need.app_id] = elsewhere.state if elsewhere else "unknown"
     left = [f"{each.job} ({states[each.app_id]})" for each in needs if states[each.app_id] != "succeeded"]
     return f"waits for {', '.join(left)}" if left else "is about to start"
+
+
+def _state(app: AppRecord) -> str:
+    return f"{app.state}, and its process has died" if app.abandoned else app.state
 
 
 def _attempt(scheduler: str, app_id: str) -> Attempt | None:

@@ -184,6 +184,23 @@ def test_the_summary_of_an_apply_says_that_the_holder_of_a_waiting_job_has_died(
     pipeline.finish()
 
 
+def test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first(scenario, pipeline):
+    applying = scenario.start("apply", ".", "--yes", "--wait")
+    until_line(applying.stderr, "evaluate waits for train")
+    [train] = scenario.attempts("train")
+    processes.kill([scenario.supervisors()[train.app_id]])
+    pipeline.open()
+    out, err = applying.communicate(timeout=60)
+    assert applying.returncode == 5
+    [row] = [line for line in out.splitlines() if line.startswith("evaluate ")]
+    assert row.endswith("waits for train (waiting, and its process has died)")
+    assert "train: the process that would start it has died: launcher apply train.launcher.yaml" in err
+    assert pipeline.states() == {"prepare": "succeeded", "train": "waiting", "evaluate": "waiting"}
+    scenario.apply("train.launcher.yaml")
+    scenario.wait("evaluate")
+    assert pipeline.ran() == list(JOBS)
+
+
 def test_a_waiting_job_that_changes_is_withdrawn_and_made_again(scenario, pipeline):
     scenario.apply(".")
     pipeline.write("train", "true; true", top="needs: [prepare]")

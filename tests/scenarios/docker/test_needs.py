@@ -18,6 +18,7 @@ from tests.scenarios.test_needs import (  # noqa: F401
     test_a_failure_skips_what_needs_it_until_it_is_mended,
     test_a_job_reads_what_every_job_of_a_matrix_has_left,
     test_a_waiting_job_that_changes_is_withdrawn_and_made_again,
+    test_an_apply_does_not_wait_for_what_a_dead_holder_would_have_to_start_first,
     test_an_apply_that_waits_reports_the_start_of_a_waiting_job_before_its_output,
     test_killed_at_a_named_step_the_next_apply_finishes_the_work,
     test_one_apply_starts_all_three_in_order,

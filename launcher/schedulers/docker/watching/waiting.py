@@ -41,7 +41,7 @@ def wait_for_end(engine: EngineView, app_id: str, deadline: float | None) -> Doc
 def wait_for_start(engine: EngineView, app_id: str) -> None:
     """Return once a held app has started or ended.
 
-    While its watcher is dead it waits on: a later apply revives it.
+    While its watcher is dead it waits on: a later apply may revive it.
     """
     with engine.events(f"{APP_ID}={app_id}") as events:
         found = apps.find(engine, app_id, confirm=False)  # subscribed first: nothing is missed
