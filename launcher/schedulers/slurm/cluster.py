@@ -5,19 +5,24 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers.slurm import known
-from launcher.schedulers.slurm.site import agent, unpack
+from launcher.schedulers.slurm.site import unpack
+from launcher.schedulers.slurm.site.agent import main as agent
 
 if TYPE_CHECKING:
     from launcher.schedulers.slurm.known import Place
     from launcher.schedulers.slurm.ssh import Ssh
 
 Answer = dict[str, Any]
+
+_SITE = "launcher.schedulers.slurm.site"
 
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
@@ -106,7 +111,8 @@ class Cluster:
         return answer
 
     def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
-        output = ssh.run(_source("agent"), [json.dumps(request).encode()])
+        modules = _agent()
+        output = ssh.run(_source("bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()])
         lines = output.decode(errors="replace").splitlines()
         try:
             # The last line: a login shell may greet.
@@ -149,7 +155,15 @@ def _connection(host: str) -> Ssh:
 
 def _source(name: str) -> bytes:
     """The text of a program that runs on the cluster."""
-    return resources.files("launcher.schedulers.slurm.site").joinpath(f"{name}.py").read_bytes()
+    return resources.files(_SITE).joinpath(f"{name}.py").read_bytes()
+
+
+@cache
+def _agent() -> bytes:
+    """The modules of the agent, as `bundle` reads them."""
+    files = [each for each in resources.files(_SITE).joinpath("agent").iterdir() if each.name.endswith(".py")]
+    texts = {f"{_SITE}.agent.{each.name[:-3]}": each.read_text("utf-8") for each in files}
+    return zlib.compress(json.dumps(texts).encode())
 
 
 def program(name: str) -> str:

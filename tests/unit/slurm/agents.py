@@ -21,7 +21,9 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site import agent
+from launcher.schedulers.slurm.site.agent import observe, slurm, wait
+from launcher.schedulers.slurm.site.agent import read as read_
+from launcher.schedulers.slurm.site.agent.main import answer
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT_S = 60.0
@@ -51,7 +53,7 @@ class Login:
 
     def do(self, op: str, **fields: Any) -> dict[str, Any]:
         """The answer. A failure is one with `error`."""
-        (found,) = agent.answer({"job_dir": str(self.job_dir), "ops": [{"op": op, **fields}]})["ok"]
+        (found,) = answer({"job_dir": str(self.job_dir), "ops": [{"op": op, **fields}]})["ok"]
         return dict(json.loads(json.dumps(found)))
 
     def kill(self, act: int, *ops: dict[str, Any]) -> int:
@@ -159,7 +161,9 @@ def until(condition: Callable[[], bool]) -> None:
 
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
     """In the agent alone: subprocess sleeps, too."""
-    monkeypatch.setattr(agent, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
+    for module in (observe, read_, slurm, wait):
+        monkeypatch.setattr(module, "time", clock)
 
 
 def commands(folder: Path, **texts: str) -> Path:
@@ -192,7 +196,7 @@ def count_acts(fatal: int) -> list[int]:
 
     for name in ("link", "rename", "unlink", "mkdir", "rmdir"):
         before(os, name)
-    real_open, real_call, real_popen = os.open, agent.call, subprocess.Popen
+    real_open, real_call, real_popen = os.open, slurm.call, subprocess.Popen
 
     def opened(path: Any, flags: int, *args: Any, **fields: Any) -> int:
         if flags & os.O_CREAT:
@@ -210,12 +214,12 @@ def count_acts(fatal: int) -> list[int]:
         act()
         return found
 
-    os.open, agent.call = opened, called  # type: ignore[assignment]
-    agent.subprocess.Popen = spawn  # type: ignore[misc, assignment]
+    os.open, slurm.call = opened, called  # type: ignore[assignment]
+    slurm.subprocess.Popen = spawn  # type: ignore[misc, assignment]
     return count
 
 
 if __name__ == "__main__":
     acts = count_acts(int(sys.argv[1]))
-    agent.answer(json.load(sys.stdin))
+    answer(json.load(sys.stdin))
     print(acts[0])

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site import agent
+from launcher.schedulers.slurm.site.agent import observe
+from launcher.schedulers.slurm.site.agent import slurm as commands
 from tests.engines.slurm import SlurmCluster
 from tests.unit.slurm.agents import Login, replace_sleep, until
 
@@ -256,7 +257,7 @@ def test_a_job_that_slurm_has_forgotten_has_vanished_after_a_second_look(login, 
     pauses: list[float] = []
     replace_sleep(monkeypatch, pauses.append)
     facts = login.facts("a-1")["a-1"]
-    assert (facts["vanished"], facts["ended"], pauses) == (True, None, [agent.SECOND_LOOK_S])
+    assert (facts["vanished"], facts["ended"], pauses) == (True, None, [observe.SECOND_LOOK_S])
 
 
 def test_apps_of_two_job_directories_share_a_name_and_no_job(login, slurm, tmp_path):
@@ -302,7 +303,7 @@ def test_hello_names_the_cluster(login, slurm):
 
 def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypatch):
     called: list[str] = []
-    real = agent.call
+    real = commands.call
     for k in range(1, 31):
         login.reserve(f"a-{k}", "n1")
         (login.folder(f"a-{k}") / "job").write_text(str(900000 + k))
@@ -312,7 +313,7 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
         called.append(argv[0])
         return real(argv, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(agent, "call", call)
-    monkeypatch.setattr(agent, "SECOND_LOOK_S", 0)
+    monkeypatch.setattr(commands, "call", call)
+    monkeypatch.setattr(observe, "SECOND_LOOK_S", 0)
     login.facts()
     assert called == ["squeue", "scontrol", "sacct"] * 2  # two looks

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site import agent
+from launcher.schedulers.slurm.site.agent import slurm
+from launcher.schedulers.slurm.site.agent.main import answer
+from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
 
 ROW = "\\036%s\\037a-1\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037/j/a-1/script-n1.sh"
@@ -71,7 +73,7 @@ def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, mon
         login.creation("a-1", "n1"),
         {"op": "observe", "app_ids": ["a-1"]},
     ]
-    answers = agent.answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    answers = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
     assert [each["error"] for each in answers] == ["unreachable"] * 3
     assert answers[0]["message"] == "squeue: error: Unable to contact slurm controller (connect failure)"
     assert answers[0]["detail"]["apps"].keys() == {"a-1", "b-1"}
@@ -81,8 +83,8 @@ def test_a_controller_that_does_not_answer_is_asked_once_a_request(tmp_path, mon
 
 def test_a_command_that_hangs_is_ended(tmp_path, monkeypatch):
     use(monkeypatch, tmp_path, squeue="exec sleep 1000")
-    monkeypatch.setattr(agent, "CALL_S", 0.2)
-    monkeypatch.setattr(agent.Slurm.run, "__defaults__", (0.2, "/"))
+    monkeypatch.setattr(slurm, "CALL_S", 0.2)
+    monkeypatch.setattr(slurm.Slurm.run, "__defaults__", (0.2, "/"))
     login = Login(tmp_path)
     login.reserve("a-1", "n1")
     found = login.do("observe")
@@ -120,7 +122,7 @@ def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses, known
     submitted(login)
     facts = login.facts("a-1")["a-1"]
     assert (facts["vanished"], [row["state"] for row in facts["queue"]]) == (False, ["RUNNING"])
-    assert pauses == ([] if known else [agent.SECOND_LOOK_S])
+    assert pauses == ([] if known else [SECOND_LOOK_S])
 
 
 def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site import agent
+from launcher.schedulers.slurm import site
+from launcher.schedulers.slurm.site.agent.main import answer
+from launcher.schedulers.slurm.site.agent.rows import parse_accounts, parse_jobs, parse_rows
+from launcher.schedulers.slurm.site.agent.slurm import BUSY, UNREACHABLE, refusal
 
-SITE = Path(agent.__file__).parent
+SITE = Path(site.__file__).parent
 
 
 def row(**fields: str) -> str:
@@ -22,13 +25,13 @@ def row(**fields: str) -> str:
     return "\x1e" + "\x1f".join({**usual, **fields}.values()) + "\n"
 
 
-@pytest.mark.parametrize("path", sorted(SITE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(SITE.rglob("*.py")), ids=lambda path: str(path.relative_to(SITE)))
 def test_python_3_6_can_read_it(path):
     ast.parse(path.read_text(), str(path), feature_version=(3, 6))
 
 
 def test_a_row_of_squeue():
-    (found,) = agent.parse_rows(row())
+    (found,) = parse_rows(row())
     assert (found.job, found.name, found.state, found.held) == ("12", "a-1", "PENDING", True)
     assert time.localtime(found.submitted_at)[:6] == (2026, 11, 23, 0, 55, 42)
     assert (found.start_at, found.end_at, found.reason) == (None, None, "JobHeldUser")
@@ -37,27 +40,27 @@ def test_a_row_of_squeue():
 
 def test_a_job_is_held_as_long_as_it_has_no_priority():
     """A held job with a dependency may show the reason Dependency, one that was released too."""
-    found = agent.parse_rows(row(reason="Dependency") + row(reason="Dependency", priority="4294901755"))
+    found = parse_rows(row(reason="Dependency") + row(reason="Dependency", priority="4294901755"))
     assert [each.held for each in found] == [True, False]
 
 
 def test_names_of_other_jobs_forge_no_row():
     text = row(name="x\ny", command="(null)") + "some plugin says hello\n" + row(name="b-1")
-    assert [each.name for each in agent.parse_rows(text)] == ["x\ny", "b-1"]
+    assert [each.name for each in parse_rows(text)] == ["x\ny", "b-1"]
 
 
 @pytest.mark.parametrize(
     "state", ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STAGE_OUT"]
 )
 def test_live_states(state):
-    assert not agent.parse_rows(row(state=state))[0].is_over
+    assert not parse_rows(row(state=state))[0].is_over
 
 
 @pytest.mark.parametrize(
     "state", ["TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED", "COMPLETED", "FAILED"]
 )
 def test_states_of_ended_jobs(state):
-    assert agent.parse_rows(row(state=state))[0].is_over
+    assert parse_rows(row(state=state))[0].is_over
 
 
 def test_jobs_of_scontrol():
@@ -67,7 +70,7 @@ def test_jobs_of_scontrol():
         " Comment=JobState=COMPLETED ExitCode=0:0 \n"
         "JobId=9 JobName=a-1 UserId=eve(1001) JobState=FAILED ExitCode=1:0\n"
     )
-    found = agent.parse_jobs(text, 1000)
+    found = parse_jobs(text, 1000)
     assert found.keys() == {"8"}
     assert (found["8"]["state"], found["8"]["exit"], found["8"]["nodes"]) == ("FAILED", "0:9", "n[1-2]")
     assert found["8"]["end"] is None
@@ -78,7 +81,7 @@ def test_jobs_of_sacct():
         "8|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3\n"
         "9|CANCELLED by 1000|0:15|Unknown|Unknown|None assigned\n"
     )
-    found = agent.parse_accounts(text)
+    found = parse_accounts(text)
     assert (found["8"]["state"], found["8"]["nodes"]) == ("NODE_FAIL", "n3")
     assert found["8"]["end"] - found["8"]["start"] == 60
     assert (found["9"]["state"], found["9"]["nodes"], found["9"]["start"]) == ("CANCELLED", "", None)
@@ -105,7 +108,7 @@ def test_jobs_of_sacct():
     ],
 )
 def test_a_refusal_is_one_line(text, said):
-    assert agent.refusal(text) == said
+    assert refusal(text) == said
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ def test_names_lead_nowhere_else_and_are_no_options(name, tmp_path):
         {"op": "remove_output", "name": name},
         {"op": "cancel", "app_id": name},
     )
-    for found in agent.answer({"job_dir": str(tmp_path / "s"), "ops": list(ops)})["ok"]:
+    for found in answer({"job_dir": str(tmp_path / "s"), "ops": list(ops)})["ok"]:
         assert found["error"] == "state"
     assert not (tmp_path / "s").exists()
 
@@ -132,8 +135,8 @@ def test_names_lead_nowhere_else_and_are_no_options(name, tmp_path):
     "sbatch: error: If munged is up, restart with --num-threads=10",
 ])  # fmt: skip
 def test_messages_of_a_controller_that_does_not_answer(message):
-    assert agent.UNREACHABLE.search(message)
-    assert not agent.BUSY.search(message)
+    assert UNREACHABLE.search(message)
+    assert not BUSY.search(message)
 
 
 @pytest.mark.parametrize("message", [
@@ -142,4 +145,4 @@ def test_messages_of_a_controller_that_does_not_answer(message):
     "sbatch: error: RPC rate limit exceeded too many times",
 ])  # fmt: skip
 def test_messages_of_a_busy_controller(message):
-    assert agent.BUSY.search(message)
+    assert BUSY.search(message)

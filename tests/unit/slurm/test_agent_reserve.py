@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.schedulers.slurm.site import agent
+from launcher.schedulers.slurm.site.agent import read
+from launcher.schedulers.slurm.site.agent.folder import Folder
+from launcher.schedulers.slurm.site.agent.main import answer
 from tests.unit.slurm.agents import ROOT, Login
 
 
@@ -121,7 +123,7 @@ def test_abort_leaves_nothing_and_may_be_called_twice(login):
 
 def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_one(login):
     login.reserve("a-1", "n1")
-    with agent.Folder(str(login.folder("a-1"))) as old:
+    with Folder(str(login.folder("a-1"))) as old:
         login.reserve("a-1", "n2", "n1")
         with pytest.raises(FileNotFoundError):
             old.write("script.sh", "late")
@@ -236,7 +238,7 @@ def test_later_operations_of_a_request_run_unless_they_say_after(login):
         {"op": "outputs", "after": True},
         {"op": "outputs"},
     ]
-    found = agent.answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
+    found = answer({"job_dir": str(login.job_dir), "ops": ops})["ok"]
     assert [each.get("error") for each in found] == ["unknown-app", "after", None]
 
 
@@ -264,7 +266,7 @@ def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
     found = login.do("read", **ask)
     assert found == {"parts": [["dHdvCnRocmVlCg==", "0 10 stdout\n4 11 stderr\n"], ["", ""]], "live": True}
     assert login.do("read", **ask, limit=2)["parts"][0][0] == "dHc="
-    monkeypatch.setattr(agent, "TAIL", 25)
+    monkeypatch.setattr(read, "TAIL", 25)
     assert login.do("read", app_id="a-1", parts=[["main", 0, 0, 0]])["parts"] == [
         ["b25lCg==", "0 10 stdout\n4 11 stderr\n"]
     ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import subprocess
+import sys
 import tarfile
 import tempfile
 
@@ -69,6 +72,35 @@ def test_one_request_is_one_connection_with_nothing_of_it_on_the_command_line(th
     assert len(sent) == 1
     assert "BatchMode=yes" in sent[0]
     assert "jobs" not in sent[0]
+
+
+@pytest.mark.parametrize("version", ["", "3.6", "3.7", "3.9", "3.13"])
+def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, version):
+    python = shutil.which(f"python{version}") if version else sys.executable
+    if python is None or subprocess.call([python, "-c", ""], stderr=subprocess.DEVNULL):
+        pytest.skip(f"there is no Python {version}")
+    program(tmp_path / "bin", "python3", f'#!/bin/sh\nexec "{python}" -IS "$@"\n')
+    about = {"app_id": "a-1", "nonce": "n1"}
+    reservation = {"op": "reserve", "app_id": "a-1", "record": {}, "owner": {"nonce": "n1"}}
+    unknown = {"op": "cancel", "app_id": "b-1"}
+    ops = [
+        reservation,
+        {"op": "start", **about},
+        {"op": "events", **about},
+        {"op": "abort", **about},
+        unknown,
+    ]
+    ops += [{"op": "remove", **about}, {"op": "wait", "app_ids": [], "seconds": 0}]
+    found = Cluster(("login1", "~")).call(*ops, {"op": "observe", "app_ids": None}, {"op": "outputs"})
+    assert found[0] == {"resumed": False}
+    assert found[1]["message"] == "a-1 has not been created"
+    assert found[2:6] == [
+        {"events": [], "live": True},
+        {"removed": True},
+        {"is": "unknown"},
+        {"removed": False},
+    ]
+    assert found[6:] == [{"apps": {}, "missing": [], "errors": {}}, {"apps": {}}, {"outputs": []}]
 
 
 def test_a_request_may_be_larger_than_any_command_line(there):

@@ -1,0 +1,63 @@
+"""Answer one request: a JSON object in, one out. Loads the modules of the operations that it asks for."""
+
+import json
+import os
+import sys
+from importlib import import_module
+from typing import Dict, List
+
+from launcher.schedulers.slurm.site.agent.folder import FULL, Json, OpError
+from launcher.schedulers.slurm.site.agent.site import Site
+
+MODULES: Dict[str, str] = {
+    "hello": "site",
+    "reserve": "reserve",
+    "abort": "reserve",
+    "create": "submit",
+    "start": "submit",
+    "observe": "observe",
+    "wait": "wait",
+    "read": "read",
+    "events": "read",
+    "texts": "read",
+    "cancel": "ends",
+    "withdraw": "ends",
+    "end": "ends",
+    "remove": "cleanup",
+    "sweep": "cleanup",
+    "outputs": "outputs",
+    "make_output": "outputs",
+    "remove_output": "outputs",
+}
+"""Operation → the module with the function of its name."""
+
+
+def answer(request: Json) -> Json:
+    """Do the operations of a request in order; one that fails does not keep later ones from running, unless
+    they have `"after": true`."""
+    site, failed = Site(request["job_dir"]), False
+    out: List[Json] = []
+    for op in request["ops"]:
+        try:
+            if failed and op.get("after"):
+                raise OpError("after", "an operation before this one failed")
+            out.append(_do(site, op))
+        except OpError as error:
+            out.append({"error": error.kind, "message": str(error), "detail": error.detail})
+        except OSError as error:
+            kind = "full-disk" if error.errno in FULL else "state"
+            where = error.filename or site.job_dir
+            message = f"{os.fsdecode(where)}: {error.strerror or error}"
+            out.append({"error": kind, "message": message, "detail": {}})
+        failed = failed or "error" in out[-1]
+    return {"ok": out}
+
+
+def _do(site: Site, op: Json) -> Json:
+    name = op["op"]
+    return getattr(import_module(f"launcher.schedulers.slurm.site.agent.{MODULES[name]}"), name)(site, op)
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
+    sys.stdout.write(json.dumps(answer(request)) + "\n")

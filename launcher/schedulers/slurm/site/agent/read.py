@@ -1,0 +1,88 @@
+"""Logs, events and texts of an app."""
+
+import base64
+import json
+import os
+import time
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+from launcher.schedulers.slurm.site.agent.folder import Json, OpError, checked
+from launcher.schedulers.slurm.site.agent.site import Site
+
+TEXTS = ("app.json", "script.sh", "slurm.out", "events", "attempt.json", "outcome")
+TAIL = 1 << 20  # bytes of a text
+
+
+def read(site: Site, op: Json) -> Json:
+    """Blocks of the logs of replicas from the given offsets on, each no longer than its index reaches.
+
+    `seconds`: how long to wait for anything new of a live app.
+    """
+    end, limit = time.monotonic() + float(op.get("seconds", 0)), int(op.get("limit", 1 << 20))
+    with site.open(op["app_id"]) as folder:
+        while True:
+            live = "outcome" not in folder.names()  # first: then what is read below is all there is
+            parts, room = [], limit
+            for part in op["parts"]:
+                parts.append(_block(folder.path, part, room))
+                room -= len(parts[-1][0]) * 3 // 4
+            if not live or any(log or index for log, index in parts) or time.monotonic() >= end:
+                return {"parts": parts, "live": live}
+            time.sleep(0.1)
+
+
+def _block(path: str, part: Sequence[Any], limit: int) -> List[str]:
+    """Base64 of a log from an offset on, and whole lines of its index from another one on."""
+    base = os.path.join(path, "logs", checked(part[0]), str(int(part[1])))
+    log = _bytes(base + ".log", int(part[2]), max(0, limit))
+    raw = _bytes(base + ".index", int(part[3]), TAIL)
+    index = raw[: raw.rfind(b"\n") + 1]
+    if len(raw) == TAIL and index:  # there may be more: data that its lines do not cover yet waits
+        last = int(index.splitlines()[-1].split()[0])
+        log = log[: max(0, last - int(part[2]))]
+    return [base64.b64encode(log).decode(), index.decode("utf-8", "replace")]
+
+
+def _bytes(path: str, offset: int, limit: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(limit)
+    except FileNotFoundError:
+        return b""
+
+
+def events(site: Site, op: Json) -> Json:
+    """All events of an app, by time, and whether there may be more."""
+    with site.open(op["app_id"]) as folder:
+        live = "outcome" not in folder.names()  # first: then what is read below is all there is
+        found = list(_events(os.path.join(folder.path, "events")))
+        for root, _, names in os.walk(os.path.join(folder.path, "replicas")):
+            for name in sorted(names):
+                if name.endswith(".events"):
+                    found += _events(os.path.join(root, name))
+    return {"events": sorted(found, key=lambda each: each["t"]), "live": live}
+
+
+def _events(path: str) -> Iterator[Json]:
+    """The whole lines of a file to which others append."""
+    lines = _bytes(path, 0, -1).split(b"\n")
+    for line in lines[:-1]:
+        try:
+            found = json.loads(line.decode("utf-8", "replace"))
+        except ValueError:
+            continue  # a disk that was full has cut it
+        if isinstance(found, dict) and "t" in found:
+            yield found
+
+
+def texts(site: Site, op: Json) -> Json:
+    """The last bytes of some files of an app; null for those that it does not have."""
+    out: Dict[str, Optional[str]] = {}
+    with site.open(op["app_id"]) as folder:
+        names = folder.names()
+        for name in op["names"]:
+            if name not in TEXTS:
+                raise OpError("state", "{!r} is none of {}".format(name, ", ".join(TEXTS)))
+            out[name] = (folder.text(name) or "")[-TAIL:] if name in names else None
+    return {"texts": out}

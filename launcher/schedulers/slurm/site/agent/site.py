@@ -1,0 +1,69 @@
+"""The job directory of a user, and the cluster that it is on."""
+
+import json
+import os
+import sys
+import time
+from typing import Any, List
+
+from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
+from launcher.schedulers.slurm.site.agent.rows import Row, script_of
+from launcher.schedulers.slurm.site.agent.slurm import Slurm
+
+
+class Site:
+    """The job directory of the user on this cluster, and Slurm."""
+
+    def __init__(self, job_dir: str) -> None:
+        self.job_dir = os.path.abspath(os.path.expanduser(os.fsdecode(job_dir.encode("utf-8"))))
+        self.apps = os.path.join(self.job_dir, "apps")
+        self.outputs = os.path.join(self.job_dir, "outputs")
+        self.slurm = Slurm()
+
+    def path(self, app_id: Any) -> str:
+        return os.path.join(self.apps, checked(app_id))
+
+    def open(self, app_id: Any) -> Folder:
+        """Raises OpError unknown-app."""
+        try:
+            return Folder(self.path(app_id))
+        except FileNotFoundError:
+            raise OpError("unknown-app", f"no app {app_id} in {self.apps}") from None
+
+    def app_ids(self) -> List[str]:
+        try:
+            return sorted(name for name in os.listdir(self.apps) if NAME.match(name))
+        except FileNotFoundError:
+            return []
+
+    def hidden(self) -> List[str]:
+        """The paths of directories that are no app any more, or not yet."""
+        try:
+            names = [name for name in os.listdir(self.apps) if name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        return [os.path.join(self.apps, name) for name in sorted(names)]
+
+    def scripts(self, row: Row) -> bool:
+        """Whether a job runs the script of an app of this job directory."""
+        return row.command.startswith(os.path.join(self.apps, row.name, script_of("")[:-3]))
+
+
+def hello(site: Site, op: Json) -> Json:
+    """What the cluster is; Slurm is asked once a day."""
+    cached = None
+    path = os.path.join(site.job_dir, "cluster")
+    key = os.environ.get("SLURM_CONF", "")
+    try:
+        with open(path) as file:
+            found = json.load(file)
+        if found["conf"] == key and 0 <= time.time() - found["at"] < 86400:
+            cached = found["found"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    if cached is None:
+        cached = site.slurm.hello()
+        os.makedirs(site.job_dir, 0o700, exist_ok=True)
+        replace(path, json.dumps({"conf": key, "at": time.time(), "found": cached}))
+    here = {"user": site.slurm.user, "home": os.path.expanduser("~"), "job_dir": site.job_dir}
+    return dict(cached, python=".".join(str(each) for each in sys.version_info[:3]), **here)

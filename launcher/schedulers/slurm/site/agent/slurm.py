@@ -1,0 +1,153 @@
+"""Slurm's commands: what they need to run, and what their errors mean."""
+
+import os
+import pwd
+import re
+import subprocess
+import time
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from launcher.schedulers.slurm.site.agent.folder import Json, OpError
+from launcher.schedulers.slurm.site.agent.rows import FORMAT, Row, parse_accounts, parse_jobs, parse_rows
+
+UNREACHABLE = re.compile(
+    r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
+    r"|configuration source|munge|authentication|retrying in|timed out|Unable to establish|No route to host",
+    re.IGNORECASE,
+)
+BUSY = re.compile(r"temporarily un|rate.?limit|try again|too many (requests|rpcs)|back.?off", re.IGNORECASE)
+FORGOTTEN = re.compile(r"invalid job id|already finished|already completed", re.IGNORECASE)
+CALL_S = 30.0  # of one command of Slurm
+SUBMIT_S = 90.0  # of one sbatch, which itself tries again for a while
+TRIES = 5  # of a reservation, and of an sbatch that is refused because of a rate limit
+KEPT_VARIABLES = re.compile(
+    r"(HOME|USER|LOGNAME|SHELL|PATH|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|SLURM_CONF|MODULE\w*|LMOD\w*"
+    r"|__LMOD\w*|_ModuleTable\w*|LOADEDMODULES|BASH_ENV|BASH_FUNC_\S+|SSL_CERT_FILE|KRB5CCNAME)\Z"
+)
+"""What a job may inherit. SBATCH_PARTITION and such would override the script, SQUEUE_STATES hide jobs."""
+
+
+class Slurm:
+    """Slurm's commands. When its controller has not answered once, no further call of this request waits."""
+
+    def __init__(self) -> None:
+        self.user = user_name()
+        self._down: Optional[OpError] = None
+
+    def run(self, argv: Sequence[str], limit_s: float = CALL_S, cwd: str = "/") -> Tuple[int, str, str]:
+        """Exit code, output and errors. Raises OpError no-slurm, unreachable."""
+        if self._down is not None:
+            raise self._down
+        try:
+            code, out, err = call(argv, limit_s, cwd)
+        except FileNotFoundError:
+            raise OpError("no-slurm", f"there is no {argv[0]} on {os.uname().nodename}") from None
+        except subprocess.TimeoutExpired:
+            self._down = OpError("unreachable", f"{argv[0]} got no answer within {limit_s:.0f} s")
+            raise self._down from None
+        if code and UNREACHABLE.search(err) and not BUSY.search(err):
+            self._down = OpError("unreachable", one_line(err))
+            raise self._down
+        return code, out, err
+
+    def read(self, argv: Sequence[str]) -> str:
+        code, out, err = self.run(argv)
+        if code:
+            raise OpError("unreachable", f"{argv[0]}: {one_line(err)}")
+        return out
+
+    def rows(self, name: Optional[str] = None) -> List[Row]:
+        """The user's jobs, also the ended ones that Slurm remembers."""
+        argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
+        return parse_rows(self.read(argv + (["-n", name] if name else [])))
+
+    def jobs(self, job_ids: Sequence[str]) -> Dict[str, Json]:
+        """What the controller knows of these jobs; those that it has forgotten are missing."""
+        one = list(job_ids) if len(job_ids) == 1 else []
+        code, out, err = self.run(["scontrol", "-o", "show", "job", *one])
+        if code and not FORGOTTEN.search(err):
+            raise OpError("unreachable", one_line(err))
+        found = parse_jobs(out, os.geteuid())
+        return {job: found[job] for job in job_ids if job in found}
+
+    def accounts(self, job_ids: Sequence[str]) -> Dict[str, Json]:
+        """What accounting knows of these jobs: nothing, where there is none."""
+        fields = "JobID,State,ExitCode,Start,End,NodeList"
+        argv = ["sacct", "-n", "-P", "-X", "-o", fields, "-j", ",".join(job_ids)]
+        try:
+            code, out, _ = call(argv, CALL_S, "/")
+        except (FileNotFoundError, subprocess.TimeoutExpired):
+            return {}  # the controller may answer all the same
+        return parse_accounts(out) if code == 0 else {}
+
+    def submit(self, argv: Sequence[str], cwd: str) -> str:
+        """The id of the new job. Raises OpError refused, unreachable; after the latter there may be a job."""
+        for left in reversed(range(TRIES)):
+            code, out, err = self.run(argv, SUBMIT_S, cwd)
+            job = re.match(r"(\d+)(;|$)", out.strip().splitlines()[-1]) if code == 0 and out.strip() else None
+            if job:
+                return job.group(1)
+            if not left or not BUSY.search(err):
+                break
+            time.sleep(2.0 ** (TRIES - left - 1))
+        raise OpError("refused", refusal(err or out))
+
+    def cancel(self, job_ids: Sequence[str], options: Sequence[str] = ()) -> bool:
+        """Cancel or signal jobs; False when one of them has ended by now."""
+        if not job_ids:
+            return True
+        code, _, err = self.run(["scancel", *options, *job_ids])
+        if code and not FORGOTTEN.search(err):
+            raise OpError("refused", refusal(err))
+        return code == 0
+
+    def hello(self) -> Json:
+        text = self.read(["scontrol", "show", "config"])
+        found = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+        return {
+            "cluster": found.get("ClusterName", ""),
+            "slurm": found.get("SLURM_VERSION", ""),
+            "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
+        }
+
+
+def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:
+    """Run a command of Slurm in a session of its own: Ctrl-C must not cut an sbatch in two."""
+    env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def user_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())[:400] or "no answer"
+
+
+def refusal(text: str) -> str:
+    """The reason in what sbatch printed: its first error, without the name of the program."""
+    lines = [re.sub(r"^\w+: (error|fatal): ", "", each.strip()) for each in text.splitlines() if each.strip()]
+    last = re.sub(r"^Batch job submission failed: ", "", lines[-1]) if lines else ""
+    if len(lines) > 1 and last.split()[:2] != lines[0].split()[:2]:
+        last = f"{last} ({lines[0]})"
+    return one_line(last or "sbatch said nothing")

@@ -1,0 +1,167 @@
+"""Submit an app: its files, its held job, the release of that."""
+
+import json
+import os
+import time
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+from launcher.schedulers.slurm.site.agent.app import is_removed, need_of, record_unstarted, reserved, state_of
+from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, OpError, checked
+from launcher.schedulers.slurm.site.agent.rows import script_of
+from launcher.schedulers.slurm.site.agent.site import Site
+from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, refusal
+
+
+def create(site: Site, op: Json) -> Json:
+    """Write all files and submit a held job, or the outcome `skipped` for a need that has not succeeded."""
+    with site.open(op["app_id"]) as folder:
+        _own(folder, op.get("nonce"))
+        names = folder.names()
+        if "created" in names:
+            return {"job": folder.text("job")}
+        for name, text in op["files"].items():
+            folder.write(checked(name), text, 0o700 if name == "script.sh" else 0o600)
+        if op.get("secret"):
+            folder.write("secrets", json.dumps(op["secret"]))
+        needs = op.get("needs") or []
+        waits, skip = _judge(site, folder, needs)
+        if skip is not None:
+            return skip
+        job = _submit(site, folder, op["argv"], waits, "submitting" in names)
+        _own(folder, op.get("nonce"), lambda: site.slurm.cancel([job]))
+        names_of = {each["app_id"]: each.get("job") or each["app_id"] for each in needs}
+        waits_for = {app_id: names_of[app_id] for app_id in waits}
+        created = {"at": time.time(), "needs": list(names_of), "waits": waits_for}
+        folder.write("created", json.dumps(created))
+        return {"job": job}
+
+
+def _own(folder: Folder, nonce: Optional[str], undo: Callable[[], Any] = lambda: None) -> None:
+    """Raise OpError reserved, after `undo`, unless the client of this nonce may still start the app."""
+    owner = folder.owner()[0]
+    started = folder.json("started")
+    is_mine = nonce is None or (owner is not None and owner["nonce"] == nonce)
+    if started is not None or not is_mine or not folder.is_at(folder.path):
+        undo()
+        raise reserved(folder, state_of(folder), owner if started is None else None)
+
+
+def _judge(site: Site, folder: Folder, needs: Sequence[Json]) -> Tuple[Dict[str, str], Optional[Json]]:
+    """App id → job of the needs that have not ended, or the answer for a need that has not succeeded."""
+    waits = {}
+    for need in needs:
+        state, job = need_of(site, need["app_id"])
+        if state not in ("", "succeeded"):
+            return {}, _skip(folder, need, state)
+        if not state:
+            waits[need["app_id"]] = job
+    return waits, None
+
+
+def _skip(folder: Folder, need: Json, state: str) -> Json:
+    job = need.get("job") or need["app_id"]
+    message = f"{job} failed" if state == "failed" else f"{job} was {state}"
+    record_unstarted(folder, "skipped", message)
+    return {"skipped": need["app_id"], "message": message}
+
+
+def _submit(site: Site, folder: Folder, argv: Sequence[str], waits: Dict[str, str], again: bool) -> str:
+    """The app's held job: of an earlier, interrupted call, or a new one."""
+    if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
+        raise OpError("state", f"want options of sbatch, got {list(argv)}")
+    generation = folder.text("id") or ""
+    folder.write("submitting", json.dumps({"at": time.time()}))
+    job = _adopt(site, folder, generation) if again else None
+    if job is None:
+        folder.link_to("script.sh", script_of(generation))
+        script = os.path.join(folder.path, script_of(generation))
+        options = ["--hold", "--parsable", "--job-name=" + folder.app_id]
+        options += ["--output=" + os.path.join(folder.path, "slurm.out"), "--open-mode=append"]
+        if waits:
+            options += ["--dependency=afterok:" + ":".join(waits.values()), "--kill-on-invalid-dep=yes"]
+        job = site.slurm.submit(list(argv) + options + [script], folder.path)
+    try:
+        if folder.link("job", job):
+            return job
+    except FileNotFoundError:  # the directory was removed in the meantime
+        site.slurm.cancel([job])
+        raise
+    winner = folder.text("job") or job
+    if winner != job:
+        site.slurm.cancel([job])
+    return winner
+
+
+def _adopt(site: Site, folder: Folder, generation: str) -> Optional[str]:
+    """The job that an interrupted call submitted; further ones are cancelled."""
+    rows = [row for row in site.slurm.rows(folder.app_id) if row.of(folder, generation) and not row.is_over]
+    jobs = sorted((row.job for row in rows), key=int)
+    known = folder.text("job")
+    keep = known if known in jobs else jobs[0] if jobs else None
+    site.slurm.cancel([job for job in jobs if job != keep])
+    return keep
+
+
+def start(site: Site, op: Json) -> Json:
+    """Release the job. Done twice, it changes nothing."""
+    with site.open(op["app_id"]) as folder:
+        names = folder.names()
+        if "outcome" not in names and "submitted" not in names:
+            started = folder.json("started")
+            if started is None or is_removed(started):
+                _own(folder, op.get("nonce"))
+                if "created" not in names:
+                    raise OpError("state", f"{folder.app_id} has not been created")
+                ended = _release(site, folder)
+                if ended is not None:
+                    return ended
+            try:
+                folder.write("submitted", json.dumps({"at": time.time()}))
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                return _accepted(folder)  # the queue shows that it was released
+        for name in folder.names():
+            if name == "owner" or name.startswith("owner."):
+                folder.unlink(name)
+        return _accepted(folder)
+
+
+def _accepted(folder: Folder) -> Json:
+    state, created = state_of(folder), folder.json("created") or {}
+    if state in ("created", "queued"):
+        state = "waiting" if created.get("waits") else "queued"
+    return {"state": state}
+
+
+def _release(site: Site, folder: Folder) -> Optional[Json]:
+    """Release the held job; the answer when a need has not succeeded. Raises OpError refused, state."""
+    job = (folder.text("job") or "").strip()
+    skip = _skip_now(site, folder, job)
+    if skip is not None:
+        return skip
+    code, _, err = site.slurm.run(["scontrol", "release", job])
+    if not code:
+        return None
+    live = [row for row in site.slurm.rows(folder.app_id) if row.job == job and not row.is_over]
+    started = folder.json("started")
+    if any(not row.held for row in live) or (started is not None and "job" in started):
+        return None  # released before
+    if FORGOTTEN.search(err):
+        raise OpError("state", f"job {job} of {folder.app_id} has been cancelled")
+    raise OpError("refused", refusal(err))
+
+
+def _skip_now(site: Site, folder: Folder, job: str) -> Optional[Json]:
+    """The answer for an app whose need has not succeeded, or has been forgotten by Slurm: the dependency on
+    such a job is dropped, so that ours would start."""
+    waits = (folder.json("created") or {}).get("waits") or {}
+    known = {row.job for row in site.slurm.rows() if not row.is_over} if waits else set()
+    for app_id, name in waits.items():
+        state, need_job = need_of(site, app_id)
+        if not state and need_job not in known:
+            state = need_of(site, app_id)[0] or "lost"
+        if state not in ("", "succeeded"):
+            site.slurm.cancel([job])
+            return dict(_skip(folder, {"app_id": app_id, "job": name}, state), state="skipped")
+    return None
