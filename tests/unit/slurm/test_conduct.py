@@ -385,6 +385,59 @@ def test_a_job_whose_node_fails_has_failed(site: Site) -> None:
     assert states(site.outcome())[0] == "main/0 ended 143 node n2 failed"
 
 
+ABORTED = "srun: Job step aborted: Waiting up to 7 seconds for job step to finish."
+NODE = "srun: error: Node failure on n2"
+TERM = "slurmstepd: error: *** STEP 12.0 ON n2 CANCELLED AT 2026-11-23T01:55:31 ***"
+KILLED = "srun: error: n3: task 1: Killed"
+ENDS = {
+    "node": ("failed", "node n2 failed", "JobState=NODE_FAIL Reason=NodeDown", NODE, ABORTED),
+    "node, in the other order": (
+        "failed", "node n2 failed", "JobState=NODE_FAIL Reason=NodeDown", ABORTED, NODE
+    ),
+    "node that srun does not name": (
+        "failed", "node n2 failed", "JobState=COMPLETING Reason=NodeDown NodeList=n[1-2]", ABORTED
+    ),
+    "node, and Slurm does not answer": ("failed", f"main/0 was lost: {NODE}", "", NODE, ABORTED),
+    "time": (
+        "failed", "timed out after 2 h", "JobState=TIMEOUT Reason=TimeLimit TimeLimit=02:00:00", ABORTED, TERM
+    ),
+    "cancel": ("cancelled", "cancelled", "JobState=CANCELLED Reason=None", TERM, ABORTED),
+    "preempt": ("cancelled", "preempted", "JobState=PREEMPTED PreemptTime=2026-11-23T01:55:31", ABORTED),
+    "preempt with time": (
+        "cancelled", "preempted", "JobState=RUNNING PreemptTime=2026-11-23T01:55:31", ABORTED
+    ),
+    "memory": (
+        "failed", "main/0 was killed: out of memory", "JobState=RUNNING",
+        "slurmstepd: error: StepId=12.0 exceeded memory limit (2 > 1), being killed", ABORTED,
+    ),
+    "step": ("failed", f"main/0 was lost: {TERM}", "JobState=RUNNING", "", TERM, ABORTED, KILLED),
+    "nothing said": ("failed", "main/0 was lost: its step ended", "JobState=RUNNING", ABORTED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", sampled(ENDS, "node", "node that srun does not name", "time"))
+def test_a_step_that_slurm_ends_before_replicas_report_has_the_end_of_its_job(site: Site, end: str) -> None:
+    state, message, job, *said = ENDS[end]
+    spawn = {"e": "spawn", "role": "main", "k": 0, "step": "0", "t": 1, "host": "n2", "restart": 0}
+    (site.shared / "said").write_text("\n".join(said) + "\n")
+    site.program("srun", f"#!/bin/sh\necho '{json.dumps(spawn)}'\ncat {site.shared}/said >&2\nexit 1\n")
+    site.program("sinfo", "#!/bin/sh\necho n2\necho n2\n")
+    site.scontrol(f"JobId=12 {job} Restarts=0" if job else "")
+    site.app(role("main", "true"))
+    found = site.run()
+    assert (found["state"], found["message"]) == (state, message)
+
+
+def test_slurm_is_asked_again_why_it_ends_a_job(site: Site) -> None:
+    asked, answer = site.shared / "asked", "JobId=12 JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00"
+    site.program("scontrol", f"#!/bin/sh\n[ -e {asked} ] || {{ touch {asked}; exit 1; }}\necho '{answer}'\n")
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process = started(site)
+    process.terminate()
+    assert process.wait(END_S) == 1
+    assert site.outcome()["message"] == "timed out after 2 h"
+
+
 @pytest.mark.slow
 def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
     site.app(role("main", "trap '' TERM; echo up; while :; do sleep 0.1; done"), grace_s=1000.0)

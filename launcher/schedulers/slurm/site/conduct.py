@@ -25,7 +25,8 @@ LOOK_S = 2.0  # how often the folder is looked at for a cancellation whose signa
 LOOK_AT_RECORDS_S = 30.0
 KILL_AFTER_S = 5.0  # how much longer than its grace period a step may take
 TERMED_S = 1.2  # how long replicas may take to end when Slurm ends the job; it kills KillWait after TERM
-ASK_S = 1.0  # how long Slurm may take to say why it ends the job
+ASK_S = 1.5  # how long Slurm may take to say why it ends the job, each time
+ASKS = 2
 TERM_LAG_S = 0.5  # the signal that ends a job reaches replicas and this program at nearly the same time
 END_STEP_S = 10.0  # how long Slurm may take to kill a step
 REQUEUE_S = 60.0  # how long Slurm may take to end a job that comes back
@@ -33,6 +34,9 @@ RECORD_RETRY_S, RECORD_LIMIT_S = 1.0, 600.0
 MOST_ERROR_TEXT = 8 << 20  # characters of all error files in the outcome
 LAST_LINES = 20
 NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
+VAGUE = re.compile(r"\s*$|srun: (error: )?(Job step aborted|[Ff]orc(ing|e) |Terminating )")  # says no reason
+VERDICT = re.compile(r"Node failure on | CANCELLED AT ")
+RUNNING = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
 MOST_WARNINGS = 10
 CLAIM_READS = 5
 OUT_OF_MEMORY = (
@@ -113,6 +117,13 @@ def seconds_until(at: str) -> float:
         return time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S")) - time.time()
     except (ValueError, OverflowError):
         return 0.0
+
+
+def last_words(lines: list) -> str:
+    """The line of srun that tells most of why its step ended; "" for none."""
+    telling = [line for line in lines if not VAGUE.match(line)]
+    verdicts = [line for line in telling if VERDICT.search(line)]
+    return ["", *telling, *verdicts][-1]
 
 
 class Order:
@@ -438,6 +449,8 @@ class Conductor:
             pipe.close()
         oom = any(mark in "\n".join(step.last_lines).lower() for mark in OUT_OF_MEMORY)
         code = step.process.returncode
+        if step.live and self.outcome is None:
+            self._heed(self._ask())
         if step.live and step.id and code < 0:  # killed: Slurm notices later
             step.last_lines.append(f"srun was killed by signal {-code}")
             self._end_step(step.id)
@@ -466,7 +479,7 @@ class Conductor:
         if found:
             self._exit(step, replica, found)
             return
-        last = next((line for line in reversed(step.last_lines) if line.strip()), "")
+        last = last_words(step.last_lines)
         if replica["state"] == "pending":
             replica["why"] = last or f"srun exited with {code}"
         replica.update(ended_at=time.time(), code=code or 1, lost=last or "its step ended")
@@ -544,13 +557,17 @@ class Conductor:
             self.judge(replica)
 
     def _judge_later(self, replica: dict, termed: bool) -> None:
-        if replica["state"] == "ended" and not replica["judged"]:
-            found = self._ask() if termed else {}
-            if is_preempted(found) or found.get("JobState", "RUNNING") != "RUNNING":
-                # Slurm has sent TERM to the steps alone, or that to this program is on its way.
-                self._terminated(found)
-            else:
-                self.judge(replica)
+        if replica["state"] != "ended" or replica["judged"]:
+            return
+        if not termed or not self._heed(self._ask()):
+            self.judge(replica)
+
+    def _heed(self, found: dict) -> bool:
+        """End the app if Slurm ends its job: it has told the steps alone, or this program learns it soon."""
+        is_ending = is_preempted(found) or found.get("JobState", "RUNNING") not in RUNNING
+        if is_ending:
+            self._terminated(found)
+        return is_ending
 
     # -- decisions -----------------------------------------------------------------------------------------
 
@@ -730,7 +747,10 @@ class Conductor:
 
     def _ask(self) -> dict:
         """What Slurm knows of this job: "EndTime", "Restarts", "TimeLimit" and more."""
-        words = self._slurm("scontrol", "show", "job", "-o", self.job).split()
+        for _ in range(ASKS):
+            words = self._slurm("scontrol", "show", "job", "-o", self.job).split()
+            if words:
+                break
         return dict(word.partition("=")[::2] for word in words if "=" in word)
 
     def _slurm(self, *argv: str) -> str:
@@ -774,7 +794,8 @@ class Conductor:
             self._time_limit(found)
         grace_s = min(self.app["grace_s"], TERMED_S)
         if found.get("Reason") == "NodeDown" and not self.requeued:
-            why = f"node {self.failed_node} failed" if self.failed_node else "a node failed"
+            nodes = self.failed_node or self._nodes_down(found)
+            why = f"node {nodes} failed" if nodes else "a node failed"
             self.stop("failed", why, why, grace_s=grace_s)
         why = "preempted" if preempted else "requeued" if self.requeued else "cancelled"
         self.stop("cancelled", why, why, grace_s=grace_s)
@@ -782,6 +803,11 @@ class Conductor:
             if each["state"] == "ended" and not each.get("judged") and each["code"]:
                 each.update(stopped=self.reason, judged=True)
         self.after(TERMED_S, self._be_over)
+
+    def _nodes_down(self, found: dict) -> str:
+        """The nodes of the job that Slurm calls down: those that failed, when srun has not named one."""
+        those = ["-n", found.get("NodeList", ""), "-t", "down"]
+        return ",".join(sorted(set(self._slurm("sinfo", "-h", "-N", *those, "-o", "%N").split())))
 
     def _be_over(self) -> None:
         self.over = True
