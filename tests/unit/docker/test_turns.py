@@ -30,7 +30,17 @@ from tests.contract.conftest import DockerCase
 from tests.contract.test_holding import Gate, ended, needing, prepare
 from tests.contract.test_staged import attempt_of
 from tests.engines.docker import Daemon, Thing
-from tests.unit.docker.test_holding import ACTS, containers, kill_watcher, rests, state_of, until
+from tests.unit.docker.test_holding import (
+    EVERY_ACT,
+    containers,
+    dying,
+    in_parts,
+    kill_watcher,
+    rests,
+    state_of,
+    swept,
+    until,
+)
 
 ONE_CORE = Resource(cpu=1, gpu=0, memMB=-1)
 
@@ -341,17 +351,18 @@ def settle(case: DockerCase, table: Table, app: AppDef, attempt: Attempt) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("is_free", [True, False], ids=["free", "taken"])
-def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, table: Table, is_free: bool) -> None:
+@in_parts
+def test_a_client_killed_at_any_act_is_no_loss(
+    case: DockerCase, table: Table, part: int, is_free: bool
+) -> None:
     staged: Any = case.scheduler
-    at = 0
-    while True:
-        at += 1
+    for at in swept(part):
         held = table.hold(cpu=0 if is_free else 2)
         ran = case.shared / f"ran{at}"
         app = case.app(f"echo once >>{ran}", replicas=2)
         attempt = attempt_of(case, app, key=case.key(f"job{at}"))
         asked = table.ask(attempt.app_id)
-        program = ACTS.format(at=at) + TURN_ACTS + KILLED_CLIENT
+        program = dying(at) + TURN_ACTS + KILLED_CLIENT
         argv = [sys.executable, "-c", program, json.dumps(attempt.to_json()), json.dumps(asked.to_dict())]
         done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, text=True)
         assert done.returncode in (0, -9)
@@ -363,27 +374,27 @@ def test_a_client_killed_at_any_act_is_no_loss(case: DockerCase, table: Table, i
         assert table.seen() == {}
         if done.stdout:
             break
-    assert at > 20
+    assert at > (20 if EVERY_ACT else 10)
     assert rests(case) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@in_parts
 def test_a_watcher_killed_at_any_act_is_no_loss(
-    case: DockerCase, table: Table, launcher_home: Path, monkeypatch: pytest.MonkeyPatch
+    case: DockerCase, table: Table, launcher_home: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     """Of an attempt with needs, too: its watcher does all that the watcher of one without needs does."""
     staged: Any = case.scheduler
     need = prepare(case, staged, "true")
     case.end(need.app_id)
-    main, at, states = client._MAIN, 0, set[str]()
-    while True:
-        at += 1
+    main, states = client._MAIN, set[str]()
+    for at in swept(part):
         held = table.hold()
         ran = case.shared / f"ran{at}"
         app = case.app(f"echo once >>{ran}", replicas=2)
         attempt = attempt_of(case, app, key=case.key(f"job{at}"))
-        killing = main.replace("; main()", f"; exec({ACTS.format(at=at) + TURN_ACTS!r}); main()")
+        killing = main.replace("; main()", f"; exec({dying(at) + TURN_ACTS!r}); main()")
         with monkeypatch.context() as armed:
             armed.setattr(client, "_MAIN", killing)
             with suppress(SchedulerError):  # its watcher has ended
