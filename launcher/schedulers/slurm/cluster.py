@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 _SITE = "launcher.schedulers.slurm.site"
+_IMPORT = re.compile(rf"^from {_SITE}\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
@@ -167,7 +169,8 @@ def _agent() -> bytes:
 
 
 def program(name: str) -> str:
-    return _source(name).decode()
+    """The text of a program that runs on the nodes: one file, with what it imports of `site` in place."""
+    return _IMPORT.sub(lambda found: _source(found[1]).decode(), _source(name).decode())
 
 
 def checked(answer: Answer) -> Answer:

@@ -13,7 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-SITE = Path(__file__).resolve().parents[3] / "launcher" / "schedulers" / "slurm" / "site"
+from launcher.schedulers.slurm.cluster import program
+
 END_S = 60.0
 
 SRUN = """#!{python} -IS
@@ -66,8 +67,8 @@ class Site:
         self.bin.mkdir()
         self.shared = folder
         self.program("srun", SRUN.format(python=sys.executable))
-        for name in ("conduct.py", "replica.py"):
-            (self.dir / name).write_text((SITE / name).read_text())
+        for name in ("conduct", "replica"):
+            (self.dir / f"{name}.py").write_text(program(name))
         self.python = sys.executable
         self.started: list[subprocess.Popen[bytes]] = []
 

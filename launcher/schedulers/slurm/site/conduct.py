@@ -5,7 +5,6 @@ Usage: conduct.py APP_DIR. Each role is one srun step of replica.py, which repor
 srun, and which stops its replica when a line on the input of srun says so.
 """
 
-import ctypes
 import heapq
 import json
 import os
@@ -17,6 +16,8 @@ import subprocess
 import sys
 import time
 from typing import Any
+
+from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, append, link, now_ns, prctl, read_json, say
 
 STOPPED_AT_END = "stopped at the end of the app"
 LONGEST_DELAY_S = 300
@@ -47,49 +48,7 @@ OUT_OF_MEMORY = (
     "exceeded memory limit",
 )
 SPARE_BYTES = 1024  # of the outcome, for each replica
-PR_SET_PDEATHSIG = 1
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
-
-
-def now_ns() -> int:
-    return int(time.time() * 1e9)
-
-
-def say(text: str) -> None:
-    """A line in the output of the Slurm job."""
-    try:
-        os.write(2, (text + "\n").encode(errors="replace"))
-    except OSError:
-        pass
-
-
-def link(path: str, text: str) -> bool:
-    """Make a file unless it is there; whether this call made it."""
-    temp = f"{path}.{socket.gethostname()}.{os.getpid()}.{now_ns()}"
-    try:
-        with open(temp, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temp, path)
-        except FileExistsError:
-            return os.stat(temp).st_nlink == 2  # the answer to an earlier request got lost
-        return True
-    finally:
-        try:
-            os.unlink(temp)
-        except OSError:
-            pass
-
-
-def read_json(path: str) -> Any:
-    """The contents of a file; None where it is missing or damaged."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
 
 
 def in_words(limit: str) -> str:
@@ -190,7 +149,7 @@ class Step:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            preexec_fn=die_with_parent,
+            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
         )
         self.process = process
         self.out: int = process.stdout.fileno()
@@ -215,13 +174,6 @@ class Step:
     def signal(self, number: int) -> None:
         if self.process.returncode is None:
             self.process.send_signal(number)
-
-
-def die_with_parent() -> None:
-    try:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    except (OSError, AttributeError):
-        pass
 
 
 class Conductor:
@@ -705,13 +657,7 @@ class Conductor:
 
     def _note(self, event: dict) -> None:
         try:
-            fd = os.open(
-                self.folder + "/events", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
-            try:
-                os.write(fd, (json.dumps(event) + "\n").encode())
-            finally:
-                os.close(fd)
+            append(self.folder + "/events", json.dumps(event))
         except OSError as error:
             say(f"events: {error.strerror}")
 

@@ -9,7 +9,6 @@ to stdout, which srun hands to the conductor: JSON lines of less than 1024 bytes
 stdin the conductor sends lines, which srun hands to every replica: `{"stop": reason, "grace_s": n}`.
 """
 
-import ctypes
 import errno
 import fcntl
 import json
@@ -23,11 +22,13 @@ import sys
 import time
 from typing import Any
 
+from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, append, now_ns, prctl, put, read_json, say
+
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
 PIPE_BYTES = 64 * 1024
 BIG_PIPE_BYTES = 1024 * 1024
 F_SETPIPE_SZ = 1031
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_CHILD_SUBREAPER = 36
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 AGAIN_S = 0.2  # Slurm may send the same signal to guardian and worker: the replica gets it once
 MOST_ERROR_BYTES = 1 << 20
@@ -37,32 +38,6 @@ UNPROBED = "it was not probed yet"
 FIRST_PROBE_S = 0.02
 LONGEST_DELAY_S = 300
 PLACE = re.compile("\u0001host:(.*?)\u0001", re.DOTALL)
-
-
-def now_ns() -> int:
-    return int(time.time() * 1e9)
-
-
-def prctl(option: int, value: int) -> None:
-    try:
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-    except (OSError, AttributeError):
-        pass
-
-
-def put(path: str, text: str) -> None:
-    """Write a file whole."""
-    temp = f"{os.path.dirname(path)}/.{os.path.basename(path)}.{socket.gethostname()}.{os.getpid()}"
-    try:
-        with open(temp, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.rename(temp, path)
-    except OSError:
-        try:
-            os.unlink(temp)
-        except OSError:
-            pass
-        raise
 
 
 def reap() -> tuple:
@@ -257,18 +232,13 @@ class Worker:
     def event(self, kind: str, **more: Any) -> None:
         found = {"e": kind, "role": self.role["name"], "k": self.k, "t": now_ns()}
         found.update(more)
-        line = (json.dumps(found) + "\n").encode()
+        line = json.dumps(found)
         try:
-            os.write(1, line)
+            os.write(1, (line + "\n").encode())
         except OSError:
             pass
-        path = f"{self.replicas}/{self.k}.events"
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, line)
-            finally:
-                os.close(fd)
+            append(f"{self.replicas}/{self.k}.events", line)
         except OSError:
             pass  # the conductor has it
 
@@ -867,14 +837,6 @@ def taken_port(port: int) -> str:
 # -- the guardian ------------------------------------------------------------------------------------------
 
 
-def say(text: str) -> None:
-    """A line in the output of the Slurm job."""
-    try:
-        os.write(2, (text + "\n").encode(errors="replace"))
-    except OSError:
-        pass
-
-
 def guard(worker: int, folder: str, what: dict) -> int:
     """Wait for the worker, hand signals on, kill what it left; the exit code."""
     for number in FORWARDED:
@@ -898,13 +860,9 @@ def record_death(folder: str, what: dict, code: int, number: int) -> None:
     path = "{}/replicas/{}/{}.json".format(folder, role["folder"], k)
     record = {"role": role["name"], "k": k, "host": socket.gethostname(), "restarts": what["restarts"][k]}
     record.update(started_at=None, stopped="", error_file="")
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        if found["run"] == what["run"] and found["state"] != "ended":
-            record = found
-    except (OSError, ValueError):
-        pass
+    found = read_json(path)
+    if found is not None and found["run"] == what["run"] and found["state"] != "ended":
+        record = found
     record.update(run=what["run"], state="ended", ended_at=time.time(), code=code, signal=number)
     try:
         put(path, json.dumps(record))
