@@ -1,4 +1,4 @@
-"""The words of scenarios for apps on a Slurm cluster of this machine, below the HOME of their test."""
+"""The words of scenarios for apps on a Slurm cluster, below the HOME of their test, or of its user there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class SlurmScenario(Scenario):
     def __init__(self, folder: Path, home: Path, cluster: SlurmCluster) -> None:
         super().__init__(folder, home)
         self.cluster = cluster
-        self.job_dir = Path(os.environ["HOME"]) / ".launcher" / "slurm"
+        home = cluster.home if cluster.user else Path(os.environ["HOME"])
+        self.job_dir = home / ".launcher" / "slurm"
 
     def job(
         self, script: str, *, name: str = "job", replicas: int = 1, role: str = "", top: str = ""
@@ -29,7 +30,8 @@ class SlurmScenario(Scenario):
 
     def queue(self) -> list[Job]:
         """The jobs of this test that Slurm has."""
-        return self.cluster.jobs(below=str(self.job_dir))
+        user = self.cluster.user
+        return self.cluster.jobs(user=user, below="" if user else str(self.job_dir))
 
     def apps(self) -> list[str]:
         folder = self.job_dir / "apps"

@@ -22,6 +22,13 @@ def scenario(tmp_path: Path, launcher_home: Path, slurm: SlurmCluster) -> Iterat
 
 
 @pytest.fixture
+def there(launcher_home: Path, slurm_ssh: SlurmCluster) -> Iterator[SlurmScenario]:
+    """The words of scenarios, on the cluster that only ssh reaches, in a folder that both sides see."""
+    with SlurmScenario(slurm_ssh.shared, launcher_home, slurm_ssh) as words:
+        yield words
+
+
+@pytest.fixture
 def broken(
     tmp_path: Path, launcher_home: Path, own_slurm: Callable[..., OwnCluster]
 ) -> Iterator[Callable[..., SlurmScenario]]:
