@@ -20,9 +20,11 @@ def test_it(slurm, tmp_path):
 """
 LEAVES_ONE_THERE = """
 import subprocess
+from pathlib import Path
 from tests.engines import slurm as engine
 engine.EMPTY_S = 1.0
 def test_it(slurm_ssh):
+    Path(__file__).with_name("user").write_text(slurm_ssh.user)
     command = "sbatch --wrap 'sleep 600'; setsid sleep 599 >/dev/null 2>&1 &"
     subprocess.run(["ssh", "login1", command], check=True)
 """
@@ -53,8 +55,9 @@ def test_a_job_that_a_test_leaves_behind_ssh_fails_it_and_all_of_its_user_goes(t
     code, out = run_tests(tmp_path, LEAVES_ONE_THERE, **{engine.THERE: str(slurm_ssh.folder)})
     assert code == 1
     assert "the test left behind in the queue: job" in out
+    name = (tmp_path / "user").read_text()
     users = (slurm_ssh.folder / "etc" / "passwd").read_text().splitlines()
-    name, _, uid, *_ = users[-1].split(":")
+    [uid] = [line.split(":")[2] for line in users if line.startswith(f"{name}:")]
     assert slurm_ssh.jobs(user=name) == []
     assert processes.of_user(int(uid)) == []
     assert not (slurm_ssh.folder / "home" / name).exists()
