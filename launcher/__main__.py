@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-_ALLOCATIONS = 20_000
-"""New objects before a search for garbage: more than a short command makes when it loads its modules."""
+_ALLOCATIONS = 100_000
+"""New objects before a search for garbage: more than any command makes when it loads its modules."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
