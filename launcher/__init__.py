@@ -9,8 +9,6 @@ The public names are loaded on first use, so that `import launcher` costs nothin
 
 from __future__ import annotations
 
-from launcher.lazy import on_use
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False
@@ -79,4 +77,12 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-__getattr__, __dir__ = on_use(__name__, _HOMES, "__version__")
+
+def __getattr__(name: str) -> object:
+    from launcher.lazy import load
+
+    return load(__name__, _HOMES, name)
+
+
+def __dir__() -> list[str]:
+    return sorted((*_HOMES, "__version__"))

@@ -13,16 +13,21 @@ def on_use(
     """The functions `__getattr__` and `__dir__` of a package.
 
     Args:
-        homes: public name → the module that defines it, below the package or with a full name.
+        homes: see `load`.
         others: public names that the package defines itself.
     """
+    return lambda name: load(package, homes, name), lambda: sorted((*homes, *others))
 
-    def load(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from importlib import import_module
 
-        home = homes[name]
-        return getattr(import_module(home if home.startswith("launcher.") else f"{package}.{home}"), name)
+def load(package: str, homes: Mapping[str, str], name: str) -> object:
+    """A public name of a package.
 
-    return load, lambda: sorted((*homes, *others))
+    Args:
+        homes: public name → the module that defines it, below the package or with a full name.
+    """
+    if name not in homes:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    home = homes[name]
+    return getattr(import_module(home if home.startswith("launcher.") else f"{package}.{home}"), name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from errno import EBADF
 
 from launcher.errors import LauncherError
 from launcher.text import RESET, STYLES, paint
@@ -32,7 +31,7 @@ def _escapes() -> dict[int, str]:
     return ascii_ones | {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *bidirectional)}
 
 
-_ESCAPES = _escapes()
+_ESCAPES: dict[int, str] = {}  # filled when a text has characters to look up
 
 
 def visible(text: str, *, color: bool = False) -> str:
@@ -41,8 +40,10 @@ def visible(text: str, *, color: bool = False) -> str:
     Args:
         color: whether to keep the escape sequences that `paint` writes.
     """
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.replace("\n", "").isprintable():
         return text
+    if not _ESCAPES:
+        _ESCAPES.update(_escapes())
     if not color or "\x1b[" not in text:
         return text.translate(_ESCAPES)
     first, *others = text.split("\x1b[")
@@ -119,7 +120,7 @@ class Console:
             return
         try:
             if self._out is None:
-                raise OSError(EBADF, os.strerror(EBADF))
+                raise _not_open()
             self._out.write(visible(text, color=self.color) + end)
             if flush:
                 self._out.flush()
@@ -139,7 +140,7 @@ class Console:
             return
         try:
             if self._out is None:
-                raise OSError(EBADF, os.strerror(EBADF))
+                raise _not_open()
             self._out.buffer.write(data)
             if flush:
                 self._out.flush()
@@ -241,6 +242,12 @@ def terminal_width(*streams: TextIO | None) -> int:
             except OSError:
                 continue
     return 80
+
+
+def _not_open() -> OSError:
+    from errno import EBADF
+
+    return OSError(EBADF, os.strerror(EBADF))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
