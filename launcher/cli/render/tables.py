@@ -19,22 +19,22 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, color: boo
 
     Columns that are empty in every row are left out.
     """
-    columns = [c for c in range(len(headings)) if any(text_of(row[c]) for row in rows)] or list(
-        range(len(headings))
-    )
-    widths = [max(len(headings[c]), *(width(text_of(row[c])) for row in rows), 0) for c in columns]
-    lines: list[list[Cell]] = [[(headings[c], "dim") for c in columns]]
-    lines += ([row[c] for c in columns] for row in rows)
-    return "\n".join(_line(line, widths, color) for line in lines)
+    lines: list[Sequence[Cell]] = [[(heading, "dim") for heading in headings], *rows]
+    columns = list(zip(*lines, strict=True))
+    filled = [cells for cells in columns if any(map(text_of, cells[1:]))] or columns
+    padded = [_padded(cells, color) for cells in filled]
+    return "\n".join(GAP.join(line).rstrip() for line in zip(*padded, strict=True))
 
 
-def _line(cells: Sequence[Cell], widths: Sequence[int], color: bool) -> str:
-    parts = []
-    for cell, size in zip(cells, widths, strict=True):
-        text = text_of(cell)
-        painted = text if isinstance(cell, str) else paint(text, cell[1], color)
-        parts.append(painted + " " * (size - width(text)))
-    return GAP.join(parts).rstrip()
+def _padded(cells: Sequence[Cell], color: bool) -> list[str]:
+    """The cells of a column, painted, and with spaces up to the width of the widest one."""
+    texts = [text_of(cell) for cell in cells]
+    widths = [width(text) for text in texts]
+    widest = max(widths)
+    return [
+        (text if isinstance(cell, str) else paint(text, cell[1], color)) + " " * (widest - size)
+        for cell, text, size in zip(cells, texts, widths, strict=True)
+    ]
 
 
 def wrapped(text: str, columns: int) -> list[str]:
