@@ -65,13 +65,14 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.cli.render.apps import app_json, apps_table
     from launcher.inventory.listing import newest
 
     limit = None if args.all else _default(args, console) if args.limit is None else args.limit
     apps = newest(limit, args.scheduler, project=args.project, states=args.state, warn=console.warn)
     if args.json:
         from json import dumps
+
+        from launcher.cli.render.apps import app_json
 
         console.print(dumps(list(map(app_json, apps)), indent=2))
         return 0
@@ -82,6 +83,8 @@ def run(args: Any, console: Console) -> int:
         others = "" if args.scheduler else _others()
         console.note(f"no apps yet; `launcher apply FILE` starts one{others}")
         return 0
+    from launcher.cli.render.apps import apps_table
+
     console.print(apps_table(apps, color=console.color, columns=console.columns))
     if limit is not None and len(apps) == limit:
         console.note(f"showing the newest {limit}; --all lists all")
@@ -117,10 +120,11 @@ def _default(args: Any, console: Console) -> int:
 
 def _others() -> str:
     """How to list the apps that only shared engines know."""
-    from launcher.inventory.installed import schedulers
-    from launcher.schedulers.registry import DEFAULT_SCHEDULERS
+    from launcher.schedulers.registry import SHARED_ENGINES, function
 
-    found = [each for each in schedulers(DEFAULT_SCHEDULERS) if each.shared_engine]
+    engines = {name: function(home)() for name, home in SHARED_ENGINES.items()}
     return "".join(
-        f"; `launcher list -s {e.backend}` lists apps that only {e.shared_engine} knows" for e in found
+        f"; `launcher list -s {name}` lists apps that only {engine} knows"
+        for name, engine in engines.items()
+        if engine
     )

@@ -9,28 +9,27 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from launcher.errors import LauncherError, SchedulerError
-from launcher.schedulers.api import Scheduler
-from launcher.specs.jobkey import DEFAULT_SCHEDULER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from launcher.schedulers.api import Scheduler
     from launcher.schedulers.factory import SchedulerFactory
 
 GROUP = "launcher.schedulers"
 
 DEFAULT_SCHEDULERS = {
-    DEFAULT_SCHEDULER: "launcher.schedulers.local.scheduler:create_scheduler",
+    "local_cwd": "launcher.schedulers.local.scheduler:create_scheduler",
     "local_dir": "launcher.schedulers.local.scheduler:create_dir_scheduler",
     "local_docker": "launcher.schedulers.docker.scheduler:create_scheduler",
     "slurm": "launcher.schedulers.slurm.scheduler:create_scheduler",
 }
-"""Scheduler name → "module:function"; the first one is the default."""
+"""Scheduler name → "module:function"; the first one is the default, DEFAULT_SCHEDULER of the specs."""
 
 DEFAULT_SCHEDULER_MODULES = {
-    DEFAULT_SCHEDULER: "launcher.schedulers.local_scheduler",
+    "local_cwd": "launcher.schedulers.local_scheduler",
     "local_docker": "launcher.schedulers.docker_scheduler",
 }
 """Scheduler name → module with a `create_scheduler`, where there is one for the name alone."""
@@ -42,6 +41,12 @@ APP_SOURCES = {
 }
 """Folder below LAUNCHER_HOME → function of the built-in scheduler that yields every app with a record there:
 see `appstore.every_app`."""
+
+SHARED_ENGINES = {
+    "local_docker": "launcher.schedulers.docker:shared_engine",
+    "slurm": "launcher.schedulers.slurm.known:shared_engine",
+}
+"""Scheduler name → function that returns its `Scheduler.shared_engine`, for which no scheduler is loaded."""
 
 
 class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
@@ -78,13 +83,19 @@ class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
 
 def _deferred(home: str) -> SchedulerFactory:
     def factory(session_name: str, **params: Any) -> Scheduler[Any]:
-        from importlib import import_module
-
-        module, _, function = home.partition(":")
-        made: Scheduler[Any] = getattr(import_module(module), function)(session_name, **params)
+        made: Scheduler[Any] = function(home)(session_name, **params)
         return made
 
     return factory
+
+
+def function(home: str) -> Callable[..., Any]:
+    """The function that one of the tables names, "module:function"; loads its module."""
+    from importlib import import_module
+
+    module, _, name = home.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
 
 
 def _entry_points(group: str) -> dict[str, SchedulerFactory]:

@@ -11,6 +11,7 @@ from _thread import allocate_lock
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
+from launcher.schedulers.docker import shared_engine
 from launcher.schedulers.staged import Reservation, StagedScheduler
 
 TYPE_CHECKING = False
@@ -288,7 +289,7 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
 
     @property
     def shared_engine(self) -> str:
-        return "the Docker engine"
+        return shared_engine()
 
     def has_apps_here(self) -> bool:
         from os.path import isdir

@@ -8,12 +8,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from launcher import paths
-from launcher.files import write_whole
-from launcher.schedulers.appfolder import is_id
 from launcher.state.records import AppRecord
 
 TYPE_CHECKING = False
@@ -58,6 +55,11 @@ def places() -> list[Place]:
     return list(dict.fromkeys(found))
 
 
+def shared_engine() -> str:
+    """See `Scheduler.shared_engine`."""
+    return "Slurm" if places() else ""
+
+
 def clusters() -> list[Place]:
     """Every place where this state folder submitted apps."""
     return [place for name in _names("clusters") if (place := _place(_read("clusters", name)))]
@@ -75,6 +77,8 @@ def has_commands() -> bool:
 
 def place_of_app(app_id: str) -> Place | None:
     """Where an app is that was submitted from here; None for any other one."""
+    from launcher.schedulers.appfolder import is_id
+
     return _place(_read("apps", app_id)) if is_id(app_id) else None
 
 
@@ -143,6 +147,8 @@ def _names(folder: str) -> list[str]:
 
 
 def _read(folder: str, name: str) -> dict[str, Any]:
+    import json
+
     try:
         with open(os.path.join(root(), folder, name), encoding="utf-8", errors="surrogateescape") as file:
             found = json.load(file)
@@ -152,6 +158,10 @@ def _read(folder: str, name: str) -> dict[str, Any]:
 
 
 def _write(folder: str, name: str, about: Mapping[str, object]) -> None:
+    import json
+
+    from launcher.files import write_whole
+
     path = os.path.join(paths.ensure(os.path.join(root(), folder)), name)
     try:
         write_whole(path, json.dumps(about), mode=0o600)

@@ -288,7 +288,7 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
     @property
     def shared_engine(self) -> str:
-        return "Slurm" if known.places() else ""
+        return known.shared_engine()
 
     def has_apps_here(self) -> bool:
         """Also after the last one was removed: output folders outlive apps."""

@@ -16,7 +16,9 @@ from launcher.schedulers import (
     get_scheduler,
     get_scheduler_factories,
 )
+from launcher.schedulers.registry import SHARED_ENGINES, function
 from launcher.specs import UnknownSchedulerException
+from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from tests.unit.schedulers.plugins import scheduler_plugins
 
 
@@ -28,7 +30,14 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_local_cwd_is_the_default() -> None:
-    assert get_default_scheduler_name() == "local_cwd"
+    assert get_default_scheduler_name() == DEFAULT_SCHEDULER == "local_cwd"
+
+
+def test_the_table_of_shared_engines_says_what_the_schedulers_say() -> None:
+    named = {name: function(home)() for name, home in SHARED_ENGINES.items()}
+    assert named | {name: "" for name in DEFAULT_SCHEDULERS if name not in named} == {
+        name: get_scheduler(name, "").shared_engine for name in DEFAULT_SCHEDULERS
+    }
     assert next(iter(get_scheduler_factories())) == "local_cwd"
 
 
@@ -94,7 +103,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 def test_a_name_of_ours_costs_no_search_for_entry_points_and_no_slow_import() -> None:
     code = (
         "import sys; from launcher.schedulers.registry import get_scheduler; get_scheduler('local_cwd', 's');"
-        " slow = {'importlib.metadata', 'dataclasses', 'enum', 'typing', 're', 'sqlite3', 'subprocess'};"
+        " slow = {'importlib.metadata', 'dataclasses', 'enum', 'typing', 're', '_sqlite3', 'subprocess'};"
         " print(sorted(slow & set(sys.modules)))"
     )
     argv = [sys.executable, "-S", "-c", code]
