@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3  # `sqlite3` also loads datetime, which takes longer than a query
 import errno
 import os
-import sqlite3
 
 from launcher import paths
 from launcher.errors import DamagedError, StateError
@@ -23,7 +23,7 @@ DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The exceptions of `sqlite3`; the second for a message with undecodable bytes of a damaged file."""
 
 RESTORE = "bring it back from a backup; or move it away, and launcher forgets the outcomes so far"
-_DAMAGE = (
+DAMAGE = (
     "not a database",
     "malformed",
     "unsupported file format",
@@ -67,8 +67,8 @@ def connect(
             connection = _for_reading(path, schema, fill)
         else:
             connection = _for_writing(path, schema, version, durable, fill)
-        connection = _upgraded(connection, path, version, upgrades or {}, fill, readonly=readonly)
-        found = _version(connection)
+        connection = upgraded(connection, path, version, upgrades or {}, fill, readonly=readonly)
+        found = version_of(connection)
     except DATABASE_ERRORS as error:
         raise explain(error, path) from error
     if found > version:
@@ -92,7 +92,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
         return paths.unusable(limit, path)
     if "full" in said or "disk I/O" in said:
         return StateError(f"cannot use {path}: {said}", hint="is the disk full, or over its quota?")
-    if any(sign in said for sign in _DAMAGE):
+    if any(sign in said for sign in DAMAGE):
         return DamagedError(
             f"{path} is damaged: {said}",
             hint=RESTORE,
@@ -104,7 +104,7 @@ def explain(error: sqlite3.Error | UnicodeError, path: str) -> StateError:
 
 def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
     """A read-only database in memory."""
-    connection = _open(":memory:")
+    connection = open_file(":memory:")
     connection.executescript(schema)
     if fill is not None:
         fill(connection, 0)
@@ -112,109 +112,8 @@ def in_memory(schema: str, fill: Fill | None = None) -> sqlite3.Connection:
     return connection
 
 
-def replace_damaged(path: str, version: int, probes: Sequence[str]) -> str | None:
-    """Move a damaged database to `path`.damaged, and put its newest sound backup in its place.
-
-    Returns the path of the backup, "" where there is none and `path` is free now; None where the database is
-    sound, because another process was faster. One process at a time. The -wal and -shm files go first: beside
-    the next database of that name, SQLite would replay them into it. A process that has the old file open
-    goes on with it and, since SQLite sees that the file was moved, leaves the new one's files alone when it
-    ends.
-
-    Args:
-        probes: statements that a sound database of `version` can run.
-    """
-    lock = _lock_folder(path)
-    try:
-        if not os.path.exists(path) or _is_sound(_open(path), version, probes, in_doubt=True):
-            return None
-        backup = newest_backup(path)
-        for suffix in ("-wal", "-shm"):
-            if os.path.exists(path + suffix):
-                os.unlink(path + suffix)
-        os.replace(path, path + ".damaged")
-        if backup:
-            _copy(backup, path)
-        return backup
-    except OSError as error:
-        raise paths.unusable(error, path) from error
-    finally:
-        os.close(lock)
-
-
-def from_backup(
-    path: str, schema: str, version: int, upgrades: Mapping[int, Sequence[str]], fill: Fill
-) -> sqlite3.Connection:
-    """The newest sound backup, in memory, read-only and filled; an empty database without one."""
-    backup = newest_backup(path)
-    if not backup:
-        return in_memory(schema, fill)
-    source, copy = _open(_immutable(backup), uri=True), _open(":memory:")
-    source.backup(copy)
-    source.close()
-    if _version(copy) == version:
-        fill(copy, version)
-        copy.execute("PRAGMA query_only=1")
-    return _upgraded(copy, path, version, upgrades, fill, readonly=True)
-
-
-def newest_backup(path: str) -> str:
-    """The path of the newest sound backup, "" without one."""
-    folder = os.path.dirname(path)
-    found = [os.path.join(folder, each) for each in os.listdir(folder)]
-    found = [each for each in found if each.startswith(path + ".") and each.endswith(".bak")]
-    for backup in sorted(found, key=os.path.getmtime, reverse=True):
-        if _is_sound(_open(_immutable(backup), uri=True), in_doubt=False):
-            return backup
-    return ""
-
-
-def back_up(path: str, name: str, *, older_than_s: float) -> None:
-    """Copy a database to `path`.<name>.bak, unless it has a backup that is younger."""
-    import time
-
-    backup = f"{path}.{name}.bak"
-    lock = _lock_folder(path)
-    try:
-        if not os.path.exists(backup) or os.path.getmtime(backup) < time.time() - older_than_s:
-            _copy(path, backup)
-            os.utime(backup)
-    except DATABASE_ERRORS as error:
-        raise explain(error, path) from error
-    except OSError as error:
-        raise paths.unusable(error, backup) from error
-    finally:
-        os.close(lock)
-
-
-def _immutable(path: str) -> str:
-    """The URI of a file that no process changes: SQLite makes no -wal and -shm beside it."""
-    return _uri(path) + "?immutable=1"
-
-
-def _uri(path: str) -> str:
+def uri_of(path: str) -> str:
     return "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _is_sound(
-    connection: sqlite3.Connection, version: int = 0, probes: Sequence[str] = (), *, in_doubt: bool
-) -> bool:
-    """Whether SQLite finds no fault with a database, and it has the tables of `version`. Closes it.
-
-    Args:
-        in_doubt: the answer where that cannot be found out: a lock, a limit of open files, a failing disk.
-    """
-    try:
-        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            return False
-        if _version(connection) == version:
-            for probe in probes:
-                connection.execute(probe).fetchall()
-        return True
-    except DATABASE_ERRORS as error:
-        return in_doubt and not any(sign in str(error) for sign in _DAMAGE)
-    finally:
-        connection.close()
 
 
 def _for_writing(
@@ -227,10 +126,10 @@ def _for_writing(
     folder = paths.ensure(os.path.dirname(path))
     _refuse_network(folder)
     _refuse_unwritable(path)
-    connection = _open(path)
+    connection = open_file(path)
     try:
         connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        if _version(connection) == 0:
+        if version_of(connection) == 0:
             _create(connection, path, schema, version, fill)
     except BaseException:
         connection.close()
@@ -261,7 +160,7 @@ def _inode(path: str) -> int:
         return 0
 
 
-def _upgraded(
+def upgraded(
     connection: sqlite3.Connection,
     path: str,
     version: int,
@@ -271,18 +170,18 @@ def _upgraded(
     readonly: bool,
 ) -> sqlite3.Connection:
     """The database in the present schema: the file itself, or a copy in memory for who must not write."""
-    if not 0 < _version(connection) < version:
+    if not 0 < version_of(connection) < version:
         return connection
     if readonly:
-        copy = _open(":memory:")
-        connection.backup(copy)
+        present = open_file(":memory:")
+        connection.backup(present)
         connection.close()
-        connection = copy
+        connection = present
     try:
         connection.execute("BEGIN IMMEDIATE")  # another process has done it meanwhile
-        found = _version(connection)
+        found = version_of(connection)
         if not readonly and found < version:
-            _copy(path, f"{path}.v{found}.bak")
+            copy(path, f"{path}.v{found}.bak")
         for old in range(found, version):
             if old not in upgrades:
                 raise StateError(f"{path} is of schema {old}, which this version cannot bring up to date")
@@ -299,9 +198,9 @@ def _upgraded(
     return connection
 
 
-def _copy(path: str, to: str) -> None:
+def copy(path: str, to: str) -> None:
     """Copy a database, through SQLite: a copy of the file would miss the WAL."""
-    source, target = _open(path), _open(to + ".new")
+    source, target = open_file(path), open_file(to + ".new")
     try:
         os.chmod(to + ".new", 0o600)
         source.backup(target)
@@ -319,9 +218,9 @@ def _create(
     fill: Fill | None,
 ) -> None:
     """Make the tables, one process at a time: entering WAL mode does not wait for others as writing does."""
-    lock = _lock_folder(path)
+    lock = lock_folder(path)
     try:
-        if _version(connection) == 0:
+        if version_of(connection) == 0:
             os.chmod(path, 0o600)  # made with the umask's mode; SQLite gives this one's to -wal and -shm
             connection.execute("PRAGMA journal_mode=WAL")
             connection.executescript(f"BEGIN IMMEDIATE; {schema}")
@@ -333,7 +232,7 @@ def _create(
         os.close(lock)
 
 
-def _lock_folder(path: str) -> int:
+def lock_folder(path: str) -> int:
     """A descriptor that holds the lock of the folder that `path` is in."""
     import fcntl
 
@@ -353,7 +252,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
         return in_memory(schema, fill)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}") from error
-    uri = _uri(path) + "?mode=ro"
+    uri = uri_of(path) + "?mode=ro"
     try:
         connection = _probed(uri)
     except sqlite3.OperationalError:
@@ -363,7 +262,7 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
             raise
         _refuse_unread_log(path)
         connection = _probed(uri + "&immutable=1")
-    if _version(connection) == 0:  # another process is just making it
+    if version_of(connection) == 0:  # another process is just making it
         connection.close()
         return in_memory(schema, fill)
     connection.execute("PRAGMA query_only=1")
@@ -372,9 +271,9 @@ def _for_reading(path: str, schema: str, fill: Fill | None) -> sqlite3.Connectio
 
 def _probed(uri: str) -> sqlite3.Connection:
     """A connection that has read something: SQLite opens files only then."""
-    connection = _open(uri, uri=True)
+    connection = open_file(uri, uri=True)
     try:
-        _version(connection)
+        version_of(connection)
     except BaseException:
         connection.close()
         raise
@@ -398,11 +297,11 @@ def _refuse_unread_log(path: str) -> None:
         )
 
 
-def _open(database: str, *, uri: bool = False) -> sqlite3.Connection:
+def open_file(database: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(database, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, uri=uri)
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection) -> int:
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     return int(found)
 

@@ -5,7 +5,7 @@ Does not import the specs, to start fast.
 
 from __future__ import annotations
 
-from launcher.schedulers.appstore import open_store
+from launcher.schedulers.appstore import open_reader, open_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,19 +30,19 @@ def newest(
         project: only apps of its jobs.
         states: only apps in one of these states; all when empty.
     """
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         return store.newest(limit, scheduler, project=project, states=states)
 
 
 def live() -> list[AppRecord]:
     """The apps that have no recorded end, the newest first."""
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         return store.live()
 
 
 def app(app_id: str, handle: str = "") -> AppRecord | None:
     """The app with this id and, if given, this handle."""
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         found = store.app(app_id)
     return found if found is not None and handle in ("", found.handle) else None
 
@@ -53,7 +53,7 @@ def find(job: str, *, target: str = "", number: int | None = None) -> list[AppRe
     Args:
         target: only of this target; "" for any.
     """
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         return store.find(job, target=target or None, number=number)
 
 
@@ -63,19 +63,19 @@ def matching(pattern: str, project: str | None, target: str) -> list[AppRecord]:
     Args:
         project, target: of these jobs; None and "" for any.
     """
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         return store.matching(pattern, project=project, target=target or None)
 
 
 def matching_ids(pattern: str) -> list[AppRecord]:
     """Every app, including older attempts, whose id matches a glob pattern."""
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         return store.matching_ids(pattern)
 
 
 def files(app_ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """App id → origin and path of the job file; see `Attempt`. Apps without a job are left out."""
-    with open_store(readonly=True) as store:
+    with open_reader() as store:
         return store.files(app_ids)
 
 

@@ -248,9 +248,9 @@ class Scheduler(ABC, Generic[T]):
 
     def has_apps_here(self) -> bool:
         """Whether this state folder may hold records of its apps. Cheap: contacts no engine."""
-        from launcher.state.store import Store
+        from launcher.state.reader import Reader
 
-        with Store.open(readonly=True) as store:
+        with Reader.open(readonly=True) as store:
             return bool(store.newest(1, self.backend))
 
     def is_in_use(self) -> bool:

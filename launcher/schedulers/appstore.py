@@ -6,8 +6,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from launcher.state.reader import Reader
     from launcher.state.records import AppRecord
     from launcher.state.store import Store
+
+
+def open_reader() -> Reader:
+    """The store in LAUNCHER_HOME, to read records from; see `open_store`."""
+    from launcher.state.reader import Reader
+
+    return Reader.open(readonly=True, source=every_app)
 
 
 def open_store(*, readonly: bool = False, durable: bool = True) -> Store:
@@ -26,13 +34,11 @@ def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     Args:
         version: of the store that an older release wrote, 0 where there is none.
     """
-    from importlib import import_module
     from os.path import isdir, join
 
     from launcher.paths import home
-    from launcher.schedulers.registry import APP_SOURCES
+    from launcher.schedulers.registry import APP_SOURCES, function
 
     for folder, source in APP_SOURCES.items():
         if isdir(join(home(), folder)):
-            module, _, function = source.partition(":")
-            yield from getattr(import_module(module), function)(version)
+            yield from function(source)(version)

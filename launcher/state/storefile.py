@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from _thread import allocate_lock
 
-from launcher import database
+from launcher import database, paths
 from launcher.errors import DamagedError, StateError
 from launcher.state.rows import (
     APP_COLUMNS,
@@ -19,12 +18,14 @@ from launcher.state.rows import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, TypeVar
 
     from launcher.state.records import AppRecord
 
     Source = Callable[[int], Iterable[tuple[AppRecord, bool]]]
+    S = TypeVar("S", bound="StoreFile")
     T = TypeVar("T")
 
 notices: dict[str, None] = {}
@@ -38,7 +39,11 @@ _PROBES = (
 
 
 class StoreFile:
-    """An open file with the tables of the store, which may be shared by threads. See `Store.open`."""
+    """An open store. A context manager; may be shared by threads.
+
+    Every write is durable when the call returns, unless it was opened otherwise. Every method raises
+    StateError when the file cannot be read or written: a full disk, a lock that is never released, damage.
+    """
 
     def __init__(self, path: str, *, readonly: bool, durable: bool, source: Source | None) -> None:
         self.path = path
@@ -50,6 +55,28 @@ class StoreFile:
             self._connection = self._connect(self._fill)
         except DamagedError as error:
             self._connection = self._recovered(error)
+
+    @classmethod
+    def open(
+        cls: type[S], *, readonly: bool = False, durable: bool = True, source: Source | None = None
+    ) -> S:
+        """The store in LAUNCHER_HOME. Read-only, one that does not exist yet is not made.
+
+        Args:
+            durable: every write is on disk when its call returns. Otherwise a power cut may undo the last
+                ones, which suits data that an engine still has.
+            source: yields the existing apps, each with whether its end is still to be recorded: rows for a
+                new file, called with 0, or for one of an older version, called with that version.
+
+        Raises StateError when it cannot be used: see `database.connect`.
+        """
+        return cls(paths.ledger(), readonly=readonly, durable=durable, source=source)
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _connect(self, fill: database.Fill) -> sqlite3.Connection:
         return database.connect(
@@ -77,11 +104,13 @@ class StoreFile:
 
         Read-only, the restored database is in memory; else it replaces the file, which is moved aside.
         """
+        from launcher import database_backup
+
         if self._readonly:
-            backup = database.newest_backup(self.path)
+            backup = database_backup.newest_backup(self.path)
             _notice(f"{error}; read instead: {_sources(backup)}")
-            return database.from_backup(self.path, SCHEMA, VERSION, UPGRADES, self._refill)
-        replaced = database.replace_damaged(self.path, VERSION, _PROBES)
+            return database_backup.from_backup(self.path, SCHEMA, VERSION, UPGRADES, self._refill)
+        replaced = database_backup.replace_damaged(self.path, VERSION, _PROBES)
         if replaced is None:
             return self._connect(self._fill)
         _notice(f"{error}; it was moved to {self.path}.damaged, and made again from {_sources(replaced)}")
@@ -101,7 +130,9 @@ class StoreFile:
         with suppress(StateError):
             ((first,),) = self._rows("SELECT min(created_at) FROM attempts")
             if first is not None and first < now - _DAY_S:
-                database.back_up(self.path, "daily", older_than_s=_DAY_S)
+                from launcher import database_backup
+
+                database_backup.back_up(self.path, "daily", older_than_s=_DAY_S)
 
     def close(self) -> None:
         self._connection.close()

@@ -37,7 +37,7 @@ _FAST = {
     ),
     "launcher.schedulers.slurm": "known scheduler",
     "launcher.specs": "jobkey runopts",
-    "launcher.state": "records rows store storefile",
+    "launcher.state": "reader records rows store storefile",
     "launcher.turns": "ask deal line table",
 }
 FAST = frozenset(f"{package}.{name}" for package, names in _FAST.items() for name in names.split())

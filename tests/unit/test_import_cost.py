@@ -33,7 +33,7 @@ NOT_FOR_VALIDATE = {
         "requests",
         "rich",
         "shtab",
-        "sqlite3",
+        "_sqlite3",
     },
     *{"launcher.apply", "launcher.plan.model", "launcher.runner.runner", "launcher.schedulers.local.logs"},
 }
@@ -116,11 +116,20 @@ def test_the_most_frequent_commands_leave_the_slow_parts_of_the_standard_library
 
 def test_a_list_without_any_app_loads_no_scheduler(scenario):
     assert loaded_by(["list"]) & (HEAVY | SLOW) == set()
-    assert not [name for name in modules(["-m", "launcher", "list"]) if ".docker.record" in name]
+    loaded = modules(["-m", "launcher", "list"])
+    assert not [name for name in loaded if name.endswith(".scheduler") or name == "json"]
+
+
+def test_a_list_loads_only_what_reads_records(finished):
+    loaded = modules(["-m", "launcher", "list"])
+    assert {"launcher.state.reader"} == loaded & {
+        *{"launcher.state.reader", "launcher.state.store", "launcher.database_backup"},
+        *{"launcher.specs", "datetime", "json"},
+    }
 
 
 def test_version_loads_next_to_nothing():
-    assert loaded_by(["--version"]) & (HEAVY | SLOW | {"argparse", "json", "sqlite3", "re", "enum"}) == set()
+    assert loaded_by(["--version"]) & (HEAVY | SLOW | {"argparse", "json", "_sqlite3", "re", "enum"}) == set()
 
 
 def test_a_saved_plan_is_applied_without_job_file_libraries(scenario):

@@ -18,6 +18,7 @@ RANK = {
     "files": 0,
     "git": 0,
     "database": 0,
+    "database_backup": 0,
     "actor": 0,
     "limits": 0,
     "secrets": 0,
@@ -43,10 +44,21 @@ FACES = {
 }
 BELOW_SCHEDULERS = {("schedulers", "workspace")}  # a scheduler may build from a workspace
 
-DOING_IO = {"subprocess", "sqlite3", "socket", "shutil", "tempfile", "pathlib", "ruamel", "tomli", "docker"}
+DOING_IO = {
+    "subprocess",
+    "sqlite3",
+    "_sqlite3",
+    "socket",
+    "shutil",
+    "tempfile",
+    "pathlib",
+    "ruamel",
+    "tomli",
+    "docker",
+}
 FORBIDDEN = {
     "specs": DOING_IO | {"pydantic", "rich", "jsonschema"},
-    "plan": {"sqlite3", "subprocess", "docker", "time", "random"},
+    "plan": {"sqlite3", "_sqlite3", "subprocess", "docker", "time", "random"},
     "runner": {"launcher.jobfile", "launcher.plan", "launcher.state"},
     "jobfile": {"launcher.runner", "launcher.schedulers"},
     "state": {"launcher.schedulers", "launcher.plan"},

@@ -92,7 +92,7 @@ def test_a_row_stays_while_its_record_is_there() -> None:
 def test_a_watcher_imports_no_database() -> None:
     code = (
         "import sys, launcher.schedulers.docker.watching.watcher, launcher.schedulers.docker.client.engine\n"
-        "print('sqlite3' in sys.modules)"
+        "print('_sqlite3' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher import database
+from launcher import database, database_backup
 from launcher.state.store import Store
 from tests.unit.state.attempts import attempt, key
 from tests.unit.state.older import FIRST
@@ -76,7 +76,7 @@ def test_file_and_wal_are_private_under_any_umask(path: Path) -> None:
 
 
 def replaced(path: Path) -> str | None:
-    return database.replace_damaged(str(path), 1, ["SELECT name FROM things"])
+    return database_backup.replace_damaged(str(path), 1, ["SELECT name FROM things"])
 
 
 def test_only_a_damaged_file_is_moved_aside(path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_newest_sound_backup_takes_the_place_of_a_damaged_file(path: Path) -
     connection = connect(path)
     for age, name in ((300, "first"), (200, "second")):
         connection.execute("INSERT INTO things VALUES (?)", (name,))
-        database.back_up(str(path), name, older_than_s=0)
+        database_backup.back_up(str(path), name, older_than_s=0)
         os.utime(f"{path}.{name}.bak", (1e9 - age, 1e9 - age))
     connection.close()
     Path(f"{path}.third.bak").write_bytes(b"no database" * 1000)
@@ -115,13 +115,13 @@ def test_the_newest_sound_backup_takes_the_place_of_a_damaged_file(path: Path) -
 def test_a_backup_is_made_when_the_last_one_is_old(path: Path) -> None:
     connect(path).close()
     backup = Path(f"{path}.daily.bak")
-    database.back_up(str(path), "daily", older_than_s=100.0)
+    database_backup.back_up(str(path), "daily", older_than_s=100.0)
     assert backup.stat().st_mode & 0o777 == 0o600
     backup.write_text("young")
-    database.back_up(str(path), "daily", older_than_s=100.0)
+    database_backup.back_up(str(path), "daily", older_than_s=100.0)
     assert backup.read_text() == "young"
     os.utime(backup, (1e9, 1e9))
-    database.back_up(str(path), "daily", older_than_s=100.0)
+    database_backup.back_up(str(path), "daily", older_than_s=100.0)
     assert backup.read_bytes().startswith(b"SQLite format 3")
 
 
