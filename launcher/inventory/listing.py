@@ -105,7 +105,6 @@ def live(*, warn: Warn | None = None) -> list[AppRecord]:
 def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Warn | None) -> bool:
     """Add the present state of live apps of a scheduler to `seen`; True if outcomes were recorded."""
     from launcher.errors import LauncherError
-    from launcher.inventory.ends import record_all, record_ends
     from launcher.schedulers.registry import get_scheduler
 
     try:
@@ -116,9 +115,13 @@ def _refresh(name: str, app_ids: list[str], seen: dict[str, AppRecord], warn: Wa
         finally:
             ended = [seen[each] for each in app_ids if each in seen and seen[each].has_ended]
             if scheduler.shared_engine and ended:  # `record_ends` would query the engine again
+                from launcher.inventory.ends import record_all
+
                 record_all(ended)
                 ended = []
         if ended or not all(each in seen for each in app_ids):
+            from launcher.inventory.ends import record_all, record_ends
+
             record_ends((name,))
             record_all(ended)  # also apps without a job, which `record_ends` skips
             return True

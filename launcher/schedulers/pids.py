@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` loads enum and re: half of the supervisor's memory
 import os
-import select
 import sys
 import time
 
@@ -191,6 +190,8 @@ def wait_readable(fds: Iterable[int], timeout_s: float | None = None) -> list[in
 
     Also [] after LONGEST_S: who waits for longer waits again.
     """
+    import select
+
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)

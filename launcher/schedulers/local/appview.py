@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from launcher.errors import StateError
-from launcher.schedulers.order import STOPPED_AT_END, Order, from_list, waits_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from launcher.schedulers.order import Order
     from launcher.specs.attempt import AttemptState
 
 VERSION = 1
@@ -116,10 +116,14 @@ class AppView:
         self.message = message
         self.exit_code = exit_code
         self.ended_at = at
-        for replica in self.replicas:
-            if replica.state in ("pending", "running", "lost"):
-                replica.state = "cancelled"
-                replica.message = self.stop_reason or (STOPPED_AT_END if state == "succeeded" else message)
+        left = [each for each in self.replicas if each.state in ("pending", "running", "lost")]
+        if left and state == "succeeded":
+            from launcher.schedulers.order import STOPPED_AT_END
+
+            message = STOPPED_AT_END
+        for replica in left:
+            replica.state = "cancelled"
+            replica.message = self.stop_reason or message
 
 
 def waits_for_jobs(jobs: list[str]) -> str:
@@ -177,6 +181,8 @@ def _reason(stopping: dict[str, Any]) -> str:
     """Why replicas are stopped; "" for a cancel before the start, which the end of the app explains."""
     message: str = stopping.get("message", "")
     if stopping["why"] == "end":
+        from launcher.schedulers.order import STOPPED_AT_END
+
         return STOPPED_AT_END
     if stopping["why"] not in ("peer", "restart"):
         return message
@@ -217,6 +223,8 @@ class _Fold:
             self._say_what_waits(self._order)
 
     def _say_what_waits(self, order: Order) -> None:
+        from launcher.schedulers.order import waits_for
+
         for replica in self.view.replicas:
             if replica.state == "pending" and (missing := order.missing(replica.role)):
                 replica.message = waits_for(missing)
@@ -238,6 +246,8 @@ class _Fold:
             for k in range(count):
                 self._replica(role, k)
         if "order" in event:
+            from launcher.schedulers.order import Order, from_list
+
             self._order = Order(dict(event["roles"]), from_list(event["order"]))
 
     def _ready(self, event: dict[str, Any], at: float) -> None:
