@@ -256,7 +256,9 @@ def _held(
         *(JobKey(*each.key) for each in latest),
     }
     if given.number is None:
-        found = [each for each in scheduler.observe(keys) if f"{each.key.job}-".startswith(f"{given.name}-")]
+        found = [
+            each for each in scheduler.attempts_of(keys) if f"{each.key.job}-".startswith(f"{given.name}-")
+        ]
     else:
         attempts = (scheduler.attempt(attempt_id(key, given.number)) for key in keys)
         found = [each for each in attempts if each is not None]

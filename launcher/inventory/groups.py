@@ -105,7 +105,7 @@ def _as_engines_hold(
     keys = {JobKey(*app.key) for app in found if app.job}
     held, unreached = held_by_engines(
         [app.scheduler for app in found],
-        lambda scheduler: [attempt for attempt in scheduler.observe(keys) if is_selected(attempt)],
+        lambda scheduler: [attempt for attempt in scheduler.attempts_of(keys) if is_selected(attempt)],
     )
     jobs = with_newer({app.key: app for app in found if app.job}, held)
     return [*jobs.values(), *(app for app in found if not app.job)], unreached

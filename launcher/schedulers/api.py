@@ -302,6 +302,10 @@ class Scheduler(ABC, Generic[T]):
         """The known attempts of jobs; none without staged attempts. See `StagedScheduler.observe`."""
         return ()
 
+    def attempts_of(self, keys: Collection[JobKey]) -> Sequence[Attempt]:
+        """As `observe`, to find attempts: an attempt that has ended may still be reported as live."""
+        return self.observe(keys)
+
     def about(self, app_id: str) -> Mapping[str, Any]:
         """The origin and the document of an app, as far as they are recorded. See `Attempt.about`."""
         attempt = self.attempt(app_id)

@@ -144,7 +144,9 @@ def seen(cluster: Cluster, **fields: Any) -> dict[str, Facts]:
     return found
 
 
-def find(clusters: Clusters, app_id: str, *, replicas: bool = False) -> tuple[Cluster, Facts] | None:
+def find(
+    clusters: Clusters, app_id: str, *, replicas: bool = False, look: bool = True
+) -> tuple[Cluster, Facts] | None:
     """An app with the cluster that has it; None for one that no cluster has.
 
     Raises SchedulerError when its cluster cannot be asked, or when it is at none of those that can.
@@ -154,13 +156,22 @@ def find(clusters: Clusters, app_id: str, *, replicas: bool = False) -> tuple[Cl
     place = known.place_of_app(app_id)
     answers = Answers()
     for cluster in [clusters.at(place)] if place else clusters.everywhere():
-        fields = {"app_ids": [app_id], "ended": True, "replicas": replicas}
+        fields = {"app_ids": [app_id], "ended": True, "replicas": replicas, "look": look}
         part = answers if place or clusters.is_needed(cluster) else Answers()
         if (facts := part.ask(cluster, **fields).get(app_id)) is not None:
             return cluster, facts
     if answers.error is not None:
         raise answers.error
     return None
+
+
+def cluster_of(clusters: Clusters, app_id: str) -> Cluster | None:
+    """The cluster that has an app. Asks none where this state folder has a note of it."""
+    place = known.place_of_app(app_id)
+    if place is not None:
+        return clusters.at(place)
+    found = find(clusters, app_id, look=False)
+    return None if found is None else found[0]
 
 
 def settled(cluster: Cluster, apps: Mapping[str, Facts]) -> dict[str, Facts]:
@@ -190,15 +201,23 @@ def where(clusters: Clusters, app_ids: Iterable[str]) -> Iterator[tuple[Cluster,
 
 
 def attempts(
-    clusters: Clusters, keys: Collection[JobKey], settled_ids: Collection[str], *, take_over: bool
+    clusters: Clusters,
+    keys: Collection[JobKey],
+    settled_ids: Collection[str],
+    *,
+    take_over: bool,
+    look: bool = True,
 ) -> list[Attempt]:
     """The live attempts, and the latest of each of `keys`; see `StagedScheduler.observe`.
+
+    Args:
+        look: ask Slurm's queue, too: without, an app that Slurm has ended seems to be live.
 
     Raises SchedulerError when a cluster cannot be asked that apps are to go to; others are left out.
     """
     wanted, done = set(keys), set(settled_ids)
     fields: dict[str, Any] = {"app_ids": None, "settled": sorted(done), "ended": False}
-    fields["latest_of"] = [list(key) for key in wanted]
+    fields |= {"latest_of": [list(key) for key in wanted], "look": look}
     out: list[Attempt] = []
     for cluster in clusters.everywhere():
         try:
@@ -307,17 +326,6 @@ def judged(cluster: Cluster, facts: Facts, *, take_over: bool) -> View:
     return view_of({**facts, "outcome": new_ends(apps)[app_id]})
 
 
-def _is_latest(cluster: Cluster, facts: Facts) -> bool:
-    """Whether plans may judge a job by this attempt: the latest one, or one with skipped ones behind it."""
-    recorded = facts["attempt"]
-    if not recorded.get("key"):
-        return False
-    apps = seen(cluster, app_ids=None, ended=False, latest_of=[recorded["key"]])
-    of_job = [each for each in apps.values() if each["attempt"].get("key") == recorded["key"]]
-    later = (each.get("outcome") for each in of_job if each["attempt"]["number"] > recorded["number"])
-    return all(outcome is None or outcome["state"] == "skipped" for outcome in later)
-
-
 def kept_outcomes(clusters: Clusters) -> list[Attempt]:
     """The attempts of which nothing is left but how they ended."""
     of_all = clusters.of_each(lambda cluster: seen(cluster, app_ids=None, ended=True))
@@ -330,7 +338,7 @@ def forget_outcome(clusters: Clusters, app_id: str) -> None:
     """Remove how an attempt ended. Raises SchedulerError."""
     found = find(clusters, app_id)
     if found is not None and is_removed(found[1]):
-        found[0].ask("remove", app_id=app_id)
+        found[0].ask("remove", app_id=app_id, forget=True)
 
 
 def is_removed(facts: Facts) -> bool:
@@ -362,14 +370,22 @@ def remove(clusters: Clusters, app_id: str) -> None:
 
     Raises SchedulerError when it has not ended.
     """
-    found = find(clusters, app_id)
-    if found is not None:
-        cluster, facts = found
-        facts = settled(cluster, {app_id: facts})[app_id]
-        keep = _is_latest(cluster, facts)
-        (answer,) = cluster.call({"op": "remove", "app_id": app_id, "keep": keep})
-        if answer.get("error") == "live":
-            state = view_of(facts).state
-            raise SchedulerError(f"{app_id} has not ended: {state}", hint=f"launcher cancel {app_id}")
-        checked(answer)
+    for cluster, _ in where(clusters, [app_id]):
+        try:
+            _remove(cluster, app_id)
+        except LauncherError:
+            if clusters.is_needed(cluster):
+                raise
     forget(app_id)
+
+
+def _remove(cluster: Cluster, app_id: str) -> None:
+    op = {"op": "remove", "app_id": app_id}
+    (answer,) = cluster.call(op)
+    if answer.get("error") == "live":  # Slurm may have ended it
+        apps = settled(cluster, seen(cluster, app_ids=[app_id], ended=True))
+        (answer,) = cluster.call(op)
+    if answer.get("error") == "live":
+        state = view_of(apps[app_id]).state
+        raise SchedulerError(f"{app_id} has not ended: {state}", hint=f"launcher cancel {app_id}")
+    checked(answer)

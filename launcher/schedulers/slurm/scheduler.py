@@ -191,6 +191,12 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
         return attempts(self._clusters, keys, settled, take_over=self.take_over)
 
+    def attempts_of(self, keys: Collection[JobKey]) -> list[Attempt]:
+        """Reads the folders of apps, and does not ask Slurm."""
+        from launcher.schedulers.slurm.observe import attempts
+
+        return attempts(self._clusters, keys, (), take_over=self.take_over, look=False)
+
     def attempt(self, app_id: str) -> Attempt | None:
         from launcher.schedulers.slurm.observe import find
         from launcher.schedulers.slurm.state import attempt_of
@@ -213,12 +219,11 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
     def _ended(self, app_id: str, timeout_s: float | None) -> tuple[Cluster, Facts] | None:
         """The app when it has ended, with its outcome on record, or as it is after the timeout."""
-        from launcher.schedulers.slurm.observe import find, settled
+        from launcher.schedulers.slurm.observe import cluster_of, settled
 
-        found = find(self._clusters, app_id)
-        if found is None:
+        cluster = cluster_of(self._clusters, app_id)
+        if cluster is None:
             return None
-        cluster, _ = found
         waited = self._clusters.waiter(cluster).until_end(app_id, timeout_s)
         if waited is None:
             return None
@@ -316,11 +321,11 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         return None if self._ended(app_id, timeout_s) is None else self.describe(app_id)
 
     def wait_for_start(self, app_id: str) -> None:
-        from launcher.schedulers.slurm.observe import find
+        from launcher.schedulers.slurm.observe import cluster_of
 
-        found = find(self._clusters, app_id)
-        if found is not None:
-            self._clusters.waiter(found[0]).until_start(app_id)
+        cluster = cluster_of(self._clusters, app_id)
+        if cluster is not None:
+            self._clusters.waiter(cluster).until_start(app_id)
 
     # Cancellation
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.actor import actor
 from launcher.errors import SchedulerError
-from launcher.schedulers.slurm.cluster import Cluster
+from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.observe import (
     Clusters,
     find,
@@ -27,6 +27,7 @@ _NOTE_S = 2.0
 _OWNER_S = 30.0  # how long to wait for a client that is just submitting the app
 _PATIENCE_S = 30.0  # beyond the grace period, for Slurm to notice
 _FIRST_S, _LAST_S = 0.1, 1.0
+_NEVER_S = (60.0, 60.0)
 
 
 def cancel(
@@ -94,10 +95,13 @@ def _grace_of(facts: Facts) -> float:
 
 def _is_over(cluster: Cluster, app_id: str, within_s: float, on_wait: OnWait | None) -> bool:
     """Wait until the queue has nothing of the app, and its outcome is recorded; False after `within_s`."""
-    began, pause, is_noted = time.monotonic(), _FIRST_S, False
+    began, pause, passed, is_noted = time.monotonic(), _FIRST_S, 0.0, False
+    look = {"op": "observe", "app_ids": [app_id], "ended": True, "queue": True}
+    # Until it has its outcome, its folder is enough to look at.
+    wait = {"op": "wait", "app_ids": [app_id], "seconds": min(within_s, _NOTE_S), "queue": _NEVER_S}
     while True:
-        apps = seen(cluster, app_ids=[app_id], ended=True, queue=True)
-        facts = settled(cluster, apps).get(app_id)
+        *_, answer = cluster.call(*([] if passed else [wait]), look)
+        facts = settled(cluster, checked(answer)["apps"]).get(app_id)
         if facts is None or (facts.get("outcome") and not facts.get("queue")):
             return True
         passed = time.monotonic() - began

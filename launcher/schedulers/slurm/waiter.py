@@ -11,7 +11,7 @@ from launcher.schedulers.slurm.cluster import Cluster, checked
 from launcher.schedulers.slurm.state import Facts, view_of
 from launcher.state.records import LIVE
 
-_FIRST_S, _LAST_S = 1.0, 30.0
+_FIRST_S, _LAST_S = 2.0, 30.0
 """How long the cluster keeps a request; grows while the same apps are waited for."""
 _LOOK_S = 2.0
 """The same while a thread waits for a start, which only the queue shows."""
@@ -30,6 +30,7 @@ class Waiter:
         self._is_asking = False
         self._pace = _FIRST_S
         self._asked: frozenset[str] = frozenset()
+        self._queue: list[float] | None = None  # when the cluster looks at its queue next
 
     def until_end(self, app_id: str, timeout_s: float | None = None) -> Facts | None:
         """The facts of an app that has ended, or as they are after the timeout; None for an unknown one."""
@@ -80,17 +81,20 @@ class Waiter:
             starts = [each for each in self._starts if self._is_open(each, own)]
             ids = [each for each in self._wanted if self._is_open(each, own)]
             asked = frozenset({*ids, *starts})
-            self._pace = min(self._pace * 2, _LAST_S) if asked == self._asked else _FIRST_S
+            goes_on = asked <= self._asked
+            self._pace = min(self._pace * 2, _LAST_S) if goes_on else _FIRST_S
+            self._queue = self._queue if goes_on else None
             self._asked = asked
             self._round += 1
             number = self._round
             seconds = min(self._pace, _LOOK_S if starts else _LAST_S, _LAST_S if left is None else left)
         try:
-            wait = {"op": "wait", "app_ids": sorted(asked), "seconds": seconds}
+            wait = {"op": "wait", "app_ids": sorted(asked), "seconds": seconds, "queue": self._queue}
             look = [{"op": "observe", "app_ids": sorted(starts), "ended": True}] if starts else []
             waited, *looked = map(checked, self._cluster.call(wait, *look))
             apps = {**waited["apps"], **(looked[0]["apps"] if looked else {})}
             with self._changed:
+                self._queue = waited["queue"]
                 for app_id in {*apps, *waited["missing"]}:
                     self._seen[app_id] = (number, apps.get(app_id))
         finally:

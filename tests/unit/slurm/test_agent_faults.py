@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import slurm
+from launcher.schedulers.slurm.site.agent import slurm, wait
 from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
@@ -123,6 +125,36 @@ def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses, known
     facts = login.facts("a-1")["a-1"]
     assert (facts["vanished"], [row["state"] for row in facts["queue"]]) == (False, ["RUNNING"])
     assert pauses == ([] if known else [SECOND_LOOK_S])
+
+
+def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
+    made = use(monkeypatch, tmp_path, squeue="exit 1")
+    login = Login(tmp_path)
+    submitted(login)
+    facts = login.facts("a-1", look=False)["a-1"]
+    assert (facts["job"], facts["queue"], facts["vanished"]) == ("40", [], False)
+    assert calls(made, "squeue") == 0
+
+
+def test_waits_that_go_on_look_at_the_queue_less_and_less_often(tmp_path, monkeypatch):
+    made = use(monkeypatch, tmp_path, squeue=f"printf '{ROW % ('40', 'RUNNING')}'")
+    login = Login(tmp_path)
+    submitted(login)
+    clock, looks, queue = [0.0], [], None
+
+    def sleep(seconds: float) -> None:
+        looks.append((clock[0], calls(made, "squeue")))
+        clock[0] += max(seconds, 0.001)
+
+    monkeypatch.setattr(wait, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    for seconds in (2.0, 4.0, 8.0, 16.0):
+        queue = login.do("wait", app_ids=["a-1"], seconds=seconds, queue=queue)["queue"]
+    times = [min(at for at, count in looks if count == number) for number in range(1, looks[-1][1] + 1)]
+    pauses = [later - sooner for sooner, later in pairwise(times)]
+    assert times[0] == 0.0
+    assert len(pauses) >= 4
+    assert pauses[0] >= 2.0
+    assert all(later > sooner for sooner, later in pairwise(pauses))
 
 
 def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):

@@ -119,11 +119,11 @@ def test_a_removal_killed_at_any_act_is_finished(login, slurm):
         app_id = f"a-{number}"
         login.reserve(app_id, "n1")
         login.do("end", app_id=app_id, outcome={"state": "failed"})
-        if login.kill(number, {"op": "remove", "app_id": app_id}):
+        if login.kill(number, {"op": "remove", "app_id": app_id, "forget": True}):
             break
         facts = login.facts(app_id)
         assert app_id not in facts or facts[app_id]["outcome"] == {"state": "failed"}
-        login.do("remove", app_id=app_id)
+        login.do("remove", app_id=app_id, forget=True)
         number += 1
     assert is_clean(login, slurm)
     assert os.listdir(login.job_dir / "apps") == []

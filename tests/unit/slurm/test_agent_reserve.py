@@ -201,7 +201,7 @@ def test_the_index_is_a_cache(login):
     assert len(index.read_text().splitlines()) == 20
     (login.folder("a-1") / "attempt.json").unlink()  # what the index has is not read again
     assert login.facts(ended=True).keys() == set(ids)
-    login.do("remove", app_id="a-2")
+    login.do("remove", app_id="a-2", forget=True)
     login.reserve("a-2", "n2")
     login.do("end", app_id="a-2", outcome={"state": "succeeded"})
     assert login.facts("a-2")["a-2"]["outcome"] == {"state": "succeeded"}
@@ -219,6 +219,46 @@ def test_the_first_outcome_stays_and_secrets_go(login):
     assert "secrets" not in login.names("a-1")
 
 
+def attempt(login, number, state):
+    """An attempt of the job `a`; a live one without a state."""
+    app_id = f"a-{number}-x"
+    record = {"key": ["p", "default", "a"], "number": number, "app_id": app_id, "digest": "one"}
+    login.do(**{**login.reservation(f"b-{number}", "n1"), "app_id": app_id, "record": record})
+    if state:
+        login.do("end", app_id=app_id, outcome={"state": state})
+    return app_id
+
+
+@pytest.mark.parametrize(
+    ("later", "kept"),
+    [([], True), ([""], True), (["skipped"], True), (["failed"], False), (["failed", "skipped"], False)],
+)
+def test_the_outcome_that_plans_judge_a_job_by_outlives_its_app(login, later, kept):
+    first = attempt(login, 9, "succeeded")
+    for number, state in enumerate(later, 10):
+        attempt(login, number, state)
+    assert login.do("remove", app_id=first) == {"removed": True}
+    assert login.folder(first).exists() == kept
+    if kept:
+        assert login.names(first) == {"attempt.json", "id", "outcome"}
+        assert login.outcome(first)["removed"]
+        assert login.do("remove", app_id=first, forget=True) == {"removed": True}
+        assert not login.folder(first).exists()
+
+
+def test_a_kept_outcome_replaces_those_of_earlier_attempts(login):
+    for number in (1, 2, 3):
+        login.do("remove", app_id=attempt(login, number, "skipped" if number == 3 else "failed"))
+    assert sorted(os.listdir(login.job_dir / "apps")) == ["a-2-x", "a-3-x"]
+
+
+def test_nothing_is_kept_of_an_app_without_a_job(login):
+    login.do(**{**login.reservation("a-1", "n1"), "record": {"key": None, "app_id": "a-1"}})
+    login.do("end", app_id="a-1", outcome={"state": "failed"})
+    login.do("remove", app_id="a-1")
+    assert os.listdir(login.job_dir / "apps") == []
+
+
 def test_only_ended_apps_are_removed(login):
     login.reserve("a-1", "n1")
     assert login.do("remove", app_id="a-1")["error"] == "live"
@@ -227,8 +267,8 @@ def test_only_ended_apps_are_removed(login):
     (locked / "file").touch()
     locked.chmod(0o500)
     login.do("end", app_id="a-1", outcome={"state": "failed"})
-    assert login.do("remove", app_id="a-1") == {"removed": True}
-    assert login.do("remove", app_id="a-1") == {"removed": False}
+    assert login.do("remove", app_id="a-1", forget=True) == {"removed": True}
+    assert login.do("remove", app_id="a-1", forget=True) == {"removed": False}
     assert os.listdir(login.job_dir / "apps") == []
 
 

@@ -100,7 +100,11 @@ def test_the_agent_needs_only_the_python_of_the_login_node(there, tmp_path, vers
         {"is": "unknown"},
         {"removed": False},
     ]
-    assert found[6:] == [{"apps": {}, "missing": [], "errors": {}}, {"apps": {}}, {"outputs": []}]
+    assert found[6:] == [
+        {"apps": {}, "missing": [], "errors": {}, "queue": found[6]["queue"]},
+        {"apps": {}},
+        {"outputs": []},
+    ]
 
 
 def test_a_request_may_be_larger_than_any_command_line(there):

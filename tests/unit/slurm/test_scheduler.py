@@ -90,6 +90,7 @@ class FakeCluster:
             return {
                 "apps": {each: facts for each, facts in found.items() if facts["outcome"]},
                 "missing": [each for each in ids if each not in self.apps],
+                "queue": [0.0, 2.0],
             }
         return {"apps": found} if op["op"] == "observe" else {}
 
@@ -194,6 +195,25 @@ def test_a_number_of_apps_takes_one_request_to_each_cluster(clusters):
     for cluster, ids in observe.where(clusters, [*near.apps]):
         assert len(observe.seen(cluster, app_ids=ids, ended=True)) == 100
     assert len(near.calls) == 1
+
+
+def test_finding_attempts_asks_slurm_nothing(scheduler):
+    place = ("login1", "~")
+    known.remember(AppRecord("slurm", "p", "train-1-x", name="n", created_at=1.0), place)
+    cluster = FakeCluster({"train-1-x": live()})
+    scheduler._clusters._made = {place: cluster}
+    assert scheduler.attempts_of([]) == []  # an app without a job
+    assert [op["look"] for op in cluster.calls] == [False]
+
+
+def test_a_wait_for_an_app_submitted_from_here_is_one_request(scheduler):
+    place = ("login1", "~")
+    known.remember(AppRecord("slurm", "p", "train-1-x", name="n", created_at=1.0), place)
+    cluster = FakeCluster({"train-1-x": ended()})
+    cluster.released.set()
+    scheduler._clusters._made = {place: cluster}
+    assert scheduler.ended_attempt("train-1-x") is None  # an app without a job
+    assert [op["op"] for op in cluster.calls] == ["wait"]
 
 
 def test_commands_of_slurm_that_do_not_work_matter_only_to_those_who_use_them(

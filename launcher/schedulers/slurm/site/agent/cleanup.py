@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from typing import List, Tuple
 
 from launcher.schedulers.slurm.site.agent.app import is_removed, state_of
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError
@@ -16,7 +17,10 @@ STALE_S = 3600.0  # temporary files of this age belong to no live agent
 
 
 def remove(site: Site, op: Json) -> Json:
-    """Remove an ended app. With `keep` its outcome stays, in place of those of the job's earlier attempts."""
+    """Remove an ended app. Unless `forget` is given, its outcome stays where plans may judge its job by it.
+
+    Those that are kept of earlier attempts are removed then.
+    """
     try:
         folder = site.open(op["app_id"])
     except OpError as error:
@@ -26,7 +30,7 @@ def remove(site: Site, op: Json) -> Json:
     with folder:
         if "outcome" not in folder.names():
             raise OpError("live", f"{folder.app_id} has not ended", state=state_of(folder))
-        if op.get("keep"):
+        if not op.get("forget") and _is_judged(site, folder):
             _strip(folder)
             if state_of(folder) != "skipped":  # plans judge the attempt before that one
                 _remove_earlier(site, folder.app_id)
@@ -48,14 +52,48 @@ def _strip(folder: Folder) -> None:
             folder.unlink(name)
 
 
-def _remove_earlier(site: Site, app_id: str) -> None:
-    """Remove what is kept of earlier attempts of the same job: `<job>-<number>-<hash>`."""
+def _is_judged(site: Site, folder: Folder) -> bool:
+    """Whether plans may judge a job by this attempt: no later one has ended, other than skipped."""
+    if not (folder.json("attempt.json") or {}).get("key"):
+        return False
+    number = _number(folder.app_id)
+    later = [each for each in _attempts(site, folder.app_id) if _number(each) > number]
+    return all(_ended(site, each) in ("", "skipped") for each in later)
+
+
+def _ended(site: Site, app_id: str) -> str:
+    """The state that an app has ended in; "" for one that has not, or is gone."""
+    try:
+        with site.open(app_id) as folder:
+            return str((folder.json("outcome") or {}).get("state") or "")
+    except OpError:
+        return ""
+
+
+def _attempts(site: Site, app_id: str) -> List[str]:
+    """The other attempts of the job of an app: `<job>-<number>-<hash>`."""
+    job, number, scope = _parts(app_id)
+    found = [each for each in site.app_ids() if each != app_id and _parts(each)[::2] == (job, scope)]
+    return [each for each in found if _number(each)] if number.isdigit() else []
+
+
+def _parts(app_id: str) -> Tuple[str, str, str]:
+    """The job, the number and the hash of an attempt's id."""
     job, number, scope = ("", "", *app_id.rsplit("-", 2))[-3:]
-    for other in site.app_ids() if number.isdigit() else ():
-        its_job, its_number, its_scope = ("", "", *other.rsplit("-", 2))[-3:]
-        if (its_job, its_scope) != (job, scope) or not its_number.isdigit():
-            continue
-        if int(its_number) < int(number):
+    return job, number, scope
+
+
+def _number(app_id: str) -> int:
+    """The number of an attempt; 0 for an app without one."""
+    number = _parts(app_id)[1]
+    return int(number) if number.isdigit() else 0
+
+
+def _remove_earlier(site: Site, app_id: str) -> None:
+    """Remove what is kept of earlier attempts of the same job."""
+    number = _number(app_id)
+    for other in _attempts(site, app_id):
+        if _number(other) < number:
             try:
                 with site.open(other) as folder:
                     if "removed" in (folder.json("outcome") or {}):

@@ -15,7 +15,8 @@ SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
 def observe(site: Site, op: Json) -> Json:
     """The facts of the apps that are asked for: `app_ids`, or all live ones, and the latest of `latest_of`.
 
-    With `queue`, the rows of apps that have an outcome, too: their jobs may not be gone yet.
+    With `queue`, the rows of apps that have an outcome, too: their jobs may not be gone yet. With `look`
+    false, what the app directories say, and nothing of Slurm.
 
     One squeue, one scontrol and one sacct at most, whatever the number of apps.
     """
@@ -34,7 +35,10 @@ def observe(site: Site, op: Json) -> Json:
         if app_id in ended.stamps:
             add_facts(apps, errors, app_id, ended.facts, app_id, bool(op.get("replicas")))
     out: Json = {"apps": apps}
-    if live:
+    if not op.get("look", True):
+        for app_id in live:
+            add_facts(apps, errors, app_id, read_app, site, app_id, op.get("replicas"))
+    elif live:
         try:
             apps.update(look(site, live, errors, bool(op.get("replicas"))))
         except OpError as error:
