@@ -208,21 +208,22 @@ def _add(scheduler: str, source: _Source, cfg: MutableMapping[str, CfgVal]) -> N
 
     opts = get_scheduler(scheduler, "launcher").run_opts()
     for key, value in table.items():
-        _check(source, scheduler, key, value, opts)
-        cfg.setdefault(key, value)
+        cfg.setdefault(key, _checked(source, scheduler, key, value, opts))
 
 
-def _check(source: _Source, scheduler: str, key: str, value: Any, opts: runopts) -> None:
+def _checked(source: _Source, scheduler: str, key: str, value: Any, opts: runopts) -> CfgVal:
     option, path = opts.get(key), ("schedulers", scheduler, key)
     if option is None:
         hint = name_hint(key, [name for name, _ in opts])
         raise source.error(path, f"scheduler `{scheduler}` has no option `{key}`", hint=hint)
-    if not opts.is_type(value, option.opt_type):
+    plain: CfgVal = option.plain(value)
+    if not opts.is_type(plain, option.opt_type):
         want = get_type_name(option.opt_type)
         raise source.error(path, f"`{key}` must be {want}, not {type(value).__name__}", hint=option.help)
-    fault = option.fault(value)
+    fault = option.fault(plain)
     if fault is not None:
         raise source.error(path, f"`{key}` must be {fault.wanted}, not {value!r}", hint=option.help)
+    return plain
 
 
 def _of_user() -> str | None:

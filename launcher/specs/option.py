@@ -41,6 +41,7 @@ class runopt:
         minimum: of a number.
         pattern: what a text must match as a whole, a regular expression.
         wants: a description of the pattern: "a size such as 100m".
+        takes_number: whether a whole number may stand for its text, as 90 for "90".
     """
 
     default: CfgVal
@@ -51,6 +52,12 @@ class runopt:
     minimum: float | None = None
     pattern: str = ""
     wants: str = ""
+    takes_number: bool = False
+
+    def plain(self, value: Any) -> Any:
+        """The value as its type has it: one value, one digest."""
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        return str(value) if self.takes_number and is_number else value
 
     def fault(self, value: CfgVal) -> OptionFault | None:
         """The problem of a value of the right type; None for a valid one."""

@@ -67,6 +67,7 @@ class runopts:
         minimum: float | None = None,
         pattern: str = "",
         wants: str = "",
+        takes_number: bool = False,
     ) -> None:
         """Add an option, or replace the one of that name. What its values must be: see `runopt`.
 
@@ -78,7 +79,9 @@ class runopts:
             raise TypeError(
                 f"option `{cfg_key}` is of type {get_type_name(type_)}, its default is {default!r}"
             )
-        self._opts[cfg_key] = runopt(default, type_, required, help, choices, minimum, pattern, wants)
+        self._opts[cfg_key] = runopt(
+            default, type_, required, help, choices, minimum, pattern, wants, takes_number
+        )
 
     def get(self, name: str) -> runopt | None:
         """The option of that name; None when there is none."""
@@ -99,7 +102,7 @@ class runopts:
         return {**cfg, **{key: self._resolve_one(key, opt, cfg) for key, opt in self}}
 
     def _resolve_one(self, key: str, opt: runopt, cfg: Mapping[str, Any]) -> CfgVal:
-        value: CfgVal = cfg.get(key)
+        value: CfgVal = opt.plain(cfg.get(key))
         if value is None:
             if opt.is_required:
                 raise InvalidRunConfigException(
@@ -170,6 +173,7 @@ class runopts:
             value = [_text_of(item) for item in value]
         elif opt.is_type_dict_of_str and isinstance(value, dict):
             value = {name: _text_of(item) for name, item in value.items()}
+        value = opt.plain(value)
         if not self.is_type(value, opt.opt_type):
             raise self._wrong_type(key, opt, value, given)
         checked: CfgVal = value

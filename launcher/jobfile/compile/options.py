@@ -44,6 +44,7 @@ def check_options(
         )
         return {}
     opts = schedulers[scheduler]()
+    cfg = {key: opt.plain(value) if (opt := opts.get(key)) else value for key, value in cfg.items()}
     _check_timeout(scheduler, cfg, timeout_s, opts, problems)
     # The rules of the scheduler read these, and expect the types that it declares.
     valid = {

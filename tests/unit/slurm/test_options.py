@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.jobfile import load_job
 from launcher.schedulers.slurm.options import options
 from launcher.schedulers.slurm.sbatch import KNOWN, OWN_OPTION, REFUSED, minutes_of, slurm_time
 from launcher.specs import InvalidRunConfigException
+
+ROLES = "roles: {main: {entrypoint: python}}\n"
 
 
 def test_the_names_of_torchx_and_of_other_schedulers_are_there():
@@ -85,6 +88,19 @@ def test_what_sites_use_is_taken(name, value):
 def test_a_time_is_read_as_slurm_reads_it_or_as_a_duration(time, minutes):
     assert options().resolve({"time": time})["time"] == time
     assert minutes_of(time) == minutes
+
+
+def test_minutes_may_be_a_number(tmp_path):
+    opts = options()
+    assert opts.resolve({"time": 90}) == opts.resolve({"time": "90"})
+    assert opts.cfg_from_json_repr('{"time": 90}') == {"time": "90"}
+    for wrong in (True, 1.5, -5):
+        with pytest.raises(InvalidRunConfigException, match="time"):
+            opts.resolve({"time": wrong})
+    for time in ("90", "'90'"):
+        file = tmp_path / "job.launcher.yaml"
+        file.write_text(f"version: 1\nname: j\nscheduler: slurm\ncfg: {{time: {time}}}\n{ROLES}")
+        assert load_job(str(file), schedulers={"slurm": options}).cfg["time"] == "90"
 
 
 def test_minutes_are_written_as_days_and_a_clock():
