@@ -85,6 +85,12 @@ def of_user(uid: int) -> list[int]:
     return found
 
 
+def parent(pid: int) -> int:
+    """The pid of a process's parent; 0 when it has ended."""
+    lines = _read(pid, "status").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"PPid:")), 0)
+
+
 def gone(pids: Iterable[int], *, timeout_s: float) -> bool:
     """Wait until none of the processes lives any more: told by the kernel, and seen to where it forgets."""
     deadline = time.monotonic() + timeout_s

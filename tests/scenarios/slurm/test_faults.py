@@ -26,6 +26,14 @@ def conductor_of(cluster, job: str) -> int:
     return int(line[0])
 
 
+def stepd_of(cluster, job: str, step: str) -> int:
+    """The pid of the slurmstepd of a job's step."""
+    lines = [line.split() for line in cluster.run("scontrol", "listpids", job).splitlines()]
+    parents = {processes.parent(int(line[0])) for line in lines if line[2] == step}
+    [pid] = [pid for pid in parents if "slurmstepd: [" in processes.describe(pid)]
+    return pid
+
+
 def until_forgotten(cluster, job: str) -> None:
     """Until the controller knows nothing of a job."""
     deadline = time.monotonic() + 60
@@ -135,6 +143,40 @@ def test_a_node_that_fails_fails_the_app_which_names_it(broken):
     scenario.cluster.start("n1")
     assert processes.gone(replicas, timeout_s=60)
     assert scenario.state("job") is AppState.FAILED
+
+
+@pytest.mark.slow
+def test_an_app_has_failed_whose_slurmstepd_is_killed(broken):
+    """Its srun waits for ever."""
+    scenario = broken("--nodes", "1")
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; sleep 1000")
+    scenario.apply(file)
+    gate.entered()
+    app_id = app_of(scenario)
+    replicas = scenario.processes_of(app_id)
+    processes.kill([stepd_of(scenario.cluster, scenario.job_of(app_id), "0")])
+    assert processes.gone(replicas, timeout_s=60)
+    scenario.wait("job", code=5)
+    assert scenario.status("job")["message"] == "main/0 was lost: its step was killed"
+    assert scenario.cluster.clear() == []
+
+
+@pytest.mark.slow
+def test_an_app_goes_on_without_the_slurmstepd_of_its_batch_script_and_ends_its_job(broken):
+    scenario = broken("--nodes", "1")
+    gate = scenario.gate()
+    file = scenario.job(f"{gate.script}; echo done")
+    scenario.apply(file)
+    gate.entered()
+    stepd = stepd_of(scenario.cluster, scenario.job_of(app_of(scenario)), "batch")
+    processes.kill([stepd])
+    assert processes.gone([stepd], timeout_s=60)
+    gate.open()
+    scenario.wait("job")
+    assert scenario.state("job") is AppState.SUCCEEDED
+    assert "done" in scenario.logs("job")
+    assert scenario.cluster.clear() == []
 
 
 def test_an_app_waits_while_the_only_node_is_drained_and_says_why(broken):

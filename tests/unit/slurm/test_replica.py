@@ -338,20 +338,44 @@ def test_the_programs_run_on_the_python_of_a_cluster(site: Site, version: str) -
     assert (cwd / "läuft").exists()
 
 
-@pytest.mark.slow
-def test_an_end_that_was_not_reported_is_found_in_its_record(site: Site) -> None:
-    """As when the daemon of a step is killed: srun then waits for ever."""
-    srun = (
-        (site.bin / "srun").read_text().replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=2,")
-    )
-    site.program("srun", srun.replace("sys.exit(", "import time; time.sleep(1000)\nsys.exit("))
+def looks_often(site: Site) -> None:
+    """Have the conductor look at the records of replicas all the time."""
     conduct = (site.dir / "conduct.py").read_text()
     assert "LOOK_AT_RECORDS_S = 30.0" in conduct
     (site.dir / "conduct.py").write_text(
         conduct.replace("LOOK_AT_RECORDS_S = 30.0", "LOOK_AT_RECORDS_S = 0.2")
     )
+
+
+@pytest.mark.slow
+def test_an_end_that_was_not_reported_is_found_in_its_record(site: Site) -> None:
+    srun = (
+        (site.bin / "srun").read_text().replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=2,")
+    )
+    site.program("srun", srun.replace("sys.exit(", "import time; time.sleep(1000)\nsys.exit("))
+    looks_often(site)
     site.app(role("main", "exit 3"))
     assert site.run()["message"] == "main/0 exited with 3"
+    assert site.processes() == []
+
+
+@pytest.mark.slow
+def test_an_app_has_failed_when_the_daemon_of_a_step_is_killed_although_srun_waits_for_ever(
+    site: Site,
+) -> None:
+    site.program("stepd", (site.bin / "srun").read_text())
+    site.program("srun", f'#!/bin/sh\nexec 3<&0\n{site.bin}/stepd "$@" <&3 >&2 &\nexec sleep 1000\n')
+    looks_often(site)
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process = site.start()
+    until(lambda: (site.dir / "logs/main/0.log").exists() and site.log("main"))
+    stepd = f"{site.bin}/stepd".encode()
+    [pid] = [
+        each for each in site.processes() if stepd in Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")
+    ]
+    os.kill(pid, signal.SIGKILL)
+    assert process.wait(END_S) == 143
+    assert site.outcome()["message"] == "main/0 was lost: its step was killed"
     assert site.processes() == []
 
 

@@ -804,6 +804,10 @@ class Conductor:
             time.sleep(REQUEUE_S)
         return 1
 
+    def end_job(self) -> None:
+        """Cancel the job: its slurmstepd was killed, and Slurm would hold the nodes of the job for ever."""
+        self._slurm("scancel", self.job)
+
     def _records(self) -> list:
         """The records of all replicas, with what they left in their error files, the first ones first."""
         left = MOST_ERROR_TEXT
@@ -827,7 +831,10 @@ class Conductor:
 
 def main(folder: str, *failed: str) -> int:
     """`failed`: exit code and text of the line of `setup` that failed, if any."""
-    code = Conductor(folder).run((int(failed[0]), failed[1]) if failed else None)
+    daemon, conductor = os.getppid(), Conductor(folder)
+    code = conductor.run((int(failed[0]), failed[1]) if failed else None)
+    if os.getppid() != daemon:
+        conductor.end_job()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)  # without waiting for a step that Slurm is about to kill

@@ -380,6 +380,8 @@ class Worker:
             self.record["ended_at"] = time.time()
         if not self.leader and self.stop_reason is not None:
             self.record["stopped"] = self.stop_reason
+        if self.lost:
+            self.record.update(lost=self.lost, stopped="")
         if not why:
             self.record["error_file"] = self._error_text()
         self.save()
