@@ -38,7 +38,9 @@ class SlurmScenario(Scenario):
         return sorted(one for one in os.listdir(folder) if one[0] != ".") if folder.is_dir() else []
 
     def processes_of(self, app_id: str) -> list[int]:
-        return processes.of_scratch(f"/{app_id}/scratch")
+        # Other tests have apps of the same id at the same time.
+        root = f"/home/{self.cluster.user}/.launcher/slurm" if self.cluster.user else self.job_dir
+        return processes.of_scratch(f"{root}/apps/{app_id}/scratch")
 
     def job_of(self, app_id: str) -> str:
         """The id of an app's job."""

@@ -112,11 +112,15 @@ class SlurmCluster:
             return False
         return True
 
-    def jobs(self, *, user: str = "", below: str = "") -> list[Job]:
-        """What is in the queue: of one user, of what works below a folder, or all."""
+    def jobs(self, *, user: str = "", below: str = "", ended: bool = False) -> list[Job]:
+        """What is in the queue: of one user, of what works below a folder, or all.
+
+        ended: also the jobs that have ended, as far as Slurm remembers them.
+        """
         columns = "JobID:20,Name:200,UserName:40,State:20,WorkDir:400"
         who = [f"--user={user}"] if user else []
-        lines = self.run("squeue", "-h", "-O", columns, *who).splitlines()
+        states = ["--states=all"] if ended else []
+        lines = self.run("squeue", "-h", "-O", columns, *who, *states).splitlines()
         found = [Job(*_cut(line, 20, 200, 40, 20, 400)) for line in lines]
         return [job for job in found if job.folder.startswith(below)]
 

@@ -79,7 +79,7 @@ def test_a_job_of_an_ordinary_user_runs_as_that_user_and_all_of_it_can_be_remove
     assert ordinary.actions(file) == {"job": "keep"}
     ordinary.launcher("gc", "--older-than", "0", "--tombstones")
     assert ordinary.apps() == []
-    assert processes.of_scratch(f"/{app}/scratch") == []
+    assert ordinary.processes_of(app) == []
 
 
 def test_an_ordinary_user_cancels_an_app_that_waits_and_one_that_runs(ordinary):
