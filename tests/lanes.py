@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 
@@ -31,6 +32,12 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 def sampled(values: Iterable[object], *quick: object) -> list[object]:
     """Parameters of a test: those of `quick` for the quick lane, the others for the slow one."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def seeds(number: int) -> range:
+    """The seeds of random kills: so many, or those that LAUNCHER_KILL_SEEDS names: `0-99`."""
+    first, _, last = os.environ.get("LAUNCHER_KILL_SEEDS", f"0-{number - 1}").partition("-")
+    return range(int(first), int(last) + 1)
 
 
 def mark(item: pytest.Item) -> None:

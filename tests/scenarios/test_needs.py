@@ -19,19 +19,13 @@ from launcher.apply.event_schema import event_schema
 from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from tests import processes
-from tests.lanes import sampled
+from tests.lanes import sampled, seeds
 from tests.scenario import until_line
 from tests.scenarios.test_kill import killed
 
 JOBS = ("prepare", "train", "evaluate")
 STEPS = ["reserving", "reserved", "created", "starting", "started", "attempt_waiting", "recorded"]
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
-
-
-def seeds(number):
-    """The seeds of random kills: so many, or those that LAUNCHER_KILL_SEEDS names: `0-99`."""
-    first, _, last = os.environ.get("LAUNCHER_KILL_SEEDS", f"0-{number - 1}").partition("-")
-    return range(int(first), int(last) + 1)
 
 
 class Pipeline:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.test_holding import Gate
+from tests.lanes import seeds
 from tests.scenarios.test_needs import (  # noqa: F401
     JOBS,
     kill_at_random,
     pipeline,
-    seeds,
     test_a_cancelled_waiting_job_is_held,
     test_a_failure_skips_what_needs_it_until_it_is_mended,
     test_a_job_reads_what_every_job_of_a_matrix_has_left,
