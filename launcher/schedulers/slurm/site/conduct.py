@@ -374,7 +374,7 @@ class Conductor:
             if each["was_started"]:
                 each["restarts"] += 1
             each.update(state="pending", code=None, signal=0, stopped="", late="", why="", lost="", oom=False)
-            each.update(was_started=True, ended_at=None)
+            each.update(was_started=True, ended_at=None, termed=False)
         what = {
             "role": self.roles.index(role),
             "run": self.run_number,
@@ -411,7 +411,8 @@ class Conductor:
         for each in self._of(step.role):
             each["oom"] = bool(oom and (each["signal"] == signal.SIGKILL or each.get("lost")))
         for each in self._of(step.role):
-            if each["state"] == "ended" and not each.get("judged"):
+            asks = each.get("termed") and self.outcome is None  # Slurm, soon, whether it ends the job
+            if each["state"] == "ended" and not each.get("judged") and not asks:
                 self.judge(each)
         self.go_on()
 
@@ -495,7 +496,7 @@ class Conductor:
             replica.update(lost=event["lost"], stopped="")
         if not event["final"]:
             return
-        replica.update(state="ended", judged=False)
+        replica.update(state="ended", judged=False, termed=bool(event.get("term")))
         step.live.discard(replica["k"])
         if not step.live:
             self._end_srun([step], KILL_AFTER_S)
@@ -504,14 +505,14 @@ class Conductor:
         # Slurm may have ended it, which this program then learns itself, or may say that memory ran out.
         by_itself = self.outcome is None and not replica["stopped"]
         if by_itself and (event.get("term") or event["signal"]):
-            self.after(TERM_LAG_S, lambda: self._judge_later(replica, bool(event.get("term"))))
+            self.after(TERM_LAG_S, lambda: self._judge_later(replica))
         else:
             self.judge(replica)
 
-    def _judge_later(self, replica: dict, termed: bool) -> None:
+    def _judge_later(self, replica: dict) -> None:
         if replica["state"] != "ended" or replica["judged"]:
             return
-        if not termed or not self._heed(self._ask()):
+        if not replica["termed"] or not self._heed(self._ask()):
             self.judge(replica)
 
     def _heed(self, found: dict) -> bool:
@@ -823,7 +824,7 @@ class Conductor:
                 each["stopped"] = self.reason
             if each["state"] != "pending":
                 each.update(state="ended", ended_at=each["ended_at"] or time.time())
-            hidden = ("retries", "was_started", "judged")
+            hidden = ("retries", "was_started", "judged", "termed")
             made.append({name: value for name, value in each.items() if name not in hidden})
         order = {name: at for at, name in enumerate(roles)}
         return sorted(made, key=lambda each: (order[each["role"]], each["k"]))
