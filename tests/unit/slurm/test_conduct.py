@@ -311,7 +311,8 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
     process.terminate()
     assert process.wait(END_S) == 1
     assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
-    assert states(site.outcome()) == ["main/0 ended None cancelled"]
+    # Killed as the conductor ends: its code may just have been reported.
+    assert states(site.outcome()) in (["main/0 ended None cancelled"], ["main/0 ended 137 cancelled"])
     until(lambda: site.processes() == [])
 
 
