@@ -63,7 +63,7 @@ def register_profiles() -> None:
     # Other tests run beside ours, so how long an example takes proves nothing.
     unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("quick", unhurried, derandomize=True, max_examples=20)
-    settings.register_profile("random", unhurried, print_blob=True)
+    settings.register_profile("random", unhurried, print_blob=True, max_examples=50)
 
 
 def choose_examples(config: pytest.Config) -> None:
