@@ -122,6 +122,12 @@ class Source:
                 found.append((at, records))
         return found
 
+    def last_lines(self, count: int) -> list[bytes | None]:
+        """The last lines of each log; None for a log of which they are too long for one answer."""
+        parts = [[folder, k] for folder, (_, k) in zip(self._folders, self.replicas, strict=True)]
+        answer = self._cluster.ask("tail", app_id=self._app_id, parts=parts, lines=count, limit=_BLOCK)
+        return [None if part is None else b64decode(part) for part in answer["parts"]]
+
     def blocks(self, *, follow: bool) -> Iterator[tuple[int, list[LogRecord]]]:
         """`read`, to the end of the present logs or, followed, to the end of the app."""
         while True:
@@ -177,10 +183,25 @@ def chunks(
     if follow and until is None:
         yield from _followed(make(replicas), stream, since, tail, on_mark)
         return
+    if tail is not None and stream == COMBINED and since is None and until is None:
+        yield from _tails(make, replicas, tail)
+        return
     for role, k in replicas:
         found = _selected(make([(role, k)]), stream, since, until, follow=follow)
         for data in found if tail is None or follow else last_lines(found, tail):
             yield role, k, data
+
+
+def _tails(
+    make: Callable[[Sequence[tuple[str, int]]], Source], replicas: Sequence[tuple[str, int]], count: int
+) -> Iterator[tuple[str, int, bytes]]:
+    """The last lines of each replica, read from the end of its log where they are short enough."""
+    for (role, k), found in zip(replicas, make(replicas).last_lines(count), strict=True):
+        if found is None:
+            whole = _selected(make([(role, k)]), COMBINED, None, None, follow=False)
+            yield from ((role, k, data) for data in last_lines(whole, count))
+        elif found:
+            yield role, k, found
 
 
 def _selected(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -311,6 +312,33 @@ def test_logs_are_read_as_far_as_their_index_reaches(login, monkeypatch):
         ["b25lCg==", "0 10 stdout\n4 11 stderr\n"]
     ]
     assert login.do("read", app_id="a-1", parts=[["..", 0, 0, 0]])["error"] == "state"
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"a", b"a\n", b"one\ntwo\nthree", b"one\n\n\r\nfour is long\n"])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 9])
+def test_the_last_lines_of_a_log_are_read_from_its_end(login, monkeypatch, text, count):
+    login.reserve("a-1", "n1")
+    logs = login.folder("a-1") / "logs" / "main"
+    logs.mkdir(parents=True)
+    (logs / "0.log").write_bytes(text)
+    lines = [line + b"\n" for line in text.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    wanted = b"".join([line for line in lines if line][-count:] if count else [])
+    for block in (1, 4, 100):
+        monkeypatch.setattr(read, "BLOCK", block)
+        found = login.do("tail", app_id="a-1", parts=[["main", 0], ["main", 1]], lines=count, limit=1000)
+        assert [base64.b64decode(part) for part in found["parts"]] == [wanted, b""]
+
+
+def test_last_lines_that_are_too_long_for_an_answer_are_not_sent(login, monkeypatch):
+    login.reserve("a-1", "n1")
+    logs = login.folder("a-1") / "logs" / "main"
+    logs.mkdir(parents=True)
+    (logs / "0.log").write_bytes(b"x" * 100)
+    monkeypatch.setattr(read, "BLOCK", 4)
+    ask = {"app_id": "a-1", "parts": [["main", 0]], "lines": 1}
+    assert login.do("tail", **ask, limit=16) == {"parts": [None]}
+    assert login.do("tail", app_id="a-1", parts=[["..", 0]], lines=1, limit=9)["error"] == "state"
 
 
 def test_events_of_the_app_and_its_replicas_come_by_time(login):

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -509,7 +510,8 @@ def test_a_step_that_slurm_refuses_fails_the_app(site: Site) -> None:
 def test_an_executable_that_is_missing_is_named(site: Site) -> None:
     site.app(role("main", "", argv=["no-such-program"], env={"PATH": "/nowhere"}, retries=3))
     found = site.run()
-    start = "cannot start main/0: no such executable: no-such-program in PATH (/nowhere:"
+    where = f"main/0 on {socket.gethostname()}"
+    start = f"cannot start {where}: no such executable: no-such-program in PATH (/nowhere:"
     assert found["message"].startswith(start)
     assert (found["state"], found["code"], found["restarts"]) == ("failed", 127, 0)
 

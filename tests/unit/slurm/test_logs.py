@@ -72,9 +72,15 @@ class FakeCluster:
     def __init__(self, logs, size=4):
         self.logs = logs
         self.size = size
+        self.asked = []
 
-    def ask(self, op, *, app_id, parts, limit, seconds):
-        assert (op, app_id) == ("read", "train-1-x")
+    def ask(self, op, *, app_id, parts, limit, seconds=0, lines=0):
+        assert app_id == "train-1-x"
+        self.asked.append(op)
+        if op == "tail":
+            logs = [self.logs.get((folder, k), (b"", ""))[0] for folder, k in parts]
+            tails = [b"".join(data.splitlines(keepends=True)[-lines:] if lines else ()) for data in logs]
+            return {"parts": [b64encode(data).decode() if len(data) < limit else None for data in tails]}
         found = []
         for folder, k, at, index_at in parts:
             data, index = self.logs.get((folder, k), (b"", ""))
@@ -139,6 +145,19 @@ def test_a_line_that_began_before_is_left_out_whole(follow):
 @pytest.mark.parametrize(("tail", "found"), [(0, b""), (2, b"b\nc\n"), (9, b"a\nb\nc\n")])
 def test_the_tail_is_the_last_lines(follow, tail, found):
     assert read(tail=tail, follow=follow) == found
+
+
+def test_the_tail_of_several_replicas_is_one_request_and_long_lines_are_read_in_blocks(monkeypatch):
+    cluster = FakeCluster({("a-b", 0): THREE, ("a-b", 1): log((1, "stdout", b"a\n" + b"x" * 90 + b"\n"))})
+    monkeypatch.setattr("launcher.schedulers.slurm.logs._BLOCK", 50)
+
+    def make(names):
+        return Source(cluster, FACTS, names, settle=lambda: None)
+
+    found = list(chunks(make, [("a b", 0), ("a b", 1)], "combined", None, None, tail=1, follow=False))
+    assert found == [("a b", 0, b"c\n"), ("a b", 1, b"x" * 90 + b"\n")]
+    assert cluster.asked[0] == "tail"
+    assert set(cluster.asked[1:]) == {"read"}
 
 
 def test_several_replicas_come_in_order_or_as_they_write():

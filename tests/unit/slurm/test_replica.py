@@ -101,6 +101,8 @@ def test_a_replica_runs_in_the_workspace_with_its_own_path_in_front(site: Site) 
     assert site.log("main").decode().split() == [workspace, f"{workspace}/bin/hello", f"{site.dir}/scratch"]
 
 
+HOST = socket.gethostname()
+
 UNSTARTABLE = {
     "./none": (127, "no such executable: ./none"),
     "": (127, "the entrypoint is empty"),
@@ -114,13 +116,13 @@ def test_what_cannot_be_started_is_said(site: Site, command: str) -> None:
     code, why = UNSTARTABLE[command]
     site.app(role("main", "", argv=command.split(" ")))
     found = site.run()
-    assert (found["message"], found["code"]) == (f"cannot start main/0: {why}", code)
+    assert (found["message"], found["code"]) == (f"cannot start main/0 on {HOST}: {why}", code)
 
 
 @pytest.mark.slow
 def test_a_missing_working_directory_is_said(site: Site) -> None:
     site.app(role("main", "true"), cwd="/proc/none")
-    assert site.run()["message"] == "cannot start main/0: no such working directory: /proc/none"
+    assert site.run()["message"] == f"cannot start main/0 on {HOST}: no such working directory: /proc/none"
 
 
 @pytest.mark.slow
@@ -249,7 +251,7 @@ def test_a_port_of_another_process_is_refused(site: Site) -> None:
         port = sock.getsockname()[1]
         found = served(site, {"port": port}, "exec sleep 1000")
     why = f"port {port} is in use by another process, so its probe would find that one"
-    assert found["message"] == f"cannot start server/0: {why}"
+    assert found["message"] == f"cannot start server/0 on {HOST}: {why}"
 
 
 @pytest.mark.slow
@@ -383,6 +385,8 @@ def test_an_app_has_failed_when_the_daemon_of_a_step_is_killed_although_srun_wai
 def test_a_long_reason_is_cut_within_a_line(site: Site) -> None:
     folder = "ü" * 80
     site.app(role("main", "", argv=["none"], env={"PATH": ":".join([folder] * 40)}))
-    assert site.run()["message"].startswith("cannot start main/0: no such executable: none in PATH (ü")
+    assert site.run()["message"].startswith(
+        f"cannot start main/0 on {HOST}: no such executable: none in PATH (ü"
+    )
     lines = (site.dir / "replicas/main/0.events").read_bytes().splitlines()
     assert max(map(len, lines)) < 1024

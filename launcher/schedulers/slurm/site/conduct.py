@@ -492,6 +492,7 @@ class Conductor:
         replica.update(code=event["code"], signal=event["signal"], ended_at=event["t"] / 1e9)
         for name in ("stopped", "late", "why"):
             replica[name] = event.get(name, "")
+        replica["host"] = event.get("host") or replica["host"]
         if event.get("lost"):
             replica.update(lost=event["lost"], stopped="")
         if not event["final"]:
@@ -565,8 +566,9 @@ class Conductor:
 
     def _failure(self, name: str, replica: dict) -> str:
         if replica.get("why"):
+            where = name + (" on {}".format(replica["host"]) if replica["host"] else "")
             again = "{} could not be started again: {}" if replica["restarts"] else "cannot start {}: {}"
-            return again.format(name, replica["why"])
+            return again.format(where, replica["why"])
         return f"{name} {self._cause(replica)}"
 
     def _cause(self, replica: dict) -> str:

@@ -385,7 +385,7 @@ class Worker:
         if not why:
             self.record["error_file"] = self._error_text()
         self.save()
-        more = {"why": short(why)} if why else {}
+        more = {"why": short(why), "host": self.record["host"]} if why else {}
         self._exit_event(code, number, final=True, **more)
         return code
 

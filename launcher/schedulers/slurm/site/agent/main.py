@@ -18,6 +18,7 @@ MODULES: Dict[str, str] = {
     "observe": "observe",
     "wait": "wait",
     "read": "read",
+    "tail": "read",
     "events": "read",
     "texts": "read",
     "cancel": "ends",

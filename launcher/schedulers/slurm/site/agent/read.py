@@ -11,6 +11,7 @@ from launcher.schedulers.slurm.site.agent.site import Site
 
 TEXTS = ("app.json", "script.sh", "slurm.out", "events", "attempt.json", "outcome")
 TAIL = 1 << 20  # bytes of a text
+BLOCK = 1 << 16
 
 
 def read(site: Site, op: Json) -> Json:
@@ -41,6 +42,31 @@ def _block(path: str, part: Sequence[Any], limit: int) -> List[str]:
         last = int(index.splitlines()[-1].split()[0])
         log = log[: max(0, last - int(part[2]))]
     return [base64.b64encode(log).decode(), index.decode("utf-8", "replace")]
+
+
+def tail(site: Site, op: Json) -> Json:
+    """Base64 of the last lines of logs; null for a log of which they are longer than `limit` bytes."""
+    count, limit = int(op["lines"]), int(op["limit"])
+    with site.open(op["app_id"]) as folder:
+        logs = [os.path.join(folder.path, "logs", checked(role), f"{int(k)}.log") for role, k in op["parts"]]
+        parts = [_last_lines(path, count, limit) for path in logs]
+        return {"parts": [None if part is None else base64.b64encode(part).decode() for part in parts]}
+
+
+def _last_lines(path: str, count: int, limit: int) -> Optional[bytes]:
+    size, block = os.stat(path).st_size if os.path.exists(path) else 0, BLOCK
+    while True:
+        first = max(0, size - block)
+        data = _bytes(path, first, size - first)
+        body = data[:-1] if data.endswith(b"\n") else data
+        before, *lines = body.rsplit(b"\n", count)
+        if len(lines) == count:
+            return data[len(before) + 1 :]
+        if not first:
+            return data
+        if block >= limit:
+            return None
+        block *= 4
 
 
 def _bytes(path: str, offset: int, limit: int) -> bytes:
