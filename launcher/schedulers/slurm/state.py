@@ -213,8 +213,7 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
     if state in ("TIMEOUT", "DEADLINE"):
         return "failed", _timed_out(ended), None
     if state == "NODE_FAIL":
-        nodes = ended.get("nodes") or ""
-        return "failed", f"node {nodes} failed".replace("  ", " "), None
+        return "failed", _node_failed(str(ended.get("nodes") or "")), None
     if state == "OUT_OF_MEMORY":
         return "failed", "killed: out of memory", 137
     if state == "PREEMPTED":
@@ -227,6 +226,13 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
 
 def _verb(state: str) -> str:
     return "failed" if state == "failed" else f"was {state}"
+
+
+def _node_failed(nodes: str) -> str:
+    """`nodes` are all of the job: Slurm does not say which of them failed."""
+    if not nodes:
+        return "a node failed"
+    return f"one of its nodes failed: {nodes}" if set(nodes) & set(",[") else f"node {nodes} failed"
 
 
 def _timed_out(ended: Mapping[str, Any]) -> str:

@@ -405,9 +405,12 @@ ENDS = {
         "failed", "timed out after 2 h", "JobState=TIMEOUT Reason=TimeLimit TimeLimit=02:00:00", ABORTED, TERM
     ),
     "cancel": ("cancelled", "cancelled", "JobState=CANCELLED Reason=None", TERM, ABORTED),
-    "preempt": ("cancelled", "preempted", "JobState=PREEMPTED PreemptTime=2026-11-23T01:55:31", ABORTED),
+    "preempt": ("failed", "was preempted", "JobState=PREEMPTED PreemptTime=2026-11-23T01:55:31", ABORTED),
     "preempt with time": (
-        "cancelled", "preempted", "JobState=RUNNING PreemptTime=2026-11-23T01:55:31", ABORTED
+        "failed", "was preempted", "JobState=RUNNING PreemptTime=2026-11-23T01:55:31", ABORTED
+    ),
+    "memory of the job": (
+        "failed", "killed: out of memory", "JobState=OUT_OF_MEMORY Reason=OutOfMemory", ABORTED
     ),
     "memory": (
         "failed", "main/0 was killed: out of memory", "JobState=RUNNING",

@@ -160,6 +160,8 @@ def ended(state, **fields):
         ("TIMEOUT", {"start": None}, ("failed", "timed out", None)),
         ("DEADLINE", {"end": 90.0}, ("failed", "timed out after 30 s", None)),
         ("NODE_FAIL", {}, ("failed", "node n3 failed", None)),
+        ("NODE_FAIL", {"nodes": "n[1-3]"}, ("failed", "one of its nodes failed: n[1-3]", None)),
+        ("NODE_FAIL", {"nodes": ""}, ("failed", "a node failed", None)),
         ("OUT_OF_MEMORY", {}, ("failed", "killed: out of memory", 137)),
         ("PREEMPTED", {}, ("failed", "was preempted", None)),
         ("CANCELLED", {}, ("cancelled", "cancelled in Slurm", None)),

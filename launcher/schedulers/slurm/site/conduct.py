@@ -719,13 +719,13 @@ class Conductor:
         if spare_s > 0:
             self.after(spare_s, self._near_limit)
         else:
-            self._time_limit(found)
+            why = self._limit(found)
+            self.stop("failed", why, why)
 
-    def _time_limit(self, found: dict) -> None:
-        """Slurm ends the job at its time limit."""
+    def _limit(self, found: dict) -> str:
+        """What the app fails with when Slurm ends it at its time limit."""
         limit = in_words(found.get("TimeLimit", ""))
-        why = f"timed out after {limit}" if limit else "timed out"
-        self.stop("failed", why, why)
+        return f"timed out after {limit}" if limit else "timed out"
 
     def _terminated(self, found: dict) -> None:
         """Slurm ends the job, and kills what is left a few seconds later. A requeued one comes back."""
@@ -734,24 +734,30 @@ class Conductor:
         comes_back = self.app.get("requeue") and preempted
         comes_back = comes_back or (restarts.isdigit() and int(restarts) > self.run_number)
         self.requeued = bool(self.requeued or (self.outcome is None and comes_back))
+        state, why = self._verdict(found)
         if found.get("JobState") == "RUNNING":  # only this program got the signal, or there is time
-            why = "preempted" if preempted else "cancelled"
-            self.stop("cancelled", why, why)
+            self.stop(state, why, why)
             return
         self.termed = True
-        if found.get("Reason") == "TimeLimit":
-            self._time_limit(found)
-        grace_s = min(self.app["grace_s"], TERMED_S)
-        if found.get("Reason") == "NodeDown" and not self.requeued:
-            nodes = self.failed_node or self._nodes_down(found)
-            why = f"node {nodes} failed" if nodes else "a node failed"
-            self.stop("failed", why, why, grace_s=grace_s)
-        why = "preempted" if preempted else "requeued" if self.requeued else "cancelled"
-        self.stop("cancelled", why, why, grace_s=grace_s)
+        self.stop(state, why, why, grace_s=min(self.app["grace_s"], TERMED_S))
         for each in self.replicas.values():
             if each["state"] == "ended" and not each.get("judged") and each["code"]:
                 each.update(stopped=self.reason, judged=True)
         self.after(TERMED_S, self._be_over)
+
+    def _verdict(self, found: dict) -> tuple:
+        """(state, message) of an app whose job Slurm ends."""
+        reason = found.get("Reason")
+        if reason == "TimeLimit":
+            return "failed", self._limit(found)
+        if is_preempted(found):
+            return "failed", "was preempted"
+        if reason == "NodeDown" and not self.requeued:
+            nodes = self.failed_node or self._nodes_down(found)
+            return "failed", f"node {nodes} failed" if nodes else "a node failed"
+        if found.get("JobState") == "OUT_OF_MEMORY" or reason == "OutOfMemory":
+            return "failed", "killed: out of memory"
+        return "cancelled", "requeued" if self.requeued else "cancelled"
 
     def _nodes_down(self, found: dict) -> str:
         """The nodes of the job that Slurm calls down: those that failed, when srun has not named one."""
