@@ -456,6 +456,17 @@ def test_a_second_cancellation_shortens_the_grace_period(site: Site) -> None:
     assert states(site.outcome()) == ["main/0 ended 137 cancelled"]
 
 
+def test_an_app_whose_end_a_client_has_recorded_runs_no_longer(site: Site) -> None:
+    """A controller that was killed may have forgotten the job: nothing else ends what runs."""
+    site.app(role("main", "echo up; exec sleep 1000"))
+    process = started(site)
+    (site.dir / "new").write_text(json.dumps({"state": "lost"}))
+    (site.dir / "new").rename(site.dir / "outcome")
+    assert process.wait(END_S) == 1
+    assert site.outcome() == {"state": "lost"}
+    assert site.processes() == []
+
+
 @pytest.mark.slow
 def test_a_cancellation_is_found_without_its_signal(site: Site) -> None:
     site.app(role("main", "echo up; exec sleep 1000"))

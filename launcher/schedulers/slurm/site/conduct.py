@@ -48,6 +48,7 @@ OUT_OF_MEMORY = (
     "exceeded memory limit",
 )
 SPARE_BYTES = 1024  # of the outcome, for each replica
+ENDED_BY_OTHERS = "a client recorded its end: Slurm did not know that its job ran"
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
 
 
@@ -683,7 +684,10 @@ class Conductor:
         self.after(LOOK_AT_RECORDS_S, self._look_at_records)
 
     def _look_for_cancel(self) -> None:
-        if "cancel" not in os.listdir(self.folder):  # a list is asked from the server
+        names = os.listdir(self.folder)  # a list is asked from the server
+        if "outcome" in names:
+            self.stop("lost", ENDED_BY_OTHERS, ENDED_BY_OTHERS)
+        if "cancel" not in names:
             return
         found = read_json(self.folder + "/cancel")
         if isinstance(found, dict):
