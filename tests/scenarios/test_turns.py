@@ -76,7 +76,8 @@ class Line:
     def check(self):
         """Every app has run once, and nothing is left in the table."""
         assert self.noted() == {}
-        assert self.ran() == self.scenario.apps()
+        listed = self.scenario.launcher("list", "--all", "--json", code=None).out
+        assert self.ran() == self.scenario.apps(), listed
         assert self.scenario.supervisors() == {}
         assert [name for name in os.listdir(self.table) if name not in ("lock", "last")] == []
 
