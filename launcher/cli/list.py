@@ -120,9 +120,9 @@ def _default(args: Any, console: Console) -> int:
 
 def _others() -> str:
     """How to list the apps that only shared engines know."""
-    from launcher.schedulers.registry import SHARED_ENGINES, function
+    from launcher.schedulers.registry import SHARED_ENGINES, imported
 
-    engines = {name: function(home)() for name, home in SHARED_ENGINES.items()}
+    engines = {name: imported(home)() for name, home in SHARED_ENGINES.items()}
     return "".join(
         f"; `launcher list -s {name}` lists apps that only {engine} knows"
         for name, engine in engines.items()

@@ -37,8 +37,8 @@ def every_app(version: int = 0) -> Iterator[tuple[AppRecord, bool]]:
     from os.path import isdir, join
 
     from launcher.paths import home
-    from launcher.schedulers.registry import APP_SOURCES, function
+    from launcher.schedulers.registry import APP_SOURCES, imported
 
     for folder, source in APP_SOURCES.items():
         if isdir(join(home(), folder)):
-            yield from function(source)(version)
+            yield from imported(source)(version)

@@ -83,13 +83,13 @@ class SchedulerFactories(Mapping[str, "SchedulerFactory"]):
 
 def _deferred(home: str) -> SchedulerFactory:
     def factory(session_name: str, **params: Any) -> Scheduler[Any]:
-        made: Scheduler[Any] = function(home)(session_name, **params)
+        made: Scheduler[Any] = imported(home)(session_name, **params)
         return made
 
     return factory
 
 
-def function(home: str) -> Callable[..., Any]:
+def imported(home: str) -> Callable[..., Any]:
     """The function that one of the tables names, "module:function"; loads its module."""
     from importlib import import_module
 

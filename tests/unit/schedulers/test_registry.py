@@ -16,7 +16,7 @@ from launcher.schedulers import (
     get_scheduler,
     get_scheduler_factories,
 )
-from launcher.schedulers.registry import SHARED_ENGINES, function
+from launcher.schedulers.registry import SHARED_ENGINES, imported
 from launcher.specs import UnknownSchedulerException
 from launcher.specs.jobkey import DEFAULT_SCHEDULER
 from tests.unit.schedulers.plugins import scheduler_plugins
@@ -34,7 +34,7 @@ def test_local_cwd_is_the_default() -> None:
 
 
 def test_the_table_of_shared_engines_says_what_the_schedulers_say() -> None:
-    named = {name: function(home)() for name, home in SHARED_ENGINES.items()}
+    named = {name: imported(home)() for name, home in SHARED_ENGINES.items()}
     assert named | {name: "" for name in DEFAULT_SCHEDULERS if name not in named} == {
         name: get_scheduler(name, "").shared_engine for name in DEFAULT_SCHEDULERS
     }
