@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -67,6 +68,7 @@ def error_file(role: str, k: int) -> str:
     return f"{SCRATCH}/.error-{stem(role)}-{k}.json"
 
 
+@lru_cache(maxsize=256)
 def stem(role: str) -> str:
     """A role's name as a part of a DNS label. Roles whose names collide are marked with a hash."""
     name = normalise(role, _LIMIT)
@@ -74,7 +76,7 @@ def stem(role: str) -> str:
 
 
 def _fit(name: str, whole: str, end: str) -> str:
-    plain = name.lower() == name and all(c.isascii() and (c.isalnum() or c == "-") for c in name)
+    plain = name.isascii() and name.lower() == name and name.replace("-", "").isalnum()
     if plain and len(name) <= _LIMIT and name[0] != "-":
         return name
     end = f"-{_mark(whole)}{end}"
