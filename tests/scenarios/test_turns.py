@@ -11,6 +11,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -133,6 +134,42 @@ def test_a_killed_holder_frees_its_place(scenario, line, holders):
     scenario.wait("three")
     assert waiting in line.ran()
     assert line.noted() == {}
+    scenario.cancel("two")
+
+
+CLEARING = """\
+import os, sys
+from launcher.cli.main import main
+from launcher.schedulers.local import claim
+done = []
+def delete(path, real=claim._delete):
+    real(path)
+    done.append(path)
+    if len(done) == {at}:
+        os.kill(os.getpid(), 9)
+claim._delete = delete
+sys.exit(main(sys.argv[1:]))
+"""
+"""Python text: `launcher`, killed when it has deleted so many files of an app that it takes over."""
+
+
+@pytest.mark.parametrize("at", sampled([1, 2, 3], 2))
+def test_a_client_killed_while_it_clears_what_a_dead_holder_left_loses_no_attempt(
+    scenario, line, holders, at
+):
+    file = line.write("three")
+    scenario.apply(file)
+    [app_id] = line.queued()
+    assert kill_in_line(scenario, app_id)
+    killed = scenario.spawn([sys.executable, "-c", CLEARING.format(at=at), "apply", str(file), "--yes"])
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert scenario.actions(file) == {"three": "resume"}
+    scenario.apply(file)
+    assert line.queued() == [app_id]
+    scenario.cancel("one")
+    scenario.wait("three")
+    assert [attempt.number for attempt in scenario.attempts("three")] == [1]
     scenario.cancel("two")
 
 

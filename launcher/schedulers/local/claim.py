@@ -172,15 +172,18 @@ def _has_started(app_dir: str) -> bool:
 def _take_over(app_dir: str, record: Record) -> bool:
     """Clear what a dead owner left, under the lock; True when it had begun the same submission.
 
+    This process may be killed, too: the events go first, since an app without them waits for nothing, and
+    attempt.json stays until it is replaced, so that the app is a begun submission of its attempt throughout.
     Raises ReservedError when the app was started: then it is an attempt of its own, whatever its outcome.
     """
     view = rundir.read_state(app_dir, ours=True)
     if view is not None and view.state not in rundir.UNSTARTED:
         raise ReservedError(record["app_id"], view.state, "")
     left = attemptfile.read(app_dir)
-    for name in os.listdir(app_dir):
-        if name != os.path.basename(rundir.lock(app_dir)):
-            _delete(os.path.join(app_dir, name))
+    kept = {rundir.lock(app_dir), rundir.attempt(app_dir)}
+    paths_left = {os.path.join(app_dir, name) for name in os.listdir(app_dir)} - kept
+    for path in sorted(paths_left, key=lambda path: path != rundir.events(app_dir)):
+        _delete(path)
     return left is not None and left.get("digest") == record.get("digest")
 
 
