@@ -33,6 +33,11 @@ def ledger() -> str:
     return os.path.join(home(), "ledger.db")
 
 
+def home_token() -> str:
+    """The file with the identity of this state folder; see `launcher.state.home`."""
+    return os.path.join(home(), "token")
+
+
 def locks() -> str:
     """Folder of the locks that applies take, one per project and target."""
     return os.path.join(home(), "locks")

@@ -19,6 +19,7 @@ from launcher.plan.step import Step
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.trigger import adopted
+from launcher.state.home import make_token
 from launcher.state.records import of_attempt
 from launcher.state.store import Store
 
@@ -211,5 +212,12 @@ def _outcome(step: Step, attempt: Attempt | None) -> Outcome:
 def _provenance(plan: Plan, steps: Sequence[Step]) -> Mapping[str, Mapping[str, Any]]:
     """Origin → the provenance fields of new attempts."""
     roots = {step.launch.origin: step.launch.root for step in steps if step.starts and step.launch}
-    about = {"actor": actor(), "plan_digest": plan.plan_digest, "plan_id": plan.plan_id}
+    if not roots:
+        return {}
+    about = {
+        "actor": actor(),
+        "plan_digest": plan.plan_digest,
+        "plan_id": plan.plan_id,
+        "home": make_token(),
+    }
     return {origin: {**about, "commit": git.commit_of(root)} for origin, root in roots.items()}

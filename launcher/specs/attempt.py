@@ -53,10 +53,16 @@ class Attempt:
         edition: the number of the attempt that was the last to change something: its own, or that of the
             attempt that it repeats. 0 in the constructor stands for its own.
         needs: the attempts of other jobs that it stands on, sorted by job.
+        order_only: the jobs among `needs` with `rerun: never`.
+        home: token of the state folder that made it (`launcher.state.home`); "" for one of an older version.
+        inputs: digest of the files that `inputs` and `rerun_on` name, as the plan saw them; "" without any.
+        seen: path below the root → digest of each file of the checkout that its roles name or import.
+        output: address of its output folder, once that was made: a path, or the name of a volume.
         created_at, started_at, ended_at: seconds since the epoch.
         owner: the client that is submitting a reserved or created attempt ("pid 17 on host"); "" for none.
         message: the reason of the outcome, in a short sentence.
         exit_code: of the replica that decided a failure; None when unknown.
+        inputs_changed: the files among `inputs` that changed while it waited or ran, as text; "" for none.
         unstarted: replicas that were never started, of an attempt of which others were.
         drift: a change of its objects by other programs, such as "main/1 was removed by hand"; "" for none.
             Like `unstarted` it is only observed, never recorded.
@@ -81,6 +87,11 @@ class Attempt:
     trigger_digest: str = ""
     edition: int = 0
     needs: tuple[StoodOn, ...] = ()
+    order_only: tuple[str, ...] = ()
+    home: str = ""
+    inputs: str = ""
+    seen: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
     created_at: float = 0.0
 
     state: AttemptState = "reserved"
@@ -89,6 +100,7 @@ class Attempt:
     owner: str = ""
     message: str = ""
     exit_code: int | None = None
+    inputs_changed: str = ""
     unstarted: int = 0
     drift: str = ""
     elsewhere: str = ""
@@ -146,6 +158,8 @@ class Attempt:
             "document": dict(self.document),
             "metadata": dict(self.metadata),
             "needs": needs_.to_json(self.needs),
+            "order_only": list(self.order_only),
+            "seen": dict(self.seen),
         }
 
     @classmethod
@@ -153,4 +167,5 @@ class Attempt:
         """Unknown fields, written by a later version, are left out."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         known["needs"] = needs_.from_json(known.get("needs", ()))
+        known["order_only"] = tuple(known.get("order_only", ()))
         return cls(**{**known, "key": JobKey(*data["key"])})

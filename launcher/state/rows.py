@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
 
-VERSION = 5
+VERSION = 6
 
 LIVE = "state IN ('reserved', 'created', 'waiting', 'queued', 'running')"
 """Of a row without a recorded end. Its text is the one of the partial indexes, so that SQLite uses them."""
@@ -41,6 +41,7 @@ CREATE INDEX attempts_of_scheduler ON attempts (scheduler, created_at)
 """
 
 _NEXT = ("edition", "needs", "ticket", "instead_of", "run_url")
+_STANDS_ON = ("order_only", "home", "inputs", "seen", "output", "inputs_changed")
 
 SCHEMA = f"""
 CREATE TABLE attempts (
@@ -52,7 +53,7 @@ CREATE TABLE attempts (
     state TEXT NOT NULL, started_at REAL, ended_at REAL, owner TEXT NOT NULL, message TEXT NOT NULL,
     exit_code INTEGER, metadata TEXT NOT NULL, document BLOB NOT NULL,
     trigger_digest TEXT NOT NULL DEFAULT '',
-    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in _NEXT)},
+    {", ".join(f"{name} TEXT NOT NULL DEFAULT ''" for name in (*_NEXT, *_STANDS_ON))},
     UNIQUE (job, project, target, number)
 );
 CREATE INDEX attempts_by_app ON attempts (app_id);
@@ -73,6 +74,7 @@ UPGRADES = {
     ),
     3: _RENEW_INDEXES,
     4: _RENEW_INDEXES,  # the states of a live row have changed again
+    5: tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in _STANDS_ON),
 }
 """From each earlier version of the schema to the one after it, statement by statement."""
 
@@ -82,8 +84,9 @@ _PLAIN = (
     "number", "app_id", "scheduler", "digest", "origin", "path", "git_commit", "actor",
     "action", "plan_digest", "plan_id", "created_at",
     "state", "started_at", "ended_at", "owner", "message", "exit_code", "trigger_digest",
+    "home", "inputs", "output", "inputs_changed",
 )  # fmt: skip
-COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "metadata", "document")
+COLUMNS = (*_KEY, *_PLAIN, "edition", "needs", "order_only", "seen", "metadata", "document")
 _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  # COMMIT is a word of SQL
 
 
@@ -163,6 +166,8 @@ def from_attempt(attempt: Attempt) -> tuple[Any, ...]:
         *(getattr(attempt, name) for name in _FIELDS),
         "" if attempt.edition == attempt.number else str(attempt.edition),
         needs.dumps(attempt.needs),
+        " ".join(attempt.order_only),
+        _text(attempt.seen) if attempt.seen else "",
         _text(attempt.metadata),
         _pack(attempt.document),
     )
@@ -180,13 +185,15 @@ def to_attempt(row: tuple[Any, ...]) -> Attempt:
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
 
-    *plain, edition, stood_on, metadata, document = row
+    *plain, edition, stood_on, order_only, seen, metadata, document = row
     try:
         return Attempt(
             key=JobKey(*plain[:3]),
             **dict(zip(_FIELDS, plain[3:], strict=True)),
             edition=int(edition or 0),
             needs=needs.loads(stood_on),
+            order_only=tuple(order_only.split()),
+            seen=json.loads(seen or "{}"),
             metadata=json.loads(metadata),
             document=json.loads(zlib.decompress(document)),
         )

@@ -220,6 +220,10 @@ class Labels:
             trigger_digest=self.text("trigger-digest"),
             edition=int(_number(self.text("edition"), 0)),
             needs=self.needs,
+            order_only=tuple(self.text("order-only").split()),
+            home=self.text("home"),
+            inputs=self.text("inputs"),
+            inputs_changed=self.text("inputs-changed"),
             created_at=self.created_at,
         )
 

@@ -18,6 +18,7 @@ import pytest
 from launcher import paths
 from launcher.database import RESTORE, _filesystem, _refuse_network
 from launcher.errors import StateError
+from launcher.state.rows import VERSION
 from launcher.state.store import Store
 from tests.lanes import sampled
 from tests.unit.state.attempts import attempt, key
@@ -225,10 +226,11 @@ def test_a_disk_without_room_for_a_ledger_is_one_clear_error(launcher_home: Path
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(launcher_home: Path, readonly: bool):
     with Store.open() as store:
-        store._connection.execute("PRAGMA user_version=7")
+        store._connection.execute(f"PRAGMA user_version={VERSION + 1}")
     before = (launcher_home / "ledger.db").read_bytes()
     with pytest.raises(
-        StateError, match=r"written by a newer launcher \(schema 7; this one knows up to 5\)"
+        StateError,
+        match=rf"written by a newer launcher \(schema {VERSION + 1}; this one knows up to {VERSION}\)",
     ) as failed:
         Store.open(readonly=readonly)
     assert failed.value.hint == "update launcher, or set LAUNCHER_HOME to another folder"

@@ -117,9 +117,15 @@ def _common(
 
 
 def _standing(attempt: Attempt) -> dict[str, str]:
-    """Edition and needs; nothing where the edition is the attempt's own and it needs no other job."""
-    edition = {"edition": str(attempt.edition)} if attempt.edition != attempt.number else {}
-    return {**edition, **({"needs": needs.dumps(attempt.needs)} if attempt.needs else {})}
+    """Edition, needs, inputs and state folder; only those labels that are not empty or the default."""
+    facts = {
+        "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
+        "needs": needs.dumps(attempt.needs),
+        "order-only": " ".join(attempt.order_only),
+        "home": attempt.home,
+        "inputs": attempt.inputs,
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def _counts(roles: Iterable[Mapping[str, Any]]) -> dict[str, int]:
