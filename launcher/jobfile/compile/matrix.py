@@ -17,6 +17,9 @@ from launcher.jobfile.model.base import VAR_NAME
 from launcher.jobfile.text.document import Path
 
 MAX_JOBS = 256
+_MOST_COMBINATIONS = 1 << 16
+"""Before `exclude`: three ranges make millions."""
+
 _LISTS = ("exclude", "include")
 _AT: Path = ("matrix",)
 
@@ -58,7 +61,7 @@ def combinations(matrix: Any, problems: Collector) -> Sequence[Combination]:
     if problems.has_errors:
         return []
     total = math.prod(map(len, axes.values())) if axes else 0
-    if total > MAX_JOBS:  # before they are made: three ranges make millions
+    if total > (_MOST_COMBINATIONS if matrix.get("exclude") else MAX_JOBS):  # before they are made
         return _too_many(total, problems)
     made = [dict(zip(axes, cells, strict=True)) for cells in product(*axes.values())] if axes else []
     made = _excluded(made, matrix.get("exclude", []), axes, problems)
@@ -164,7 +167,7 @@ def _range(path: Path, given: Mapping[str, Any], problems: Collector) -> list[Ce
     count = max(0, -((start - stop) // step))  # len() refuses ranges beyond 2**63
     if not count:
         _wrong(at, f"axis `{path[-1]}` has no values: the range is empty", "", problems, "out-of-range")
-    if count > MAX_JOBS:
+    if count > _MOST_COMBINATIONS:
         _too_many(count, problems)
         return []
     return [Cell(value, str(value), at) for value in range(start, stop, step)]

@@ -136,6 +136,9 @@ def test_yaml_and_toml_agree(tmp_path: Path, name: str) -> None:
         ("{a: {range: [0, 1000000000000000000000000000]}}", "4:1 too-large"),
         ("{a: {range: [0, 100]}, b: {range: [0, 3]}}", "4:1 too-large"),
         ("{'1': [1], a: [1]}", "4:10 invalid-name"),
+        ("{a b: [1], a: [1]}", "4:10 invalid-name"),
+        ("{a!: [1], a: [1]}", "4:10 invalid-name"),
+        ('{"a\\n": [1], a: [1]}', "4:10 invalid-name"),
         ("{a: [1], exclude: {a: 1}}", "4:18 wrong-type"),
         ("{a: [1], exclude: [{b: 1}]}", "4:29 unknown-field"),
         ("{a: [1], exclude: [{a: [1]}]}", "4:28 wrong-type"),
@@ -157,6 +160,26 @@ def test_an_axis_that_is_misspelt_is_shown_the_nearest(tmp_path: Path) -> None:
 
 def test_256_jobs_are_the_most(tmp_path: Path) -> None:
     assert len(jobs(tmp_path, "{a: {range: [0, 64]}, b: {range: [0, 4]}}")) == 256
+
+
+def test_a_matrix_that_exclude_cuts_below_the_limit_is_accepted(tmp_path: Path) -> None:
+    rest = ", ".join(f"{{b: {n}}}" for n in range(2, 32))
+    assert len(jobs(tmp_path, f"{{a: {{range: [0, 128]}}, b: {{range: [0, 32]}}, exclude: [{rest}]}}")) == 256
+    assert len(jobs(tmp_path, "{a: {range: [0, 257]}, exclude: [{a: 7}]}")) == 256
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        ("{a: {range: [0, 258]}, exclude: [{a: 7}]}", "makes 257 jobs"),
+        ("{a: {range: [0, 257]}, exclude: [{a: 7}], include: [{a: 999}]}", "makes 257 jobs"),
+        ("{a: {range: [0, 256]}, b: {range: [0, 257]}, exclude: [{a: 7}]}", "makes 65,792 jobs"),
+        ("{a: {range: [0, 65537]}, exclude: [{a: 7}]}", "makes 65,537 jobs"),
+    ],
+)
+def test_a_matrix_that_is_too_large_after_exclude_is_refused(tmp_path: Path, matrix: str, said: str) -> None:
+    [line] = lines(compile_text(tmp_path, HEAD + ROLE + f"matrix: {matrix}\n"))
+    assert said in line
 
 
 def test_an_exclude_that_excludes_nothing_is_a_warning(tmp_path: Path) -> None:
