@@ -192,14 +192,12 @@ def _remember(step: Step, store: Store) -> tuple[str, ...]:
 
 
 def _watch(step: Step, store: Store) -> None:
-    """Record what the job file names only since the attempt was made: files of `rerun_on`, and needs."""
+    """Record the files of `rerun_on` that the job file names only since the attempt was made."""
     last = step.latest
     if step.launch is not None and last is not None and last.state in ENDED_STATES:
         watched = adopted(last.trigger_digest, step.launch.trigger_digest)
         if watched != last.trigger_digest:
             store.watch(last.app_id, watched)
-    if last is not None and step.adopts:
-        store.adopt(last.app_id, (*last.needs, *step.adopts))
 
 
 def _outcome(step: Step, attempt: Attempt | None) -> Outcome:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from launcher.apply.engines import Engines
 from launcher.plan.snapshot import Snapshot, merge
+from launcher.schedulers.registry import SHARED_ENGINES
 from launcher.specs.attempt import ENDED_STATES, Attempt
 from launcher.specs.launch import JobKey
+from launcher.state.home import token
 from launcher.state.store import Store
 
 
@@ -41,6 +43,8 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
         counts=store.counts(_documents([*latest.values(), *held], wanted)),
+        home=token(),
+        shared=SHARED_ENGINES,
     )
 
 

@@ -119,6 +119,7 @@ class Submission:
 
 
 def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
+    order_only = {need.job for need in launch.needs if not need.rerun}
     return Attempt(
         key=step.key,
         number=step.number,
@@ -134,6 +135,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         trigger_digest=launch.trigger_digest,
         edition=step.edition,
         needs=step.needs,
+        order_only=tuple(each.job for each in step.needs if each.job in order_only),
         **provenance,
     )
 

@@ -116,17 +116,7 @@ def accepted(result: Compiled, args: Any, console: Console) -> tuple[Launch, ...
         from launcher.jobfile import render
 
         console.note(render(result.diagnostics, color=console.err_color) + "\n")
-    return _with_all_needs(result.launches)
-
-
-def _with_all_needs(launches: tuple[Launch, ...]) -> tuple[Launch, ...]:
-    """The launches, with the jobs of matrices among their needs that only other files of the project have."""
-    known = {launch.key for launch in launches}
-    if all(launch.key._replace(job=need.job) in known for launch in launches for need in launch.needs):
-        return launches
-    from launcher.jobfile import resolve_elsewhere
-
-    return tuple(resolve_elsewhere(launches, known))
+    return result.launches
 
 
 def declared_in(launch: Launch, job: str) -> str:

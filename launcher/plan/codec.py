@@ -236,6 +236,7 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         workspace=canonical.to_workspace(document.get("workspace")),
         lifecycle=_to_lifecycle(launch.get("lifecycle", {})),
         needs=tuple(Need(job, "rerun" not in how) for job, how in launch.get("needs", {}).items()),
+        unresolved=launch.get("unresolved", {}),
         matrix=launch.get("matrix", ""),
         max_parallel=launch.get("max_parallel"),
         caps=Caps(**launch.get("caps", {})),

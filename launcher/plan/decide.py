@@ -14,7 +14,7 @@ from typing import Any, Final
 from launcher.plan import grounds as grounds_
 from launcher.plan import why
 from launcher.plan.diff import Change, diff
-from launcher.plan.grounds import Ground
+from launcher.plan.grounds import Ground, Knows
 from launcher.plan.reasons import Reason, ReasonCode
 from launcher.plan.snapshot import Snapshot
 from launcher.plan.step import (
@@ -84,6 +84,7 @@ class History:
         leftover: `latest` when it is an unfinished submission.
         live: its attempts that are running, waiting or being submitted, by number.
         attempts: the number of recorded attempts of the desired document.
+        knows: whether what an attempt has on record of a need can be compared here.
     """
 
     latest: Attempt | None = None
@@ -91,6 +92,7 @@ class History:
     leftover: Attempt | None = None
     live: tuple[Attempt, ...] = ()
     attempts: int = 0
+    knows: Knows = Snapshot().knows
 
     @property
     def waiting(self) -> tuple[Attempt, ...]:
@@ -122,6 +124,7 @@ def history_of(desired: Desired, snapshot: Snapshot, live: Sequence[Attempt]) ->
         leftover=leftover,
         live=tuple(a for a in live if not is_unfinished(a) and a is not leftover),
         attempts=snapshot.counts.get((key, desired.digest), 0),
+        knows=snapshot.knows,
     )
 
 
@@ -140,6 +143,13 @@ def _goes_on(desired: Desired, leftover: Attempt) -> bool:
 
 def decide(desired: Desired, history: History) -> Step:
     """Return the step for one job. Pure: the same arguments give the same step."""
+    step = _decide(desired, history)
+    if step.starts or not desired.launch.enabled:
+        return step
+    return replace(step, notes=(*step.notes, *why.uncompared(desired.launch)))
+
+
+def _decide(desired: Desired, history: History) -> Step:
     last = history.judged
     if not desired.launch.enabled:
         return _disabled(desired, history)
@@ -204,10 +214,10 @@ def _changed(desired: Desired, history: History, last: Attempt) -> Step:
     return _start(desired, history, "create", reasons, changes)
 
 
-def _again(desired: Desired, history: History, last: Attempt, moved: Sequence[Ground]) -> Step:
+def _again(desired: Desired, history: History, last: Attempt, moved: Sequence[Reason]) -> Step:
     """Run a job again that ended, or is live, and whose needs have changed."""
     ended = [Reason(_ENDED_BADLY[last.state], detail=why.ending(last))] if last.state in _ENDED_BADLY else []
-    reasons = [*why.submitting(history.live), *(ground.moved() for ground in moved), *ended]
+    reasons = [*why.submitting(history.live), *moved, *ended]
     if desired.rerun:
         return _start(desired, history, "rerun", [*reasons, _asked(desired)])
     if desired.launch.lifecycle.on_change == "hold":
@@ -227,7 +237,8 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
 
     Only --rerun and a need that changes stop it and start it again.
     """
-    if moved := grounds_.running_again(last, desired.grounds) if desired.follows else []:
+    moved = grounds_.running_again(last, desired.grounds, history.knows) if desired.follows else []
+    if moved:
         return _again(desired, history, last, moved)
     submitting = why.submitting(history.live)
     if desired.rerun:
@@ -237,7 +248,9 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
     if last.state in WAITING_STATES:
         return _waiting(desired, history, last)
     running = Reason("already_running", detail=f"attempt {last.number} is running")
-    return _stay(desired, history, "keep", submitting or [running])
+    step = _stay(desired, history, "keep", submitting or [running])
+    others = grounds_.other_needs(last, desired.grounds)
+    return replace(step, notes=tuple(f"out of date once it has ended: it {each.detail}" for each in others))
 
 
 def _waiting(desired: Desired, history: History, last: Attempt) -> Step:
@@ -257,15 +270,17 @@ def _without_holder(attempt: Attempt) -> str:
     return f"attempt {attempt.number} {what}, and its holder has died"
 
 
-def _moved(desired: Desired, history: History, last: Attempt) -> list[Ground]:
-    """The needs for which a job runs again that has ended: they have changed, or its latest attempt was
-    skipped and they have run since."""
+def _moved(desired: Desired, history: History, last: Attempt) -> list[Reason]:
+    """Why a job runs again that has ended: its needs have changed, or its latest attempt was skipped and
+    they have run since."""
     if not desired.follows:
         return []
     latest = history.latest
     unrun = latest is not None and latest is not last and desired.is_of(latest)
-    moved = grounds_.moved(last, desired.grounds)
-    return moved or (grounds_.run_since(latest, desired.grounds) if unrun and latest is not None else [])
+    moved = grounds_.moved(last, desired.grounds, history.knows)
+    if moved or latest is None or not unrun:
+        return moved
+    return grounds_.run_since(latest, desired.grounds, history.knows)
 
 
 def _succeeded(desired: Desired, history: History, last: Attempt) -> Step:
@@ -274,10 +289,7 @@ def _succeeded(desired: Desired, history: History, last: Attempt) -> Step:
     if fired := why.fired(desired.launch, last):
         return _start(desired, history, "rerun", fired)
     done = Reason("already_succeeded", detail=f"attempt {last.number} succeeded")
-    known = {each.job for each in last.needs}
-    new = [each.stands for each in desired.grounds if each.job not in known and each.state == "succeeded"]
-    step = _stay(desired, history, "keep", [done])
-    return replace(step, adopts=tuple(sorted(each for each in new if each is not None)))
+    return _stay(desired, history, "keep", [done])
 
 
 def _ended_badly(desired: Desired, history: History, last: Attempt) -> Step:
@@ -349,7 +361,7 @@ def _starting(
 def _edition(desired: Desired, history: History) -> int:
     """The next attempt's own number when something has changed, else the edition that it repeats."""
     last = history.judged
-    if last is None or not desired.is_of(last) or grounds_.moved(last, desired.grounds):
+    if last is None or not desired.is_of(last) or grounds_.moved(last, desired.grounds, history.knows):
         return history.next_number
     files = (reason for reason in why.fired(desired.launch, last) if reason.new != "every_apply")
     return history.next_number if any(files) else last.edition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, TypeVar
@@ -13,9 +13,16 @@ from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
+from launcher.text import natural
 
 _State = Literal["succeeded", "pending", "starts", "none"]
 _T = TypeVar("_T")
+
+Knows = Callable[[Attempt, StoodOn], bool]
+"""Whether what an attempt has on record of a need can be compared here: `Snapshot.knows`."""
+
+_SHOWN = 8
+"""Jobs in the words of a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,7 @@ class Ground:
         submitter: the client that is submitting `stands` at the moment; "" for none.
         is_routine: this plan starts `stands` for nothing but its trigger `every_apply`.
         note: what decides about a need that no job file declares or that is disabled; "" for any other.
+        unresolved: why it is not known which jobs its name stands for; "" for a need that is one job.
     """
 
     need: Need
@@ -40,6 +48,7 @@ class Ground:
     submitter: str = ""
     is_routine: bool = False
     note: str = ""
+    unresolved: str = ""
 
     @property
     def job(self) -> str:
@@ -81,9 +90,12 @@ class Grounds:
 
     def of(self, launch: Launch) -> tuple[Ground, ...]:
         """One ground for each need of the job."""
-        return tuple(self._ground(need, key_of(launch, need)) for need in launch.needs)
+        return tuple(self._ground(need, launch) for need in launch.needs)
 
-    def _ground(self, need: Need, key: JobKey) -> Ground:
+    def _ground(self, need: Need, launch: Launch) -> Ground:
+        if why := launch.unresolved.get(need.job):
+            return Ground(need=need, trouble=f"{need.job}: its jobs are not known here", unresolved=why)
+        key = key_of(launch, need)
         step = self.steps.get(key)
         if step is None or step.launch is None:
             note = f"no file given here declares `{need.job}`: its latest attempt decides"
@@ -147,55 +159,94 @@ def needs_of(launches: Iterable[Launch]) -> dict[JobKey, list[JobKey]]:
 
 def goes_on(attempt: Attempt, grounds: Sequence[Ground]) -> bool:
     """Whether every need is still the attempt that an unfinished attempt was bound to."""
-    stands = {ground.job: ground.stands and ground.stands[1:3] for ground in grounds}
-    return stands == {each.job: each[1:3] for each in attempt.needs}  # number and edition
+    stands = {ground.job: ground.stands and ground.stands[1:3] for ground in grounds if not ground.unresolved}
+    bound = {each.job: each[1:3] for each in attempt.needs}  # number and edition
+    if len(stands) < len(grounds):
+        return stands.items() <= bound.items()
+    return stands == bound
 
 
-def moved(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:
-    """The needs that have another edition than the one that the attempt stands on.
+def moved(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
+    """Why an attempt does not stand on the needs of today: they are others, or at other editions.
 
-    A need that is not on record has none, nor has one with `rerun: never`.
+    `rerun: never` takes a need out of the comparison. The file decides that for a need that it names, the
+    record for one that it names no more. So to remove that policy runs nothing again by itself; it lets a
+    change through that the policy has held back.
     """
-    stood_on = {each.job: each for each in attempt.needs}
-    return [
-        ground
-        for ground in grounds
-        if ground.need.rerun and ground.job in stood_on and ground.has_moved(stood_on[ground.job])
-    ]
+    others = _other_editions(attempt, grounds, knows)
+    return [*other_needs(attempt, grounds), *(ground.moved() for ground in others if ground.need.rerun)]
 
 
-def running_again(attempt: Attempt, grounds: Iterable[Ground]) -> list[Ground]:
-    """The needs that move, or run again, under a live attempt that stands on them.
+def running_again(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
+    """Why a live attempt is made anew: needs that move, or run again, under it.
 
-    A need that `every_apply` repeats does so only under an attempt that waits: its edition stays.
+    A need that `every_apply` repeats does so only under an attempt that waits: its edition stays. Under one
+    that waits, so does a need that was added or removed: nothing of it has run, and it is bound to exact
+    attempts. One that runs is judged by those when it has ended.
     """
-    stood_on = {each.job: each for each in attempt.needs}
     waits = attempt.state in WAITING_STATES
-    return [
-        ground
-        for ground in grounds
-        if ground.stands is not None
-        and (old := stood_on.get(ground.job)) is not None
-        and (
-            (ground.runs_again(old) and (waits or (ground.need.rerun and not ground.is_routine)))
-            or (ground.has_moved(old) and ground.need.rerun)
-        )
-    ]
+    offered = [ground for ground in grounds if ground.stands is not None]
+    moving = {ground.job for ground in _other_editions(attempt, offered, knows) if ground.need.rerun}
+    stood_on = _on_record(attempt, knows)
+    moving |= {
+        ground.job
+        for ground in offered
+        if (old := stood_on.get(ground.job)) is not None
+        and ground.runs_again(old)
+        and (waits or (ground.need.rerun and not ground.is_routine))
+    }
+    reasons = other_needs(attempt, grounds, order_too=True) if waits else []
+    return [*reasons, *(ground.moved() for ground in offered if ground.job in moving)]
 
 
-def run_since(attempt: Attempt, grounds: Sequence[Ground]) -> list[Ground]:
+def other_needs(attempt: Attempt, grounds: Sequence[Ground], *, order_too: bool = False) -> list[Reason]:
+    """The jobs that the file needs and the attempt does not stand on, and the reverse.
+
+    Nothing where a name among the needs may stand for jobs that are not known here.
+
+    Args:
+        order_too: count needs with `rerun: never` as well.
+    """
+    if any(ground.unresolved for ground in grounds):
+        return []
+    before = {each.job for each in attempt.needs}
+    new = {ground.job for ground in grounds if ground.need.rerun or order_too} - before
+    gone = before - {ground.job for ground in grounds} - set(() if order_too else attempt.order_only)
+    found = [("now also needs", new), ("no longer needs", gone)]
+    return [Reason("needs_changed", detail=f"{words} {_listed(jobs)}") for words, jobs in found if jobs]
+
+
+def run_since(attempt: Attempt, grounds: Sequence[Ground], knows: Knows) -> list[Reason]:
     """The needs with a later attempt than the one that a skipped attempt waited for.
 
     None while one of them has no attempt to stand on.
     """
     if any(ground.stands is None for ground in grounds):
         return []
-    stood_on = {each.job: each.number for each in attempt.needs}
+    stood_on = _on_record(attempt, knows)
     return [
-        ground
+        ground.moved()
         for ground in grounds
-        if ground.stands is not None and stood_on.get(ground.job, ground.stands.number) < ground.stands.number
+        if ground.stands is not None
+        and (old := stood_on.get(ground.job)) is not None
+        and old.number < ground.stands.number
     ]
+
+
+def _on_record(attempt: Attempt, knows: Knows) -> dict[str, StoodOn]:
+    """The needs on record by job, without those whose numbers and editions are of another state folder."""
+    return {each.job: each for each in attempt.needs if knows(attempt, each)}
+
+
+def _other_editions(attempt: Attempt, grounds: Iterable[Ground], knows: Knows) -> list[Ground]:
+    stood_on = _on_record(attempt, knows)
+    return [ground for ground in grounds if ground.job in stood_on and ground.has_moved(stood_on[ground.job])]
+
+
+def _listed(jobs: Iterable[str]) -> str:
+    names = sorted(jobs, key=natural)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def failed(grounds: Iterable[Ground]) -> Reason | None:

@@ -79,11 +79,6 @@ def recheck(plan: Plan, snapshot: Snapshot, *, now: float) -> Recheck:
     return Recheck(plan=left, stale=tuple(stale))
 
 
-def stale(step: Step, plan: Plan, snapshot: Snapshot) -> Reason | None:
-    """Why one step of a saved plan is stale; None when it is valid or already carried out."""
-    return next(reason for each, (_, reason) in _checked(plan, snapshot) if each == step)
-
-
 def _checked(plan: Plan, snapshot: Snapshot) -> list[tuple[Step, _Today]]:
     """The steps in their order, each with what it would be now. A need is looked at before its dependents."""
     asked = _asked(plan)

@@ -48,8 +48,8 @@ def reconcile(
     Args:
         others: jobs that are declared and not selected; they are no orphans, and are left as they are.
         select: what selected the jobs, for the record.
-        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`; with `+` behind it,
-            also every job that needs it.
+        rerun: jobs to run again whatever their outcome, each as `job` or `project/job`, or all those of a
+            matrix by its name; with `+` behind it, also every job that needs them.
         retry_failed: run the jobs again whose latest attempt failed or was lost.
         prune: destroy orphans instead of reporting them.
         take_over: jobs of another origin become jobs of this one.
@@ -140,19 +140,23 @@ def asked_for(desired: Sequence[Launch], rerun: Collection[str]) -> set[JobKey]:
     asked: set[JobKey] = set()
     for word in rerun:
         name, plus = (word[:-1], True) if word.endswith("+") else (word, False)
-        asked |= reached(desired, {_named(desired, name)}, "dependents") if plus else {_named(desired, name)}
+        found = _named(desired, name)
+        asked |= reached(desired, found, "dependents") if plus else found
     return {launch.key for launch in desired if launch.key in asked and launch.enabled}
 
 
-def _named(desired: Sequence[Launch], name: str) -> JobKey:
+def _named(desired: Sequence[Launch], name: str) -> set[JobKey]:
     found = named(desired, name, "--rerun")
-    if len(found) > 1:
-        hint = f"say which one: {', '.join(sorted(str(launch.key) for launch in found))}"
+    job = name.rpartition("/")[2]
+    meant = {launch.key._replace(job=job) for launch in found}  # of a matrix its name
+    if len(meant) > 1:
+        hint = f"say which one: {', '.join(sorted(map(str, meant)))}"
         raise UsageError(f"--rerun {name}: several jobs have this name", hint=hint)
-    [launch] = found
-    if not launch.enabled:
-        raise UsageError(f"--rerun {name}: the job is disabled", hint=f"set `enabled: true` in {launch.file}")
-    return launch.key
+    if not any(launch.enabled for launch in found):
+        what = "the job is" if len(found) == 1 else "its jobs are"
+        hint = f"set `enabled: true` in {found[0].file}"
+        raise UsageError(f"--rerun {name}: {what} disabled", hint=hint)
+    return {launch.key for launch in found}
 
 
 def _problems(
@@ -187,7 +191,7 @@ def _unmet(
             _unknown(launch, need.job, desired, others, declared_in)
             for launch in desired
             for need in launch.needs
-            if launch.enabled and key_of(launch, need) not in known
+            if launch.enabled and need.job not in launch.unresolved and key_of(launch, need) not in known
         ),
         key=lambda problem: problem.key,
     )

@@ -207,7 +207,8 @@ _LAUNCH = Record(
             Record({}, {"rerun": Text("`never`: its changes do not run the job again.", choices=("never",))}),
             "The jobs that have to succeed first.",
         ),
-        "matrix": Text("Name of the matrix whose jobs share `max_parallel`."),
+        "unresolved": Table(Text(), "Names among `needs` whose jobs are not known: each with the reason."),
+        "matrix": Text("Name of the matrix that it is a job of."),
         "max_parallel": Whole("How many jobs of that matrix run at once.", least=1),
         "caps": Record(
             {},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
 from launcher.specs.launch import JobKey
+from launcher.specs.needs import StoodOn
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
 _NEVER_RAN = UNSTARTED_STATES | {"skipped"}
@@ -25,6 +26,8 @@ class Snapshot:
         live: every live attempt, also of jobs that were not asked for, by job and number.
         counts: attempts on record per (job, digest); bounds automatic re-runs.
         fingerprints: per observed scheduler, the identity of its engine.
+        home: token of this state folder; "" before the first command that changes something.
+        shared: the schedulers whose engines have apps of several state folders.
     """
 
     latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
@@ -33,6 +36,18 @@ class Snapshot:
     live: Sequence[Attempt] = ()
     counts: Mapping[tuple[JobKey, str], int] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    home: str = ""
+    shared: Collection[str] = ()
+
+    def knows(self, attempt: Attempt, need: StoodOn) -> bool:
+        """Whether the edition of a need on record can be compared with those in this state folder.
+
+        Not when another state folder has made the attempt on a shared engine, and the need ran on an engine
+        of that folder alone: there, numbers and editions count other attempts. An older version has not
+        recorded the folder; such an attempt counts as made by this one.
+        """
+        foreign = attempt.home not in ("", self.home) and attempt.scheduler in self.shared
+        return not foreign or need.scheduler in self.shared
 
 
 def merge(
@@ -41,6 +56,8 @@ def merge(
     engines: Iterable[Attempt],
     fingerprints: Mapping[str, str],
     counts: Mapping[tuple[JobKey, str], int] | None = None,
+    home: str = "",
+    shared: Collection[str] = (),
 ) -> Snapshot:
     """Join the attempts of the ledger and of the engines into one snapshot.
 
@@ -68,6 +85,8 @@ def merge(
         live=tuple(sorted((a for a in attempts if a.is_live), key=lambda a: (a.key, a.number))),
         counts=Counter(counts or {}) + Counter(unrecorded),
         fingerprints=dict(fingerprints),
+        home=home,
+        shared=frozenset(shared),
     )
 
 

@@ -107,8 +107,6 @@ class Step:
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy or lack turned a step with effects into this hold; None for every other step.
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
-        adopts: needs of a kept job that its latest attempt has no record of: what it counts as standing on
-            from now on; not saved.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
         latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
             leftover of another document; not saved.
@@ -134,7 +132,6 @@ class Step:
     blocked: Blocked | None = None
     waits_for: str = ""
     notes: tuple[str, ...] = ()
-    adopts: tuple[StoodOn, ...] = field(default=(), compare=False)
     latest: Attempt | None = field(default=None, compare=False, repr=False)
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
 

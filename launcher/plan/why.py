@@ -55,6 +55,11 @@ def fired(launch: Launch, last: Attempt) -> list[Reason]:
     return found
 
 
+def uncompared(launch: Launch) -> list[str]:
+    """Notes on the names among its needs of which the jobs are not known."""
+    return [f"its needs are not compared with those on record: {text}" for text in launch.unresolved.values()]
+
+
 def asked(option: str) -> Reason:
     return Reason("requested", detail=f"asked for with {option}")
 

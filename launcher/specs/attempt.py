@@ -141,6 +141,7 @@ class Attempt:
                     "edition": each.edition,
                     "app_id": each.app_id,
                     "scheduler": each.scheduler,
+                    **({"rerun": "never"} if each.job in self.order_only else {}),
                 }
                 for each in self.needs
             ],

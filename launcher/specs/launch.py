@@ -126,7 +126,9 @@ class Launch:
     lifecycle: Lifecycle = Lifecycle()
     needs: tuple[Need, ...] = ()
     """Jobs of the same project and target that must have succeeded first, each once, sorted. Outside the
-    digest. The name of a matrix among the files that were compiled is replaced by all of its jobs."""
+    digest. The name of a matrix is replaced by all of its jobs."""
+    unresolved: Mapping[str, str] = field(default_factory=dict)
+    """Names among `needs` that may stand for jobs that are not known, each with the reason."""
     matrix: str = ""
     """The name of the matrix that it is a job of; "" for a job by itself."""
     max_parallel: int | None = None

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from launcher.specs.attempt import Attempt
     from launcher.specs.launch import JobKey
-    from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
 
 _BATCH = 300  # keys per query: old versions of SQLite refuse more than 999 parameters
@@ -171,13 +170,6 @@ class Store(Reader):
         """Update the digest of the `rerun_on` files of an attempt that did not watch all of them."""
         sql = "UPDATE attempts SET trigger_digest = ? WHERE app_id = ? AND trigger_digest <> ?"
         return self._write(sql, (trigger_digest, app_id, trigger_digest)) > 0
-
-    def adopt(self, app_id: str, stood_on: Iterable[StoodOn]) -> bool:
-        """Update what an attempt stands on, that it had no record of."""
-        from launcher.specs import needs
-
-        sql = "UPDATE attempts SET needs = ? WHERE app_id = ?"
-        return self._write(sql, (needs.dumps(stood_on), app_id)) > 0
 
     # Writing rows of apps
 

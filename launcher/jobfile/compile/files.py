@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from launcher.components.calls import Calls, are_allowed
 from launcher.jobfile.compile.discover import FoundFile, find_files
 from launcher.jobfile.compile.inputs import Folders
 from launcher.jobfile.compile.needs import resolve_needs
-from launcher.jobfile.compile.neighbours import Neighbours, unknown_needs
+from launcher.jobfile.compile.neighbours import Neighbours, resolve_elsewhere, unknown_needs
 from launcher.jobfile.compile.one_file import FileResult, compile_document
 from launcher.jobfile.compile.one_job import Work
 from launcher.jobfile.compile.options import Schedulers
@@ -128,6 +128,8 @@ def compile_files(
         more = [each for launch in result.launches for each in of_needs.get(launch.key, ())]
         diagnostics += in_order([*result.problems, *twins.get(id(result), more)])
     traces = {key: trace for result in good for key, trace in result.traces.items()}
+    if not placeholders and not any(each.severity == "error" for each in diagnostics):
+        launches = resolve_elsewhere(launches, Neighbours(cwd, replace(inputs, placeholders=True)))
     return Compiled(tuple(launches), tuple(diagnostics), traces)
 
 

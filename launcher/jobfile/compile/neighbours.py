@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import NamedTuple
 
 from launcher.errors import CommandError
 from launcher.files import project_file
@@ -32,32 +32,44 @@ def declared_elsewhere(name: str, launch: Launch, cwd: str = "") -> str:
 
     The path is relative to `cwd`, "" for the current directory. "" if no job file of the project declares it.
     """
-    return next((each.file for each in _neighbours(cwd).of(launch) if each.declares(name)), "")
+    neighbours = Neighbours(os.path.abspath(cwd or os.getcwd()), Inputs({}, os.environ, placeholders=True))
+    return next((each.file for each in neighbours.of(launch) if each.declares(name)), "")
 
 
-def resolve_elsewhere(
-    launches: Sequence[Launch], on_record: Container[JobKey], cwd: str = ""
-) -> list[Launch]:
+def resolve_elsewhere(launches: Sequence[Launch], neighbours: Neighbours) -> list[Launch]:
     """Replace each matrix among `needs` that only a job file elsewhere in the project declares by its jobs.
 
-    Job files are looked for when a need is neither among the launches nor `on_record`, else nothing is read.
+    Job files are looked for when a need is not among the launches, else nothing is read.
     """
     known = {launch.key for launch in launches}
-    neighbours = _neighbours(cwd)
+    found: dict[tuple[str, JobKey], Meaning] = {}
 
-    def jobs_of(launch: Launch, need: Need) -> Collection[str]:
-        key = launch.key._replace(job=need.job)
-        if key in known or key in on_record:
-            return [need.job]
-        files = [each for each in neighbours.of(launch) if each.declares(need.job)]
-        is_job = any(each.is_guessed or need.job in each.jobs for each in files)
-        return [need.job] if is_job or not files else {job for each in files for job in each.jobs}
+    def meaning(launch: Launch, need: Need) -> Meaning:
+        place = launch.directory, launch.key._replace(job=need.job)
+        if place not in found:
+            itself = Meaning(frozenset({need.job}))
+            found[place] = itself if place[1] in known else neighbours.meaning(launch, need.job)
+        return found[place]
 
-    return [replace(each, needs=expanded(each.needs, partial(jobs_of, each))) for each in launches]
+    return [_resolved(launch, {need: meaning(launch, need) for need in launch.needs}) for launch in launches]
 
 
-def _neighbours(cwd: str) -> Neighbours:
-    return Neighbours(os.path.abspath(cwd or os.getcwd()), Inputs({}, os.environ, placeholders=True))
+def _resolved(launch: Launch, meanings: Mapping[Need, Meaning]) -> Launch:
+    unresolved = {need.job: meaning.unresolved for need, meaning in meanings.items() if meaning.unresolved}
+    needs = expanded(launch.needs, lambda need: meanings[need].jobs)
+    if needs == launch.needs and not unresolved:
+        return launch
+    return replace(launch, needs=needs, unresolved=unresolved)
+
+
+class Meaning(NamedTuple):
+    """The jobs that a name among `needs` stands for.
+
+    `unresolved` says why they are not known; "" where they are. `jobs` is then the name itself.
+    """
+
+    jobs: frozenset[str]
+    unresolved: str = ""
 
 
 def unknown_needs(
@@ -124,6 +136,29 @@ class Neighbours:
             found = [self._read(path, launch.key.target) for path in self._around(launch.directory)]
             self._declared[key] = [each for each in found if each and each.project == launch.key.project]
         return self._declared[key]
+
+    def meaning(self, launch: Launch, name: str) -> Meaning:
+        """The jobs that a name among the needs of a launch stands for; a job's own name goes first."""
+        itself = frozenset({name})
+        files = [each for each in self.of(launch) if each.declares(name)]
+        matrices = [each for each in files if each.name == name and name not in each.jobs]
+        if any(name in each.jobs for each in files) or (files and not matrices):
+            return Meaning(itself)
+        for each in matrices:
+            if each.is_guessed:
+                why = f"{each.file} declares `{name}`, and the names of its jobs are not known here"
+                return Meaning(itself, f"{why}; give that file as well")
+        if matrices:
+            return Meaning(frozenset().union(*(each.jobs for each in matrices)))
+        unread = next(iter(self._unread(launch)), "")
+        why = f"no file that can be read declares `{name}`; mend {unread}"
+        return Meaning(itself, why) if unread else Meaning(itself)
+
+    def _unread(self, launch: Launch) -> Iterator[str]:
+        """The job files around a launch that cannot be read so far that the name of their job is known."""
+        for path in self._around(launch.directory):
+            if self._read(path, launch.key.target) is None:
+                yield os.path.relpath(path, self.cwd)
 
     def _around(self, folder: str) -> Sequence[str]:
         if folder not in self._paths:

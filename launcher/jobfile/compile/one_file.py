@@ -122,6 +122,8 @@ def declared_in(document: Document, target: str, inputs: Inputs, home: Home) -> 
     project = references_of(value, known, {}, home, problems).values["job.project"].text
     is_guessed = not made or any(path[:1] == ("matrix",) for path in problems.assumed)
     jobs = frozenset(named(name, combination) for combination in made)
+    if any(found.severity == "error" for found in document.problems):  # it may have a matrix further down
+        is_guessed, jobs = True, frozenset()
     return Declared(document.source.file, project, name, jobs, is_guessed)
 
 

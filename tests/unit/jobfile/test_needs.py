@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from launcher.cli.main import main
-from launcher.jobfile import Compiled, compile_files, load_jobs, render
+from launcher.jobfile import Compiled, Environment, compile_files, load_job, load_jobs, render
 from launcher.jobfile.compile.needs import resolve_needs
-from launcher.jobfile.compile.neighbours import declared_elsewhere, resolve_elsewhere
+from launcher.jobfile.compile.neighbours import declared_elsewhere
 from launcher.specs import Launch, digest, document
 from launcher.specs.needs import Need
 from tests.unit.jobfile.words import HEAD, ROLES, compile_text, labels, launch, launches, lines, places
@@ -377,22 +377,84 @@ def test_a_file_elsewhere_that_declares_a_job_is_named(tmp_path: Path) -> None:
     assert where("train-3", dev) == "../a/train.launcher.yaml"
 
 
-def test_a_matrix_elsewhere_stands_for_its_jobs_where_it_is_not_on_record(tmp_path: Path) -> None:
-    (tmp_path / "launcher.toml").write_text("")
-    job(tmp_path / "a", "prepare")
+def project(folder: Path) -> Path:
+    """A folder of a project: what its job files declare is known to all of them."""
+    (folder / "launcher.toml").write_text("")
+    return folder
+
+
+def test_a_matrix_elsewhere_stands_for_its_jobs(tmp_path: Path) -> None:
+    job(project(tmp_path) / "a", "prepare")
     job(tmp_path / "a", "train", "matrix: {n: [1, 2]}")
-    job(tmp_path / "a", "guess", "matrix: {n: [$<var.n>]}\nvars: {n: {type: int}}")
-    needs = "needs: {train-2: {}, train: {rerun: never}, prepare: {}, guess: {}, no: {}}"
-    launches = compile_files([str(job(tmp_path / "b", "evaluate", needs))]).launches
-    (found,) = resolve_elsewhere(launches, on_record=())
-    assert found.needs == (
-        Need("guess"),
-        Need("no"),
-        Need("prepare"),
-        Need("train-1", rerun=False),
-        Need("train-2"),
+    needs = "needs: {train-2: {}, train: {rerun: never}, prepare: {}, no: {}}"
+    [found] = compile_files([str(job(tmp_path / "b", "evaluate", needs))]).launches
+    assert found.needs == (Need("no"), Need("prepare"), Need("train-1", rerun=False), Need("train-2"))
+    assert found.unresolved == {}
+
+
+def test_a_need_is_the_same_whichever_files_are_given(tmp_path: Path) -> None:
+    job(project(tmp_path), "train", "matrix: {n: [1, $<var.last>]}\nvars: {last: {type: int, default: 2}}")
+    path = job(
+        tmp_path, "sum", "needs: [train]\nvars: {last: {type: int, default: 2}}\nmatrix: {m: [$<var.last>]}"
     )
-    assert resolve_elsewhere(launches, on_record=[found.key._replace(job="train")]) == [*launches]
+    for variables in ({}, {"last": "7"}):
+        whole = compile_files([str(tmp_path)], variables=variables).launches
+        alone = compile_files([str(path)], variables=variables).launches
+        assert alone == tuple(each for each in whole if each.matrix == "sum")
+        assert [need.job for need in alone[0].needs] == ["train-1", f"train-{variables.get('last', 2)}"]
+
+
+def test_values_from_files_and_from_the_environment_count_for_matrices_elsewhere(tmp_path: Path) -> None:
+    declared = "vars: {n: {type: int, from_env: SUM_N}}"
+    job(project(tmp_path), "train", f"matrix: {{n: [$<var.n>]}}\n{declared}")
+    path = job(tmp_path, "sum", f"needs: [train]\nmatrix: {{m: [$<var.n>]}}\n{declared}")
+    (tmp_path / "values.yaml").write_text("n: 5\n")
+    [filed] = compile_files([str(path)], var_files=[str(tmp_path / "values.yaml")]).launches
+    assert [need.job for need in filed.needs] == ["train-5"]
+    [read] = compile_files([str(path)], environment=Environment(environ={"SUM_N": "6"})).launches
+    assert [need.job for need in read.needs] == ["train-6"]
+
+
+def test_python_gets_the_jobs_of_a_matrix_elsewhere(tmp_path: Path) -> None:
+    job(project(tmp_path), "train", "matrix: {n: [1, 2]}")
+    assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train-1"), Need("train-2"))
+
+
+def test_a_job_of_that_name_goes_before_a_matrix_elsewhere(tmp_path: Path) -> None:
+    job(project(tmp_path) / "a", "train", "matrix: {n: [1, 2]}")
+    job(tmp_path / "b", "train")
+    assert load_job(job(tmp_path, "sum", "needs: [train]")).needs == (Need("train"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, $<var.n>]}\n",
+        "name: train\nvars: {n: {type: int}}\nmatrix: {n: [1, 2], exclude: [{n: $<var.n>}]}\n",
+        "name: train\nmatrix: {n: [1, {}]}\n",
+        "name: train\nmatrix: 3\n",
+        "name: train\nnonsense\nmatrix: {n: [1, 2]}\n",
+        "name: train\nname: other\nmatrix: {n: [1, 2]}\n",
+        "name: train\nmatrix: {n: [1,",
+        "name: [train]\n",
+        "no: name\n",
+        "{",
+    ],
+)
+def test_a_name_whose_jobs_are_not_known_is_not_resolved(tmp_path: Path, text: str) -> None:
+    (project(tmp_path) / "train.launcher.yaml").write_text(f"version: 1\n{text}")
+    found = load_job(job(tmp_path, "sum", "needs: [train]"))
+    assert found.needs == (Need("train"),)
+    assert "train.launcher.yaml" in found.unresolved["train"]
+
+
+def test_a_broken_file_leaves_the_names_that_others_declare(tmp_path: Path) -> None:
+    (project(tmp_path) / "broken.launcher.yaml").write_text("{")
+    job(tmp_path, "train", "matrix: {n: [1, 2]}")
+    job(tmp_path, "prepare")
+    found = load_job(job(tmp_path, "sum", "needs: [train, prepare, train-7]"))
+    assert [need.job for need in found.needs] == ["prepare", "train-1", "train-2", "train-7"]
+    assert list(found.unresolved) == ["train-7"]
 
 
 # What commands show

@@ -95,9 +95,6 @@ class Jobs:
         self._stop(step)
         launch = step.launch
         if launch is None or not step.starts:
-            last = step.latest
-            if last is not None and step.adopts:
-                self._put(replace(last, needs=tuple(sorted({*last.needs, *step.adopts}))))
             return
         new = attempt(launch, "waiting", step.number)
         new = replace(new, edition=step.edition, needs=step.needs, owner=HOLDER)

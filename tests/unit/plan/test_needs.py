@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from launcher.errors import UsageError
+from launcher.plan.grounds import Grounds
 from launcher.plan.model import Plan
+from launcher.plan.reconcile import reconcile
 from launcher.plan.select import select
+from launcher.plan.snapshot import merge
 from launcher.plan.step import Guard, Step
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch, Trigger, attempt_id
@@ -140,11 +143,241 @@ def test_rerun_never_keeps_the_order_alone() -> None:
     assert step(made, "train").after == ("prepare",)
 
 
-def test_a_need_that_is_not_on_record_fires_nothing_and_is_adopted() -> None:
-    made = plan([PREPARE, TRAIN], done(PREPARE, 3, edition=2), done(TRAIN))
-    assert made.is_empty
-    assert step(made, "train").adopts == (on(PREPARE, 3, 2),)
-    assert step(plan([CHANGED, TRAIN], done(PREPARE, 3), done(TRAIN)), "train").adopts == ()
+def test_removing_rerun_never_lets_through_only_the_change_that_it_held_back() -> None:
+    never = done(TRAIN, 1, on(PREPARE), order_only=("prepare",))
+    assert plan([PREPARE, TRAIN], done(PREPARE), never).is_empty
+    made = plan([PREPARE, TRAIN], done(PREPARE), done(PREPARE, 2), never)
+    assert told(made)["train"] == "rerun: needs_changed (prepare has run since: attempt 2)"
+
+
+# The set of needs
+
+CELLS = [job(f"a-{n}") for n in (0, 1, 2, 10)]
+RAN = [done(cell) for cell in CELLS]
+SUM = job("sum")
+
+
+def needing(*cells: Launch, rerun: bool = True, **policies: Any) -> Launch:
+    return job("sum", needs=need(*(cell.key.job for cell in cells), rerun=rerun), **policies)
+
+
+def summed(*cells: Launch, number: int = 1, **fields: Any) -> Attempt:
+    return done(SUM, number, *(on(cell) for cell in cells), **fields)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ([0, 1], [0, 1, 2], "needs_changed (now also needs a-2)"),
+        ([0, 1], [0, 1, 2, 3], "needs_changed (now also needs a-2, a-10)"),
+        ([0, 1], [1], "needs_changed (no longer needs a-0)"),
+        (
+            [0, 1],
+            [2, 3],
+            "needs_changed (now also needs a-2, a-10); needs_changed (no longer needs a-0, a-1)",
+        ),
+        ([], [0], "needs_changed (now also needs a-0)"),
+        ([0], [], "needs_changed (no longer needs a-0)"),
+    ],
+)
+@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
+def test_a_job_runs_again_when_its_set_of_needs_has_changed(
+    before: list[int], now: list[int], said: str, state: str
+) -> None:
+    desired = needing(*(CELLS[n] for n in now))
+    made = step(plan([*CELLS, desired], *RAN, summed(*(CELLS[n] for n in before), state=state)), "sum")
+    assert (made.kind, made.edition) == ("rerun", 2)
+    assert made.why().startswith(said)
+    assert made.needs == tuple(sorted(on(CELLS[n]) for n in now))
+
+
+def test_a_change_of_the_set_and_of_an_edition_are_both_said() -> None:
+    made = plan([*CELLS[:2], needing(*CELLS[:2])], *RAN[:2], done(CELLS[0], 2), summed(CELLS[0]))
+    assert step(made, "sum").why() == (
+        "needs_changed (now also needs a-1); needs_changed (a-0 has run since: attempt 2)"
+    )
+
+
+def test_many_other_needs_are_counted() -> None:
+    many = [job(f"b-{n}") for n in range(20)]
+    made = plan([*many, needing(*many)], *map(done, many), summed())
+    assert step(made, "sum").why() == (
+        "needs_changed (now also needs b-0, b-1, b-2, b-3, b-4, b-5, b-6, b-7 and 12 more)"
+    )
+
+
+def test_a_need_that_was_added_and_has_no_success_holds_the_job() -> None:
+    for failed in ([done(CELLS[1], state="failed")], []):
+        off = replace(CELLS[1], enabled=bool(failed))
+        made = plan([CELLS[0], off, needing(*CELLS[:2])], RAN[0], *failed, summed(CELLS[0]))
+        held = step(made, "sum")
+        assert held.kind == "hold"
+        assert held.why().startswith("needs_failed (a-1: ")
+        assert held.why().endswith("needs_changed (now also needs a-1)")
+
+
+def test_a_policy_that_is_added_or_removed_runs_nothing_again() -> None:
+    for before in (summed(CELLS[0]), summed(CELLS[0], order_only=("a-0",))):
+        for rerun in (True, False):
+            assert plan([CELLS[0], needing(CELLS[0], rerun=rerun)], RAN[0], before).is_empty
+
+
+def test_a_need_with_rerun_never_is_added_and_removed_without_a_run() -> None:
+    assert plan([*CELLS[:2], needing(CELLS[0], rerun=False)], *RAN[:2], summed()).is_empty
+    assert plan([CELLS[0], SUM], RAN[0], summed(CELLS[0], order_only=("a-0",))).is_empty
+    other = summed(*CELLS[:2], order_only=("a-0",))
+    assert step(plan([*CELLS, SUM], *RAN, other), "sum").why() == "needs_changed (no longer needs a-1)"
+
+
+def test_a_running_job_is_judged_by_its_set_of_needs_when_it_has_ended() -> None:
+    for cells, words in ((CELLS[:2], "now also needs a-1"), ([], "no longer needs a-0")):
+        made = plan([*CELLS, needing(*cells)], *RAN, summed(CELLS[0], state="running"))
+        assert told(made)["sum"] == "keep: attempt 1 is running"
+        assert step(made, "sum").notes == (f"out of date once it has ended: it {words}",)
+        ended = plan([*CELLS, needing(*cells)], *RAN, summed(CELLS[0]))
+        assert told(ended)["sum"] == f"rerun: needs_changed ({words})"
+
+
+@pytest.mark.parametrize("state", ["waiting", "queued"])
+@pytest.mark.parametrize("rerun", [True, False])
+@pytest.mark.parametrize("cells", [CELLS[:2], []])
+def test_an_attempt_that_waits_is_made_anew_when_its_set_of_needs_has_changed(
+    state: str, rerun: bool, cells: list[Launch]
+) -> None:
+    """It is bound to exact attempts, and nothing of it has run. Its order counts, whatever `rerun` says."""
+    live = summed(CELLS[0], state=state, owner=HOLDER, order_only=() if rerun else ("a-0",))
+    made = step(plan([*CELLS, needing(*cells, rerun=rerun)], *RAN, live), "sum")
+    assert (made.kind, made.number, made.withdraws) == ("rerun", 2, (Guard.of(live),))
+    assert made.needs == tuple(on(cell) for cell in cells)
+    assert plan([*CELLS, needing(CELLS[0], rerun=not rerun)], *RAN, live).is_empty
+
+
+@pytest.mark.parametrize("fields", [{"state": "reserved"}, {"state": "waiting", "owner": ""}])
+def test_a_leftover_goes_on_only_with_the_same_set_of_needs(fields: dict[str, Any]) -> None:
+    left = summed(CELLS[0], **fields)
+    assert step(plan([*CELLS, needing(CELLS[0])], *RAN, left), "sum").kind == "resume"
+    for cells in (CELLS[:2], []):
+        made = step(plan([*CELLS, needing(*cells)], *RAN, left), "sum")
+        assert made.kind in ("create", "rerun")
+        assert made.needs == tuple(on(cell) for cell in cells)
+
+
+def test_a_skipped_attempt_leaves_the_judgement_to_the_set_of_the_one_before() -> None:
+    skipped = summed(*CELLS[:2], number=2, state="skipped")
+    assert plan([*CELLS, needing(CELLS[0])], *RAN, summed(CELLS[0]), skipped).is_empty
+    made = plan([*CELLS, needing(*CELLS[:2])], *RAN, summed(CELLS[0]), skipped)
+    assert told(made)["sum"] == "rerun: needs_changed (now also needs a-1)"
+
+
+def test_policies_hold_back_a_changed_set_of_needs() -> None:
+    held = step(plan([*CELLS, needing(CELLS[0], on_change="hold")], *RAN, summed()), "sum")
+    assert (held.kind, held.blocked) == ("hold", "on_change_hold")
+
+
+def test_an_attempt_without_a_record_of_needs_counts_as_having_had_none() -> None:
+    assert step(plan([PREPARE, TRAIN], done(PREPARE), done(TRAIN)), "train").kind == "rerun"
+
+
+def test_a_withdrawn_job_does_not_start_again_by_itself() -> None:
+    """Its needs are the attempts that it was bound to, or earlier ones."""
+    withdrawn = done(TRAIN, 2, on(PREPARE, 2), state="skipped", message="withdrawn")
+    history = (done(PREPARE), done(PREPARE, 2, edition=1), done(TRAIN, 1, on(PREPARE)))
+    assert plan([PREPARE, TRAIN], *history, withdrawn).is_empty
+    assert step(plan([PREPARE, TRAIN], *history, done(PREPARE, 3, edition=1), withdrawn), "train").starts
+    gone = replace(withdrawn, needs=(*withdrawn.needs, on(job("gone"), 7)))
+    assert plan([PREPARE, TRAIN], *history, gone).is_empty
+
+
+def test_a_running_dependent_of_a_need_that_runs_again_for_two_reasons_is_replaced() -> None:
+    """One of them alone, `every_apply`, would leave it."""
+    files = (Trigger("every_apply"), Trigger("files", ("*.csv",)))
+    old, new = (job("prepare", rerun_on=files, trigger_digest=combine({"*.csv": n})) for n in "12")
+    running = done(TRAIN, 1, on(PREPARE), state="running")
+    made = plan([new, TRAIN], done(old), running)
+    assert [reason.new for reason in step(made, "prepare").reasons] == ["every_apply", None]
+    assert step(made, "train").kind == "replace"
+    [ground] = Grounds(world(), {new.key: step(made, "prepare")}).of(TRAIN)
+    assert not ground.is_routine
+
+
+# Names that are not known
+
+UNKNOWN = {"a": "a.launcher.yaml declares `a`, and the names of its jobs are not known here"}
+
+
+def test_where_a_name_is_not_resolved_the_sets_are_not_compared() -> None:
+    desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
+    last = done(SUM, 1, on(CELLS[0]), on(PREPARE))
+    for history in ([last, done(job("a"))], [last]):
+        made = step(plan([desired, PREPARE], done(PREPARE), *history), "sum")
+        assert (made.kind, made.why()) == ("keep", "attempt 1 succeeded")
+        assert made.notes == (f"its needs are not compared with those on record: {UNKNOWN['a']}",)
+    held = step(plan([desired, PREPARE], done(PREPARE), done(PREPARE, 2), last), "sum")
+    assert held.kind == "hold"
+    assert held.why() == (
+        "needs_failed (a: its jobs are not known here); needs_changed (prepare has run since: attempt 2)"
+    )
+
+
+def test_a_job_with_a_name_that_is_not_resolved_does_not_start() -> None:
+    desired = replace(job("sum", needs=need("a")), unresolved=UNKNOWN)
+    for history in ([], [done(job("a"))]):
+        made = plan(desired, *history)
+        assert (made.problems, step(made, "sum").kind) == ((), "hold")
+        assert UNKNOWN["a"] in step(made, "sum").notes[0]
+
+
+def test_an_interrupted_submission_goes_on_where_a_name_is_not_resolved() -> None:
+    desired = replace(job("sum", needs=need("a", "prepare")), unresolved=UNKNOWN)
+    left = done(SUM, 1, on(CELLS[0]), on(PREPARE), state="reserved")
+    resumed = step(plan([desired, PREPARE], done(PREPARE), left), "sum")
+    assert (resumed.kind, resumed.needs) == ("resume", left.needs)
+    assert step(plan([desired, PREPARE], done(PREPARE), done(PREPARE, 2), left), "sum").kind == "hold"
+
+
+# Other state folders
+
+SHARED = {"home": "mine", "shared": ["local_docker"]}
+
+
+def between(desired: list[Launch], *attempts: Attempt) -> Plan:
+    """The plan of a state folder that shares the engine of local_docker with others."""
+    return reconcile(
+        desired, merge(ledger=attempts, engines=attempts, fingerprints={"local_cwd": "l"}, **SHARED)
+    )
+
+
+def test_the_editions_of_another_state_folder_are_not_compared() -> None:
+    train = job("train", needs=need("prepare"), scheduler="local_docker")
+    for home, kind in (("theirs", "keep"), ("mine", "rerun"), ("", "rerun")):
+        ran = done(train, 1, on(PREPARE, 9, 7), home=home)
+        assert step(between([PREPARE, train], done(PREPARE, 3), ran), "train").kind == kind
+        waits = replace(ran, state="waiting", owner=HOLDER)
+        assert step(between([PREPARE, train], done(PREPARE, 3), waits), "train").kind == kind
+        assert step(between([PREPARE, train], waits), "train").kind == kind  # prepare starts with this plan
+        skipped = done(train, 2, on(PREPARE, 1, 7), state="skipped", home=home)
+        same = done(PREPARE, 8, edition=7)
+        again = between([PREPARE, train], same, replace(ran, needs=(on(PREPARE, 7, 7),)), skipped)
+        assert step(again, "train").kind == kind
+
+
+def test_the_names_that_another_state_folder_has_recorded_are_compared() -> None:
+    ran = done(job("train", scheduler="local_docker"), 1, on(PREPARE), home="theirs")
+    made = step(between([PREPARE, job("train", scheduler="local_docker")], done(PREPARE), ran), "train")
+    assert made.why() == "needs_changed (no longer needs prepare)"
+
+
+def test_an_edition_on_a_shared_engine_is_compared_whoever_recorded_it() -> None:
+    prepare = job("prepare", scheduler="local_docker")
+    train = job("train", needs=need("prepare"), scheduler="local_docker")
+    ran = done(train, 1, on(prepare), home="theirs")
+    assert step(between([prepare, train], done(prepare, 2), ran), "train").kind == "rerun"
+
+
+def test_an_attempt_of_this_machine_is_of_this_state_folder_whatever_its_token() -> None:
+    """The token may have been removed; no other folder could have made it."""
+    ran = done(TRAIN, 1, on(PREPARE), home="former")
+    assert step(between([PREPARE, TRAIN], done(PREPARE, 2), ran), "train").kind == "rerun"
 
 
 @pytest.mark.parametrize(
@@ -417,6 +650,42 @@ def test_a_matrix_is_selected_by_its_name() -> None:
     found, others = select([PREPARE, *cells], ["train"])
     assert (found, others) == (cells, [PREPARE])
     assert select([PREPARE, *cells], ["+train"])[1] == []
+
+
+GRID = [replace(job(f"grid-{n}"), matrix="grid") for n in (1, 2)]
+AFTER_GRID = job("after", needs=need("grid-1", "grid-2"))
+
+
+@pytest.mark.parametrize(
+    ("word", "again"),
+    [
+        ("grid", {"grid-1", "grid-2"}),
+        ("default/grid", {"grid-1", "grid-2"}),
+        ("grid-2", {"grid-2"}),
+        ("grid+", {"grid-1", "grid-2", "after"}),
+    ],
+)
+def test_a_matrix_is_run_again_by_its_name(word: str, again: set[str]) -> None:
+    history = [*map(done, GRID), done(AFTER_GRID, 1, *map(on, GRID))]
+    made = plan([*GRID, AFTER_GRID], *history, rerun=[word])
+    assert {each.key.job for each in made.steps if each.has_effects} == again
+
+
+def test_the_jobs_of_a_matrix_that_are_disabled_stay_as_they_are() -> None:
+    one_off = [GRID[0], replace(GRID[1], enabled=False)]
+    made = plan(one_off, *map(done, GRID), rerun=["grid"])
+    assert [each.kind for each in made.steps] == ["rerun", "keep"]
+    with pytest.raises(UsageError, match="--rerun grid: its jobs are disabled"):
+        plan([replace(cell, enabled=False) for cell in GRID], rerun=["grid"])
+
+
+def test_a_name_of_matrices_of_two_projects_is_ambiguous() -> None:
+    there = [replace(cell, key=cell.key._replace(project="other")) for cell in GRID]
+    with pytest.raises(UsageError, match="--rerun grid: several jobs have this name") as caught:
+        plan([*GRID, *there], rerun=["grid"])
+    assert caught.value.hint == "say which one: default/grid, other/grid"
+    made = plan([*GRID, *there], *map(done, [*GRID, *there]), rerun=["other/grid"])
+    assert {str(each.key) for each in made.steps if each.starts} == {"other/grid-1", "other/grid-2"}
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:

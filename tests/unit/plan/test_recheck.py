@@ -11,7 +11,7 @@ import pytest
 from launcher.plan.codec import dumps, loads
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
-from launcher.plan.recheck import Recheck, located, recheck, stale
+from launcher.plan.recheck import Recheck, located, recheck
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch, attempt_id
 from launcher.specs.needs import Need, StoodOn
@@ -127,7 +127,6 @@ def test_a_plan_is_stale_when_an_action_would_change(case: str) -> None:
     made = saved(desired, *before, **choices)
     [found] = later(made, *after).stale
     assert (found.key, found.reason.code) == (NEW.key, "attempt_changed")
-    assert stale(made.steps[0], made, world(*after)) == found.reason
 
 
 def test_staleness_says_what_was_expected_what_was_found_and_who_did_it() -> None:
@@ -344,6 +343,53 @@ def test_a_plan_whose_own_need_failed_holds_what_waits_for_it() -> None:
     check = later(made, own(PREPARE, "failed"), skipped)
     assert kinds(check) == ["hold", "create", "hold"]
     assert check.plan.steps[0].why() == "needs_failed (skipped: prepare failed)"
+
+
+def test_a_plan_of_which_another_need_failed_is_stale() -> None:
+    """One that this plan has started may fail; then nothing more of it is to be done."""
+    other = job("other")
+    both = job("after", needs=(Need("other"), Need("prepare")))
+    made = saved([PREPARE, both, EVAL], attempt(other, "succeeded"))
+    failed = later(made, attempt(other, "succeeded"), own(PREPARE, "failed"))
+    assert kinds(failed) == ["hold", "create", "hold"]
+    check = later(made, attempt(other, "failed"), own(PREPARE, "failed"))
+    assert [each.key for each in check.stale] == [both.key]
+
+
+@pytest.mark.parametrize("state", ["running", "waiting"])
+def test_a_plan_that_is_applied_again_leaves_what_it_has_started(state: str) -> None:
+    """Also when a need has run again since: that is for a new plan."""
+    made = saved([AFTER, EVAL], attempt(PREPARE, "succeeded"))
+    owner = OWNER if state == "waiting" else ""
+    begun = own(AFTER, state, needs=on_prepare(), owner=owner)
+    check = later(made, attempt(PREPARE, "succeeded"), attempt(PREPARE, "succeeded", 2), begun)
+    assert kinds(check) == ["keep", "create"]
+    assert not check.plan.steps[0].stops
+
+
+def test_a_kept_job_whose_set_of_needs_has_changed_makes_an_older_plan_stale() -> None:
+    """Such as a plan of an older version, which took the added need for one that had been there."""
+    old = (attempt(PREPARE, "succeeded"), attempt(AFTER, "succeeded", needs=on_prepare()))
+    made = saved([AFTER, EVAL], *old)
+    without = replace(old[1], needs=())
+    assert later(made, old[0], without).stale
+
+
+def test_names_that_are_not_known_stay_so_in_a_saved_plan() -> None:
+    unknown = replace(AFTER, unresolved={"prepare": "its file cannot be read"})
+    history = attempt(AFTER, "succeeded", needs=(StoodOn("p-1", 1, 1, "p-1-1-x", "local_cwd"),))
+    made = saved([unknown, EVAL], history)
+    assert made.steps[0].launch is not None
+    assert made.steps[0].launch.unresolved == unknown.unresolved
+    check = later(made, history)
+    assert kinds(check) == ["keep", "create"]
+    assert check.plan.steps == made.steps
+
+
+def test_a_saved_plan_that_runs_a_matrix_again_can_be_applied() -> None:
+    cells = [replace(job(f"grid-{n}"), matrix="grid") for n in (1, 2)]
+    history = [attempt(cell, "succeeded") for cell in cells]
+    assert kinds(later(saved(cells, *history, rerun=["grid"]), *history)) == ["rerun", "rerun"]
 
 
 def test_a_waiting_attempt_that_has_started_meanwhile_makes_the_plan_stale() -> None:
