@@ -21,6 +21,7 @@ from launcher.schedulers.slurm.state import (
     Facts,
     View,
     attempt_of,
+    is_held,
     new_ends,
     record_of,
     undecided_needs,
@@ -247,7 +248,8 @@ def _current(found: list[Attempt], wanted: set[JobKey], done: set[str]) -> list[
 
 
 def reap(clusters: Clusters) -> list[Attempt]:
-    """Record ends in the store, and remove what clients have left that were killed.
+    """Record ends in the store, remove what clients have left that were killed, and release again the jobs
+    whose release Slurm has lost.
 
     Returns the attempts of jobs whose end this call recorded. Clusters that cannot be asked are left out.
     """
@@ -264,6 +266,8 @@ def reap(clusters: Clusters) -> list[Attempt]:
     for cluster, ids in where(clusters, rows):
         try:
             apps = settled(cluster, seen(cluster, app_ids=ids, ended=True))
+            if held := [app_id for app_id, facts in apps.items() if is_held(facts)]:
+                cluster.ask("release", app_ids=held)
             clusters.note(cluster, {k: facts for k, facts in apps.items() if view_of(facts).state in LIVE})
             for app_id in ids:
                 out += _reaped(cluster, rows[app_id], apps.get(app_id))

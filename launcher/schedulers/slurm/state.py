@@ -27,7 +27,11 @@ _RUNNING = frozenset(
     ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"]
 )
 _NO_CODE = "0"
+_NO_OUTPUT_FILE = "0:53"
+"""The exit code of a job whose node cannot open the file for its output."""
 RUN_AGAIN = "Slurm's controller forgot that its job ran; it is not run twice"
+LEFT = "it left Slurm's queue without an outcome"
+LEFT_UNSTARTED = f"{LEFT} before it started: it was cancelled in Slurm, or the controller lost it"
 
 
 class View:
@@ -139,10 +143,18 @@ def _of_queue(facts: Facts) -> View:
     return View("queued", why, owner=holder)
 
 
+def is_held(facts: Facts) -> bool:
+    """Whether Slurm holds the job of an app that was released."""
+    rows = facts.get("queue") or []
+    return bool(facts.get("submitted") and rows) and all(row.get("held") for row in rows)
+
+
 def _why_pending(row: Mapping[str, Any]) -> str:
     """`waits in Slurm's queue: Priority; starts about 14:02`."""
     reason = row.get("reason") or ""
     text = "waits in Slurm's queue" + (f": {reason}" if reason and reason != "None" else "")
+    if row.get("held"):
+        return f"{text}; `scontrol release {row['job']}` lets it start"
     start = row.get("start_at")
     return f"{text}; starts about {_clock(start)}" if start else text
 
@@ -218,10 +230,13 @@ def _end_by_slurm(facts: Facts, ended: Mapping[str, Any]) -> tuple[str, str, int
         return "failed", "killed: out of memory", 137
     if state == "PREEMPTED":
         return "failed", "was preempted", None
+    if ended.get("exit") == _NO_OUTPUT_FILE:
+        return "failed", f"the node cannot open {facts.get('folder')}/slurm.out: is it shared?", None
     if state in ("FAILED", "BOOT_FAIL"):
         return ("failed", *_exit(str(ended.get("exit") or ""), str(ended.get("reason") or "")))
-    known = "; Slurm knows it as COMPLETED" if state == "COMPLETED" else ""
-    return "lost", f"it left Slurm's queue without an outcome{known}", None
+    if state == "COMPLETED":
+        return "lost", "it left Slurm's queue without an outcome; Slurm knows it as COMPLETED", None
+    return "lost", LEFT if facts.get("started") else LEFT_UNSTARTED, None
 
 
 def _verb(state: str) -> str:

@@ -171,7 +171,9 @@ def _refuse_elsewhere(cluster: Cluster, app_ids: Iterable[str]) -> None:
 def start(held: Held) -> AttemptState:
     """Let Slurm run the app; returns the state that it was accepted in."""
     held.is_over = True
-    accepted: AttemptState = held.cluster.ask("start", app_id=held.app_id, nonce=held.nonce)["state"]
+    (answer,) = held.cluster.call({"op": "start", "app_id": held.app_id, "nonce": held.nonce})
+    held.is_over = answer.get("error") not in ("refused", "state")  # of these, nothing will run
+    accepted: AttemptState = checked(answer)["state"]
     return accepted
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from launcher.schedulers.slurm.site.agent import observe, slurm, wait
+from launcher.schedulers.slurm.site.agent import observe, site, slurm, wait
 from launcher.schedulers.slurm.site.agent import read as read_
 from launcher.schedulers.slurm.site.agent.main import answer
 
@@ -162,7 +162,7 @@ def until(condition: Callable[[], bool]) -> None:
 def replace_sleep(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
     """In the agent alone: subprocess sleeps, too."""
     clock = SimpleNamespace(**{**vars(time), "sleep": sleep})
-    for module in (observe, read_, slurm, wait):
+    for module in (observe, read_, site, slurm, wait):
         monkeypatch.setattr(module, "time", clock)
 
 

@@ -317,4 +317,4 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
     monkeypatch.setattr(commands, "call", call)
     monkeypatch.setattr(observe, "SECOND_LOOK_S", 0)
     login.facts()
-    assert called == ["squeue", "scontrol", "sacct"] * 2  # two looks
+    assert called == ["squeue", "sacct"] * 2  # two looks

@@ -18,7 +18,9 @@ from launcher.schedulers.slurm.site.agent.main import answer
 from launcher.schedulers.slurm.site.agent.observe import SECOND_LOOK_S
 from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep, until
 
-ROW = "\\036%s\\037a-1\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037/j/a-1/script-n1.sh"
+ROW = (
+    "\\036%s\\037a-1\\037%s\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037None\\037n3\\037/j/a-1/script-n1.sh"
+)
 
 
 @pytest.fixture
@@ -112,19 +114,35 @@ def submitted(login: Login) -> None:
         (login.folder("a-1") / name).write_text(text)
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses, known):
+def test_one_empty_queue_is_no_end_of_a_job(tmp_path, monkeypatch, pauses):
     """After a restart of the controller squeue may list nothing for a moment."""
     once = f'[ "$(wc -l <"$0.log")" -gt 1 ] && printf \'{ROW % ("40", "RUNNING")}\'; true'
-    uid = f"UserId=me({os.geteuid()})"
-    shown = f"echo 'JobId=40 JobName=a-1 {uid} JobState=RUNNING Reason=None'"
-    forgotten = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
-    use(monkeypatch, tmp_path, squeue=once, scontrol=shown if known else forgotten, sacct="exit 1")
+    use(monkeypatch, tmp_path, squeue=once, sacct="exit 1")
     login = Login(tmp_path)
     submitted(login)
     facts = login.facts("a-1")["a-1"]
     assert (facts["vanished"], [row["state"] for row in facts["queue"]]) == (False, ["RUNNING"])
-    assert pauses == ([] if known else [SECOND_LOOK_S])
+    assert pauses == [SECOND_LOOK_S]
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"), [("768", "3:0"), ("4021", "0:53"), ("3:0", "3:0"), ("0:9", "0:9")]
+)
+def test_a_job_that_slurm_remembers_tells_its_exit_code(tmp_path, monkeypatch, pauses, code, shown):
+    """Versions of Slurm differ: some show the number that wait(2) gives."""
+    squeue = (
+        f"case \"$*\" in *exit_code*) echo '40   {code}   ';; *) printf '{ROW % ('40', 'FAILED')}';; esac"
+    )
+    use(monkeypatch, tmp_path, squeue=squeue)
+    login = Login(tmp_path)
+    submitted(login)
+    facts = login.facts("a-1")["a-1"]
+    assert (facts["vanished"], facts["queue"], pauses) == (True, [], [])
+    assert (facts["ended"]["state"], facts["ended"]["exit"], facts["ended"]["nodes"]) == (
+        "FAILED",
+        shown,
+        "n3",
+    )
 
 
 def test_a_look_at_the_folders_alone_asks_slurm_nothing(tmp_path, monkeypatch):
@@ -158,8 +176,7 @@ def test_waits_that_go_on_look_at_the_queue_less_and_less_often(tmp_path, monkey
 
 
 def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
-    forgotten = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
-    use(monkeypatch, tmp_path, squeue="true", scontrol=forgotten, sacct="exit 1")
+    use(monkeypatch, tmp_path, squeue="true", sacct="exit 1")
     login = Login(tmp_path)
     submitted(login)
     path = login.folder("a-1") / "outcome"
@@ -169,9 +186,8 @@ def test_an_outcome_that_comes_between_the_looks_counts(tmp_path, monkeypatch):
 
 
 def test_accounting_knows_what_the_controller_has_forgotten(tmp_path, monkeypatch, pauses):
-    forgotten = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
-    sacct = "echo '40|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3'"
-    use(monkeypatch, tmp_path, squeue="true", scontrol=forgotten, sacct=sacct)
+    sacct = "echo '40|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3'"
+    use(monkeypatch, tmp_path, squeue="true", sacct=sacct)
     login = Login(tmp_path)
     submitted(login)
     facts = login.facts("a-1")["a-1"]

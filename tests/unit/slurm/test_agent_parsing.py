@@ -10,7 +10,12 @@ import pytest
 
 from launcher.schedulers.slurm import site
 from launcher.schedulers.slurm.site.agent.main import answer
-from launcher.schedulers.slurm.site.agent.rows import parse_accounts, parse_jobs, parse_rows
+from launcher.schedulers.slurm.site.agent.rows import (
+    code_and_signal,
+    parse_accounts,
+    parse_column,
+    parse_rows,
+)
 from launcher.schedulers.slurm.site.agent.slurm import BUSY, UNREACHABLE, refusal
 
 SITE = Path(site.__file__).parent
@@ -20,6 +25,7 @@ def row(**fields: str) -> str:
     usual = {
         "job": "12", "name": "a-1", "state": "PENDING", "priority": "0", "submitted": "2026-11-23T00:55:42",
         "start": "N/A", "end": "N/A", "dependency": "(null)", "reason": "JobHeldUser",
+        "nodes": "n[1-2]",
         "command": "/j/apps/a-1/script-n1.sh",
     }  # fmt: skip
     return "\x1e" + "\x1f".join({**usual, **fields}.values()) + "\n"
@@ -34,7 +40,7 @@ def test_a_row_of_squeue():
     (found,) = parse_rows(row())
     assert (found.job, found.name, found.state, found.held) == ("12", "a-1", "PENDING", True)
     assert time.localtime(found.submitted_at)[:6] == (2026, 11, 23, 0, 55, 42)
-    assert (found.start_at, found.end_at, found.reason) == (None, None, "JobHeldUser")
+    assert (found.start_at, found.end_at, found.reason, found.nodes) == (None, None, "JobHeldUser", "n[1-2]")
     assert not found.is_over
 
 
@@ -63,28 +69,52 @@ def test_states_of_ended_jobs(state):
     assert parse_rows(row(state=state))[0].is_over
 
 
-def test_jobs_of_scontrol():
+def test_a_further_column_of_squeue():
     text = (
-        "JobId=8 JobName=a-1 UserId=ada(1000) GroupId=ada(1000) Account=(null) JobState=FAILED Reason=None"
-        " ExitCode=0:9 StartTime=2026-11-23T00:55:42 EndTime=Unknown NodeList=n[1-2]"
-        " Comment=JobState=COMPLETED ExitCode=0:0 \n"
-        "JobId=9 JobName=a-1 UserId=eve(1001) JobState=FAILED ExitCode=1:0\n"
+        "8                       2026-11-23T12:35:27     \n9                       N/A                     \n"
     )
-    found = parse_jobs(text, 1000)
-    assert found.keys() == {"8"}
-    assert (found["8"]["state"], found["8"]["exit"], found["8"]["nodes"]) == ("FAILED", "0:9", "n[1-2]")
-    assert found["8"]["end"] is None
+    assert parse_column(text) == {"8": "2026-11-23T12:35:27", "9": "N/A"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0", "0:0"),
+        ("768", "3:0"),
+        ("9", "0:9"),
+        ("4021", "0:53"),
+        ("0:53", "0:53"),
+        ("3:0", "3:0"),
+        ("", ""),
+    ],
+)
+def test_exit_codes_of_squeue(text, found):
+    assert code_and_signal(text) == found
 
 
 def test_jobs_of_sacct():
     text = (
-        "8|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3\n"
-        "9|CANCELLED by 1000|0:15|Unknown|Unknown|None assigned\n"
+        "8|a-1|NODE_FAIL|0:0|2026-11-23T00:55:42|2026-11-23T00:56:42|n3\n"
+        "9|b-1|CANCELLED by 1000|0:15|Unknown|Unknown|None assigned\n"
     )
-    found = parse_accounts(text)
+    found = parse_accounts(text, {"8": "a-1", "9": "b-1"})
     assert (found["8"]["state"], found["8"]["nodes"]) == ("NODE_FAIL", "n3")
     assert found["8"]["end"] - found["8"]["start"] == 60
     assert (found["9"]["state"], found["9"]["nodes"], found["9"]["start"]) == ("CANCELLED", "", None)
+
+
+def test_of_jobs_with_one_id_that_of_the_name_counts_and_its_last_run():
+    """A controller that lost its state counts anew; a requeued job has a line for each run."""
+    text = (
+        "8|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1\n"
+        "8|a-1|FAILED|3:0|2026-11-23T00:55:00|2026-11-23T00:56:00|n2\n"
+        "8|a-1|NODE_FAIL|0:0|2026-11-23T00:52:00|2026-11-23T00:53:00|n3\n"
+        "8|x|y|CANCELLED|0:0|2026-11-23T01:00:00|2026-11-23T01:01:00|n3\n"
+        "8|other|CANCELLED|0:0|2026-11-23T01:00:00|2026-11-23T01:01:00|n3\n"
+        "9|a-1|COMPLETED|0:0|2026-11-23T00:50:00|2026-11-23T00:51:00|n1\n"
+    )
+    found = parse_accounts(text, {"8": "a-1", "9": "b-1"})
+    assert {job: (each["state"], each["nodes"]) for job, each in found.items()} == {"8": ("FAILED", "n2")}
 
 
 @pytest.mark.parametrize(

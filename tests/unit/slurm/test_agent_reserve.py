@@ -14,13 +14,26 @@ import pytest
 from launcher.schedulers.slurm.site.agent import read
 from launcher.schedulers.slurm.site.agent.folder import Folder
 from launcher.schedulers.slurm.site.agent.main import answer
-from tests.unit.slurm.agents import ROOT, Login
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S
+from tests.unit.slurm.agents import ROOT, Login, commands, replace_sleep
 
 
 @pytest.fixture
 def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
     monkeypatch.setenv("PATH", "/nonexistent")  # a call of Slurm would be an error
     return Login(tmp_path)
+
+
+@pytest.fixture
+def has_jobs(login: Login, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A squeue that lists the held job 7 of each app."""
+    one = "\\0367\\037%s\\037PENDING\\0370\\037N/A\\037N/A\\037N/A\\037(null)\\037JobHeldUser\\037\\037%s"
+    listed = f"""
+for folder in "{login.job_dir}"/apps/*; do
+  read -r id <"$folder/id"
+  printf '{one}' "${{folder##*/}}" "$folder/script-$id.sh"
+done"""
+    monkeypatch.setenv("PATH", str(commands(tmp_path / "bin", squeue=listed)))
 
 
 def test_an_app_directory_is_private_and_appears_with_all_it_needs(login):
@@ -58,10 +71,11 @@ def test_what_a_dead_client_has_only_reserved_is_removed(login):
 def created(login: Login, app_id: str = "a-1", nonce: str = "n1") -> None:
     """As far as a client gets that dies before `start`."""
     login.reserve(app_id, nonce)
+    (login.folder(app_id) / "job").write_text("7")
     (login.folder(app_id) / "created").write_text(json.dumps({"at": 1.0}))
 
 
-def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_only(login):
+def test_a_complete_submission_with_the_same_digest_is_resumed_by_one_client_only(login, has_jobs):
     created(login)
     assert login.reserve("a-1", "n2", "n1") == {"resumed": True}
     found = login.reserve("a-1", "n3", "n1")
@@ -96,6 +110,18 @@ def test_a_started_app_is_never_taken_over(login, name, data, state):
     assert (found["error"], found["detail"]["state"], found["detail"]["owner"]) == ("reserved", state, None)
     assert login.do("abort", app_id="a-1", nonce="n2") == {"removed": False}
     assert name in login.names("a-1")
+
+
+def test_a_submission_whose_held_job_is_gone_is_made_anew(login, tmp_path, monkeypatch):
+    """It was cancelled by hand, or the controller lost it: there is nothing to release."""
+    monkeypatch.setenv("PATH", str(commands(tmp_path / "bin", squeue="")))
+    pauses: list[float] = []
+    replace_sleep(monkeypatch, pauses.append)
+    created(login)
+    assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
+    assert login.names("a-1") == {"id", "owner", "attempt.json"}
+    assert (login.folder("a-1") / "id").read_text().startswith("n2.")
+    assert pauses == [SECOND_LOOK_S]
 
 
 def test_an_interrupted_removal_is_completed_by_the_next_client(login):
@@ -133,7 +159,7 @@ def test_an_owner_whose_app_was_removed_writes_nothing_into_the_new_one(login):
     assert login.names("a-1") == {"id", "owner", "attempt.json"}
 
 
-def test_eight_clients_take_an_app_id_once(login):
+def test_eight_clients_take_an_app_id_once(login, has_jobs):
     """Each round begins with what a dead client left; the clients start at one moment."""
     for app_id in (f"a-{k}" for k in range(1, 9)):
         created(login, app_id, "dead") if app_id < "a-5" else login.reserve(app_id, "dead")

@@ -699,12 +699,16 @@ class Conductor:
                 self.stop("cancelled", message, message, grace_s=grace_s)
 
     def _ask(self) -> dict:
-        """What Slurm knows of this job: "EndTime", "Restarts", "TimeLimit" and more."""
+        """What Slurm knows of this job: "EndTime", "Restarts", "TimeLimit" and more.
+
+        Nothing where another job has its id: a controller that lost its state counts anew.
+        """
         for _ in range(ASKS):
             words = self._slurm("scontrol", "show", "job", "-o", self.job).split()
             if words:
                 break
-        return dict(word.partition("=")[::2] for word in words if "=" in word)
+        found = dict(word.partition("=")[::2] for word in reversed(words) if "=" in word)
+        return found if found.get("JobName") == os.path.basename(self.folder) else {}
 
     def _slurm(self, *argv: str) -> str:
         """What a command of Slurm prints; "" where it fails."""
@@ -819,7 +823,8 @@ class Conductor:
 
     def end_job(self) -> None:
         """Cancel the job: its slurmstepd was killed, and Slurm would hold the nodes of the job for ever."""
-        self._slurm("scancel", self.job)
+        if self._ask():
+            self._slurm("scancel", self.job)
 
     def _records(self) -> list:
         """The records of all replicas, with what they left in their error files, the first ones first."""

@@ -13,6 +13,13 @@ def reserved(folder: Folder, state: str, owner: Optional[Json], **detail: Any) -
     return OpError("reserved", message, state=state, owner=owner, **detail)
 
 
+def gone(folder: Folder) -> OpError:
+    """The error of an app whose job has left Slurm before it was released."""
+    job = (folder.text("job") or "").strip()
+    message = f"job {job} of {folder.app_id} has gone: it was cancelled, or Slurm's controller lost it"
+    return OpError("state", message)
+
+
 def is_removed(started: Json) -> bool:
     """Whether it is the link of an owner that removes the app."""
     return not started.keys() & {"job", "cancelled", "withdrawn"}

@@ -53,7 +53,7 @@ def _cancel_started(site: Site, folder: Folder, job: str, message: str, force: b
 
     A job that does not run must get no signal: scancel would try it again and again.
     """
-    states = [row.state for row in site.slurm.rows(folder.app_id) if row.job == job and not row.is_over]
+    states = [row.state for row in site.rows_of(folder) if row.job == job and not row.is_over]
     if not states:
         return "ended"
     runs = states == ["RUNNING"]

@@ -47,8 +47,10 @@ def read_app(
         generation = folder.text("id") or ""
         mine = [row for row in rows or () if row.of(folder, generation)]
         live = [row for row in mine if not row.is_over and (job is None or row.job == job)]
+        over = [row for row in mine if row.is_over and row.job == job]
         facts: Json = {
             "attempt": attempt,
+            "folder": folder.path,
             "owner": None if found["submitted"] else folder.owner()[0],
             "created": (found["created"] or {}).get("at"),
             "job": job or (live[0].job if live else None),
@@ -57,7 +59,7 @@ def read_app(
             "cancel": found["cancel"],
             "outcome": found["outcome"],
             "queue": [_queue_row(row) for row in live],
-            "ended": None,
+            "ended": _end(over[0]) if over and not live else None,
             "vanished": False,
             "needs": {},
         }
@@ -84,6 +86,12 @@ def _queue_row(row: Row) -> Json:
     times = {"submitted_at": row.submitted_at, "start_at": row.start_at}
     dependency = "" if row.dependency == "(null)" else row.dependency
     return dict(times, job=row.job, state=row.state, reason=row.reason, held=row.held, dependency=dependency)
+
+
+def _end(row: Row) -> Json:
+    """How a job ended that Slurm remembers; its exit code is another question to Slurm."""
+    times = {"start": row.start_at, "end": row.end_at}
+    return dict(times, state=row.state, exit="", reason=row.reason, nodes=row.nodes)
 
 
 def _replicas(path: str) -> Iterator[Json]:

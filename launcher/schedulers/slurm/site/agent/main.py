@@ -21,6 +21,7 @@ MODULES: Dict[str, str] = {
     "tail": "read",
     "events": "read",
     "texts": "read",
+    "release": "again",
     "cancel": "ends",
     "withdraw": "ends",
     "end": "ends",

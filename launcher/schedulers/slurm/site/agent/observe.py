@@ -6,10 +6,10 @@ from typing import Dict, List, Sequence
 from launcher.schedulers.slurm.site.agent.ended import Ended
 from launcher.schedulers.slurm.site.agent.facts import add_facts, read_app
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
-from launcher.schedulers.slurm.site.agent.rows import OVER, Row
-from launcher.schedulers.slurm.site.agent.site import Site
+from launcher.schedulers.slurm.site.agent.rows import OVER, Row, code_and_signal
+from launcher.schedulers.slurm.site.agent.site import SECOND_LOOK_S, Site
 
-SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
+FAILED = {"BOOT_FAIL", "FAILED"}  # the exit code says why
 
 
 def observe(site: Site, op: Json) -> Json:
@@ -18,7 +18,7 @@ def observe(site: Site, op: Json) -> Json:
     With `queue`, the rows of apps that have an outcome, too: their jobs may not be gone yet. With `look`
     false, what the app directories say, and nothing of Slurm.
 
-    One squeue, one scontrol and one sacct at most, whatever the number of apps.
+    Two squeue and one sacct at most for each look, whatever the number of apps.
     """
     asked, settled = op.get("app_ids"), set(op.get("settled") or ())
     every = site.app_ids()
@@ -104,20 +104,16 @@ def _is_queued_again(facts: Json) -> bool:
 
 
 def _explain(site: Site, left: List[Json]) -> None:
-    """Add how the jobs of these apps ended, or that they have not."""
-    if not left:
-        return
-    jobs = [facts["job"] for facts in left]
-    known = site.slurm.jobs(jobs)
-    missing = [job for job in jobs if job not in known]
-    if missing:
-        known = dict(site.slurm.accounts(missing), **known)
+    """Add how the jobs of these apps ended that have left the queue."""
+    failed = [facts for facts in left if facts["ended"] is not None and facts["ended"]["state"] in FAILED]
+    if failed:
+        exits = site.slurm.column("exit_code", [facts["job"] for facts in failed])
+        for facts in failed:
+            facts["ended"]["exit"] = code_and_signal(exits.get(facts["job"], ""))
+    forgotten = {facts["job"]: facts["attempt"].get("app_id") for facts in left if facts["ended"] is None}
+    accounts = site.slurm.accounts(forgotten) if forgotten else {}
     for facts in left:
-        found = known.get(facts["job"])
-        if found is None:
-            continue
-        if found["state"] in OVER:
-            facts["ended"], facts["vanished"] = found, facts["submitted"] is not None
-        else:  # squeue did not list it
-            row = {"job": facts["job"], "state": found["state"], "reason": found["reason"], "held": False}
-            facts["queue"] = [dict(row, dependency="", submitted_at=None, start_at=found["start"])]
+        found = accounts.get(facts["job"])
+        if found is not None and found["state"] in OVER:
+            facts["ended"] = found
+        facts["vanished"] = facts["ended"] is not None and facts["submitted"] is not None

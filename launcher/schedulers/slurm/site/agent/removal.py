@@ -46,9 +46,7 @@ def cancel_jobs(site: Site, folder: Folder, but: str = "") -> List[str]:
     """Cancel all jobs of an app; without a call when none was ever submitted."""
     if "submitting" not in folder.names():
         return []
-    generation = folder.text("id") or ""
-    rows = [row for row in site.slurm.rows(folder.app_id) if row.of(folder, generation)]
-    jobs = [row.job for row in rows if not row.is_over and row.job != but]
+    jobs = [row.job for row in site.rows_of(folder) if not row.is_over and row.job != but]
     site.slurm.cancel(jobs)
     return jobs
 

@@ -27,6 +27,8 @@ def reserve(site: Site, op: Json) -> Json:
         with folder:
             try:
                 found = _take_over(folder, owner, record, op.get("dead", ()))
+                if found and site.live_job(folder) is None:
+                    found = None  # its job was cancelled, or lost: nothing is left to go on with
                 if not folder.is_at(path):
                     continue  # files that another client was removing looked like those of a dead owner
                 if found is not None:

@@ -1,6 +1,5 @@
 """What the text of Slurm's commands says about jobs."""
 
-import re
 import time
 from typing import Dict, List, NamedTuple, Optional
 
@@ -16,7 +15,10 @@ def script_of(generation: str) -> str:
 
 
 class Row(NamedTuple):
-    """A line of squeue. Times in epoch seconds, None where Slurm knows none. command: the script."""
+    """A line of squeue. Times in epoch seconds, None where Slurm knows none.
+
+    command: the script. nodes: a list as Slurm writes it.
+    """
 
     job: str
     name: str
@@ -27,6 +29,7 @@ class Row(NamedTuple):
     end_at: Optional[float]
     dependency: str
     reason: str
+    nodes: str
     command: str
 
     @property
@@ -43,7 +46,7 @@ class Row(NamedTuple):
         )
 
 
-FORMAT = "\x1e" + "\x1f".join(["%i", "%j", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%o"])
+FORMAT = "\x1e" + "\x1f".join(["%i", "%j", "%T", "%Q", "%V", "%S", "%e", "%E", "%r", "%N", "%o"])
 
 
 def parse_rows(text: str) -> List[Row]:
@@ -51,10 +54,10 @@ def parse_rows(text: str) -> List[Row]:
     rows = []
     for line in text.split("\x1e"):
         parts = line.rstrip("\n").split("\x1f")
-        if len(parts) == 10:
-            job, name, state, priority, submitted, start, end, dependency, reason, command = parts
+        if len(parts) == 11:
+            job, name, state, priority, submitted, start, end, *texts = parts
             times = parse_time(submitted), parse_time(start), parse_time(end)
-            rows.append(Row(job, name, state, priority == "0", *times, dependency, reason, command))
+            rows.append(Row(job, name, state, priority == "0", *times, *texts))
     return rows
 
 
@@ -66,37 +69,38 @@ def parse_time(text: str) -> Optional[float]:
         return None
 
 
-def parse_jobs(text: str, uid: int) -> Dict[str, Json]:
-    """Job id → state, exit, reason, start, end, nodes of `scontrol -o show job`, for the jobs of a user.
+def parse_column(text: str) -> Dict[str, str]:
+    """Job id → the other field, of `squeue -O JobID:24,FIELD:24`."""
+    lines = [line.strip().partition(" ") for line in text.splitlines()]
+    return {job: found.strip() for job, _, found in lines}
 
-    The first field of a name counts: later ones may be part of a comment.
+
+def code_and_signal(exit_code: str) -> str:
+    """`CODE:SIGNAL` of squeue's field exit_code, which in older versions is the number that wait(2) gives."""
+    if not exit_code.isdigit():
+        return exit_code
+    signal = int(exit_code) & 127
+    return f"{0 if signal else int(exit_code) >> 8}:{signal}"
+
+
+ACCOUNTS = "JobID,JobName,State,ExitCode,Start,End,NodeList"
+
+
+def parse_accounts(text: str, names: Dict[str, str]) -> Dict[str, Json]:
+    """Job id → how the job ended, of `sacct -n -P -X -D -o ACCOUNTS`. names: of the jobs, by id.
+
+    A controller that lost its state gives ids again, so the name counts, too. A requeued job has a line for
+    each of its runs: the last one counts.
     """
-    out = {}
-    for line in text.splitlines():
-        fields: Dict[str, str] = {}
-        for name, value in re.findall(r"(?:^| )([A-Za-z]\w*)=(\S*)", line):
-            fields.setdefault(name, value)
-        if fields.get("UserId", "").endswith(f"({uid})"):
-            out[fields["JobId"]] = {
-                "state": fields.get("JobState", ""),
-                "exit": fields.get("ExitCode", ""),
-                "reason": fields.get("Reason", ""),
-                "start": parse_time(fields.get("StartTime", "")),
-                "end": parse_time(fields.get("EndTime", "")),
-                "nodes": "" if fields.get("NodeList") in (None, "(null)") else fields["NodeList"],
-            }
-    return out
-
-
-def parse_accounts(text: str) -> Dict[str, Json]:
-    """The same of `sacct -n -P -X -o JobID,State,ExitCode,Start,End,NodeList`."""
-    out = {}
+    out: Dict[str, Json] = {}
     for line in text.splitlines():
         parts = line.split("|")
-        if len(parts) == 6:
-            job, state, code, start, end, nodes = parts
+        if len(parts) == 7 and names.get(parts[0]) == parts[1]:
+            job, _, state, code, start, end, nodes = parts
             words = state.split() or [""]  # "CANCELLED by 1000"
             times = {"start": parse_time(start), "end": parse_time(end)}
             nodes = "" if nodes == "None assigned" else nodes
-            out[job] = dict(times, state=words[0], exit=code, reason="", nodes=nodes)
+            found: Json = dict(times, state=words[0], exit=code, reason="", nodes=nodes)
+            if job not in out or (found["start"] or 0) >= (out[job]["start"] or 0):
+                out[job] = found
     return out

@@ -4,11 +4,13 @@ import json
 import os
 import sys
 import time
-from typing import Any, List
+from typing import Any, List, Optional
 
 from launcher.schedulers.slurm.site.agent.folder import NAME, Folder, Json, OpError, checked, replace
 from launcher.schedulers.slurm.site.agent.rows import Row, script_of
 from launcher.schedulers.slurm.site.agent.slurm import Slurm
+
+SECOND_LOOK_S = 2.0  # after a restart squeue may list nothing for a moment
 
 
 class Site:
@@ -43,6 +45,22 @@ class Site:
         except FileNotFoundError:
             return []
         return [os.path.join(self.apps, name) for name in sorted(names)]
+
+    def rows_of(self, folder: Folder) -> List[Row]:
+        """The jobs of an app: none of another one of its name, or that has the id of its job by now."""
+        generation = folder.text("id") or ""
+        return [row for row in self.slurm.rows(folder.app_id) if row.of(folder, generation)]
+
+    def live_job(self, folder: Folder) -> Optional[Row]:
+        """The job on record of an app that has not started; None when Slurm does not have it any more."""
+        job = (folder.text("job") or "").strip()
+        for is_again in (False, True):
+            if is_again:
+                time.sleep(SECOND_LOOK_S)
+            for row in self.rows_of(folder):
+                if row.job == job and not row.is_over:
+                    return row
+        return None
 
     def scripts(self, row: Row) -> bool:
         """Whether a job runs the script of an app of this job directory."""

@@ -8,7 +8,15 @@ import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
-from launcher.schedulers.slurm.site.agent.rows import FORMAT, Row, parse_accounts, parse_jobs, parse_rows
+from launcher.schedulers.slurm.site.agent.rows import (
+    ACCOUNTS,
+    FORMAT,
+    Row,
+    parse_accounts,
+    parse_column,
+    parse_rows,
+    parse_time,
+)
 
 UNREACHABLE = re.compile(
     r"unable to contact|unable to connect|socket timed out|connection refused|connection failure|zero bytes"
@@ -61,24 +69,27 @@ class Slurm:
         argv = ["squeue", "-h", "-r", "-t", "all", "-u", self.user, "-o", FORMAT]
         return parse_rows(self.read(argv + (["-n", name] if name else [])))
 
-    def jobs(self, job_ids: Sequence[str]) -> Dict[str, Json]:
-        """What the controller knows of these jobs; those that it has forgotten are missing."""
-        one = list(job_ids) if len(job_ids) == 1 else []
-        code, out, err = self.run(["scontrol", "-o", "show", "job", *one])
+    def column(self, field: str, job_ids: Sequence[str]) -> Dict[str, str]:
+        """Job id → a further field, for jobs of the user; those that Slurm has forgotten are missing."""
+        fields = f"JobID:24,{field}:24"
+        argv = ["squeue", "-h", "-t", "all", "-u", self.user, "-j", ",".join(job_ids), "-O", fields]
+        code, out, err = self.run(argv)
         if code and not FORGOTTEN.search(err):
             raise OpError("unreachable", one_line(err))
-        found = parse_jobs(out, os.geteuid())
-        return {job: found[job] for job in job_ids if job in found}
+        return parse_column(out)
 
-    def accounts(self, job_ids: Sequence[str]) -> Dict[str, Json]:
-        """What accounting knows of these jobs: nothing, where there is none."""
-        fields = "JobID,State,ExitCode,Start,End,NodeList"
-        argv = ["sacct", "-n", "-P", "-X", "-o", fields, "-j", ",".join(job_ids)]
+    def booted_at(self) -> Optional[float]:
+        """When the controller was started, epoch seconds; None where it does not say so."""
+        return parse_time(self._config().get("BOOT_TIME", ""))
+
+    def accounts(self, names: Dict[str, str]) -> Dict[str, Json]:
+        """What accounting knows of the jobs of these ids and names: nothing, where there is none."""
+        argv = ["sacct", "-n", "-P", "-X", "-D", "-o", ACCOUNTS, "-j", ",".join(sorted(names))]
         try:
             code, out, _ = call(argv, CALL_S, "/")
         except (FileNotFoundError, subprocess.TimeoutExpired):
             return {}  # the controller may answer all the same
-        return parse_accounts(out) if code == 0 else {}
+        return parse_accounts(out, names) if code == 0 else {}
 
     def submit(self, argv: Sequence[str], cwd: str) -> str:
         """The id of the new job. Raises OpError refused, unreachable; after the latter there may be a job."""
@@ -102,13 +113,16 @@ class Slurm:
         return code == 0
 
     def hello(self) -> Json:
-        text = self.read(["scontrol", "show", "config"])
-        found = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+        found = self._config()
         return {
             "cluster": found.get("ClusterName", ""),
             "slurm": found.get("SLURM_VERSION", ""),
             "accounting": not found.get("AccountingStorageType", "none").endswith("none"),
         }
+
+    def _config(self) -> Dict[str, str]:
+        text = self.read(["scontrol", "show", "config"])
+        return dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
 
 
 def call(argv: Sequence[str], limit_s: float, cwd: str) -> Tuple[int, str, str]:

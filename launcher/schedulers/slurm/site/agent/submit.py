@@ -3,10 +3,18 @@
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from launcher.schedulers.slurm.site.agent.app import is_removed, need_of, record_unstarted, reserved, state_of
+from launcher.schedulers.slurm.site.agent.app import (
+    gone,
+    is_removed,
+    need_of,
+    record_unstarted,
+    reserved,
+    state_of,
+)
 from launcher.schedulers.slurm.site.agent.folder import FULL, Folder, Json, OpError, checked
+from launcher.schedulers.slurm.site.agent.removal import cancel_jobs
 from launcher.schedulers.slurm.site.agent.rows import script_of
 from launcher.schedulers.slurm.site.agent.site import Site
 from launcher.schedulers.slurm.site.agent.slurm import FORGOTTEN, refusal
@@ -66,19 +74,25 @@ def _skip(folder: Folder, need: Json, state: str) -> Json:
 
 
 def _submit(site: Site, folder: Folder, argv: Sequence[str], waits: Dict[str, str], again: bool) -> str:
-    """The app's held job: of an earlier, interrupted call, or a new one."""
+    """The app's held job: of an earlier, interrupted call, or a new one.
+
+    Raises OpError state when the earlier one is gone.
+    """
     if not argv or os.path.basename(argv[0]) != "sbatch" or not all(each[:1] == "-" for each in argv[1:]):
         raise OpError("state", f"want options of sbatch, got {list(argv)}")
     generation = folder.text("id") or ""
     folder.write("submitting", json.dumps({"at": time.time()}))
-    job = _adopt(site, folder, generation) if again else None
+    job = _adopt(site, folder) if again else None
     if job is None:
+        if folder.text("job") is not None:
+            raise gone(folder)
         folder.link_to("script.sh", script_of(generation))
         script = os.path.join(folder.path, script_of(generation))
         options = ["--hold", "--parsable", "--job-name=" + folder.app_id]
         options += ["--output=" + os.path.join(folder.path, "slurm.out"), "--open-mode=append"]
-        if waits:
-            options += ["--dependency=afterok:" + ":".join(waits.values()), "--kill-on-invalid-dep=yes"]
+        behind = _known(site, waits)
+        if behind:
+            options += ["--dependency=afterok:" + ":".join(behind), "--kill-on-invalid-dep=yes"]
         job = site.slurm.submit(list(argv) + options + [script], folder.path)
     try:
         if folder.link("job", job):
@@ -92,10 +106,18 @@ def _submit(site: Site, folder: Folder, argv: Sequence[str], waits: Dict[str, st
     return winner
 
 
-def _adopt(site: Site, folder: Folder, generation: str) -> Optional[str]:
+def _known(site: Site, waits: Dict[str, str]) -> List[str]:
+    """The jobs of these apps that Slurm knows. `_skip_now` judges the others before the start.
+
+    Slurm would drop a dependency on a forgotten job, and would wait for another one that has its id by now.
+    """
+    known = {(row.name, row.job) for row in site.slurm.rows()} if waits else set()
+    return [job for app_id, job in waits.items() if (app_id, job) in known]
+
+
+def _adopt(site: Site, folder: Folder) -> Optional[str]:
     """The job that an interrupted call submitted; further ones are cancelled."""
-    rows = [row for row in site.slurm.rows(folder.app_id) if row.of(folder, generation) and not row.is_over]
-    jobs = sorted((row.job for row in rows), key=int)
+    jobs = sorted((row.job for row in site.rows_of(folder) if not row.is_over), key=int)
     known = folder.text("job")
     keep = known if known in jobs else jobs[0] if jobs else None
     site.slurm.cancel([job for job in jobs if job != keep])
@@ -105,7 +127,7 @@ def _adopt(site: Site, folder: Folder, generation: str) -> Optional[str]:
 def start(site: Site, op: Json) -> Json:
     """Release the job. Done twice, it changes nothing."""
     with site.open(op["app_id"]) as folder:
-        names = folder.names()
+        names, at = folder.names(), time.time()  # before the release: see `held_again`
         if "outcome" not in names and "submitted" not in names:
             started = folder.json("started")
             if started is None or is_removed(started):
@@ -116,7 +138,7 @@ def start(site: Site, op: Json) -> Json:
                 if ended is not None:
                     return ended
             try:
-                folder.write("submitted", json.dumps({"at": time.time()}))
+                folder.write("submitted", json.dumps({"at": at}))
             except OSError as error:
                 if error.errno not in FULL:
                     raise
@@ -136,32 +158,29 @@ def _accepted(folder: Folder) -> Json:
 
 def _release(site: Site, folder: Folder) -> Optional[Json]:
     """Release the held job; the answer when a need has not succeeded. Raises OpError refused, state."""
-    job = (folder.text("job") or "").strip()
-    skip = _skip_now(site, folder, job)
+    skip = _skip_now(site, folder)
     if skip is not None:
         return skip
-    code, _, err = site.slurm.run(["scontrol", "release", job])
-    if not code:
-        return None
-    live = [row for row in site.slurm.rows(folder.app_id) if row.job == job and not row.is_over]
+    row = site.live_job(folder)
+    code, _, err = site.slurm.run(["scontrol", "release", row.job]) if row and row.held else (0, "", "")
     started = folder.json("started")
-    if any(not row.held for row in live) or (started is not None and "job" in started):
-        return None  # released before
-    if FORGOTTEN.search(err):
-        raise OpError("state", f"job {job} of {folder.app_id} has been cancelled")
+    if (row and not code) or (started is not None and "job" in started):
+        return None  # or it was released before
+    if row is None or FORGOTTEN.search(err):
+        raise gone(folder)
     raise OpError("refused", refusal(err))
 
 
-def _skip_now(site: Site, folder: Folder, job: str) -> Optional[Json]:
+def _skip_now(site: Site, folder: Folder) -> Optional[Json]:
     """The answer for an app whose need has not succeeded, or has been forgotten by Slurm: the dependency on
     such a job is dropped, so that ours would start."""
     waits = (folder.json("created") or {}).get("waits") or {}
-    known = {row.job for row in site.slurm.rows() if not row.is_over} if waits else set()
+    known = {(row.name, row.job) for row in site.slurm.rows() if not row.is_over} if waits else set()
     for app_id, name in waits.items():
         state, need_job = need_of(site, app_id)
-        if not state and need_job not in known:
+        if not state and (app_id, need_job) not in known:
             state = need_of(site, app_id)[0] or "lost"
         if state not in ("", "succeeded"):
-            site.slurm.cancel([job])
+            cancel_jobs(site, folder)
             return dict(_skip(folder, {"app_id": app_id, "job": name}, state), state="skipped")
     return None

@@ -4,6 +4,7 @@ import os
 import time
 from typing import Dict, List, Sequence, Tuple
 
+from launcher.schedulers.slurm.site.agent.again import release_again
 from launcher.schedulers.slurm.site.agent.facts import add_facts, read_app
 from launcher.schedulers.slurm.site.agent.folder import Json, OpError
 from launcher.schedulers.slurm.site.agent.observe import look
@@ -15,6 +16,8 @@ QUEUE_S, SLOWEST_S = 2.0, 30.0  # between looks at the queue, more and more
 
 def wait(site: Site, op: Json) -> Json:
     """Block until one of the apps has ended, or has left the queue without an outcome, or time is over.
+
+    Jobs whose release Slurm has lost are released again.
 
     starts: apps of which the start is waited for, too.
     queue: seconds until the queue is looked at, and between the next two looks. The answer has the same for
@@ -38,6 +41,7 @@ def wait(site: Site, op: Json) -> Json:
             try:
                 found = look(site, waiting, errors)
                 done = {each: facts for each, facts in found.items() if facts["vanished"] or facts["outcome"]}
+                release_again(site, found)
             except OpError as error:
                 if error.kind != "unreachable":
                     raise
