@@ -15,6 +15,7 @@ from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
 from launcher.state.store import Store
+from launcher.text import with_cause
 
 if TYPE_CHECKING:
     from threading import Event, Thread
@@ -134,7 +135,7 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
     except StateError as error:
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
-    message = "; ".join(part for part in (attempt.message, cause) if part)
+    message = with_cause(attempt.message, cause)
     about = {"app_id": outcome.app_id, "message": message}
     if attempt.state == "skipped":
         events.emit("attempt_skipped", outcome.key, attempt=attempt.number, **about)

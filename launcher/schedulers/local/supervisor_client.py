@@ -22,6 +22,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import Secret
+from launcher.specs.sensitive import is_sensitive
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _CONTROL_FD = 3
 _LOCK_FD = 4
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
+_SHORTEST_LITERAL = 8
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the supervisor uses
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
@@ -95,6 +97,7 @@ class SupervisorClient:
                 "separate_streams": request.separate_streams,
                 "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
                 "env": dict(os.environ),
+                "secrets": _values_to_mask(request, secrets or {}),
                 "roles": [_role(request, name, secrets or {}) for name in request.role_params],
             }
         )
@@ -227,6 +230,18 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
             for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
         ],
     }
+
+
+def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[str]:
+    """The values that no message may repeat: secrets, and literals under names of secrets.
+
+    A short literal does not count: it may be a word of any message.
+    """
+    envs = [os.environ, *(param.env for params in request.role_params.values() for param in params)]
+    names = [name for name in {name for env in envs for name in env} if is_sensitive(name)]
+    found = {env[name] for env in envs for name in names if name in env}
+    literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= _SHORTEST_LITERAL]
+    return sorted({*secrets.values(), *literals})
 
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:
