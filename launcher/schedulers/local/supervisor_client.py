@@ -40,8 +40,14 @@ _MAIN = (
 # Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
 # goes through the control socket and is written nowhere.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-
-
+# By these, runners of GitHub, Azure and Jenkins know the processes that they kill at the end of a CI job.
+_TRACKING = {
+    "RUNNER_TRACKING_ID",
+    "VSTS_PROCESS_LOOKUP_ID",
+    "HUDSON_SERVER_COOKIE",
+    "JENKINS_NODE_COOKIE",
+    "JENKINS_SERVER_COOKIE",
+}
 _ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
@@ -96,7 +102,7 @@ class SupervisorClient:
                 "grace_s": request.grace_s,
                 "separate_streams": request.separate_streams,
                 "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
-                "env": dict(os.environ),
+                "env": _inherited(),
                 "secrets": _values_to_mask(request, secrets or {}),
                 "roles": [_role(request, name, secrets or {}) for name in request.role_params],
             }
@@ -230,6 +236,11 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
             for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
         ],
     }
+
+
+def _inherited() -> dict[str, str]:
+    """The environment that replicas inherit: all of ours but what marks them as part of a CI job."""
+    return {name: value for name, value in os.environ.items() if name not in _TRACKING}
 
 
 def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[str]:
