@@ -63,6 +63,17 @@ def unusable_in(text: str) -> str:
     return ""
 
 
+def with_cause(message: str, cause: str) -> str:
+    """`main/0 exited with 1; main/0: no data`: how an app ended, and the error that a replica reported.
+
+    The message alone where it says that error already, as the last line of stderr.
+    """
+    error = cause.partition(": ")[2]
+    if not cause or (error and message.endswith(f": {error}")):
+        return message
+    return f"{message}; {cause}" if message else cause
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

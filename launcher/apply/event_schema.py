@@ -12,6 +12,7 @@ _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer"}
 _JOB: Final = {"project": _TEXT, "target": _TEXT, "job": _TEXT}
 _ATTEMPT: Final = {**_JOB, "attempt": _NUMBER, "app_id": _TEXT, "handle": _TEXT}
+_TIME: Final = {"type": ["number", "null"]}
 _APP: Final = {**_JOB, "app_id": _TEXT}
 _MOVING: Final = {**_ATTEMPT, "image": _TEXT, "done": _NUMBER, "total": _NUMBER}
 _MOVED: Final = {**_ATTEMPT, "image": _TEXT}
@@ -94,13 +95,27 @@ EVENTS: Final[Mapping[EventName, tuple[str, Mapping[str, Any]]]] = {
         "Whole lines that a replica printed (with --logs).",
         {**_JOB, "role": _TEXT, "replica": _NUMBER, "text": _TEXT},
     ),
-    "ended": ("An app has ended (with --wait).", {**_APP, "state": _TEXT, "message": _TEXT}),
+    "ended": (
+        "An app has ended (with --wait): the exit code of the replica that decided it, when it started and"
+        " when it ended (seconds since the epoch), where these are known.",
+        {
+            **_ATTEMPT,
+            "state": _TEXT,
+            "message": _TEXT,
+            "exit_code": {"type": ["integer", "null"]},
+            "started_at": _TIME,
+            "ended_at": _TIME,
+        },
+    ),
     "done": (
         "The apply is over: its exit code, and what came of every job.",
         {"exit_code": _NUMBER, "jobs": {"type": "array", "items": {"type": "object"}}},
     ),
 }
-"""Every event: what it says, and its facts beside version, event and time (seconds since the epoch)."""
+"""Every event: what it says, and its facts beside version, event, time and at.
+
+`time` is when it was noticed, `at` when it happened, both in seconds since the epoch.
+"""
 
 
 def event_schema() -> dict[str, Any]:
@@ -113,7 +128,12 @@ def event_schema() -> dict[str, Any]:
 
 
 def _of(name: EventName, says: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    common = {"version": {"const": VERSION}, "event": {"const": name}, "time": {"type": "number"}}
+    common = {
+        "version": {"const": VERSION},
+        "event": {"const": name},
+        "time": {"type": "number", "description": "When it was noticed, in seconds since the epoch."},
+        "at": {"type": "number", "description": "When it happened; the same, or earlier."},
+    }
     return {
         "title": name,
         "description": says,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import monotonic, time
+from time import monotonic, sleep, time
 from typing import Any, Literal
 
 from launcher.errors import NOT_SUCCEEDED
@@ -49,27 +49,76 @@ EventName = Literal[
 OnEvent = Callable[[Mapping[str, Any]], None]
 
 IMAGE_FACTS = ("image", "done", "total", "line")
+TOGETHER_S = 0.05
+"""How long the report of a follower waits for those of the others, to be put in the order of their times."""
+
 _OFTEN_S = 0.25  # the shortest time between two progress events of an image
 
 
-def event(name: EventName, **facts: Any) -> dict[str, Any]:
-    """One event as a JSON object; `launcher.apply.event_schema` says which facts belong to which."""
-    return {"version": VERSION, "event": name, "time": time(), **facts}
+def event(name: EventName, *, at: float | None = None, **facts: Any) -> dict[str, Any]:
+    """One event as a JSON object; `launcher.apply.event_schema` says which facts belong to which.
+
+    Args:
+        at: when it happened, in epoch seconds; None for now. A clock of an engine may be ahead of ours.
+    """
+    now = time()
+    return {
+        "version": VERSION,
+        "event": name,
+        "time": now,
+        "at": now if at is None else min(at, now),
+        **facts,
+    }
 
 
 class Events:
-    """Hands events to a callback, one at a time, whichever thread they come from."""
+    """Hands events to a callback, one at a time, whichever thread they come from.
+
+    together_s: how long `report` waits for other threads.
+    """
 
     def __init__(self, on_event: OnEvent | None) -> None:
+        self.together_s = 0.0
         self._on_event = on_event
         self._lock = allocate_lock()
         self._apps: dict[str, dict[str, Any]] = {}  # app id → the facts that its progress begins with
         self._told: dict[tuple[str, str, Any], float] = {}
+        self._reported: list[tuple[float, dict[str, Any]]] = []  # with the time to sort by; not emitted yet
+        self._latest: dict[JobKey, float] = {}  # the time of the last one of each job
 
-    def emit(self, name: EventName, key: JobKey, **facts: Any) -> None:
+    def emit(self, name: EventName, key: JobKey, *, at: float | None = None, **facts: Any) -> None:
+        """Emit an event now, behind the reported ones."""
         if self._on_event is not None:
             with self._lock:
-                self._on_event(event(name, **of_job(key), **facts))
+                self._flush(self._on_event)
+                self._on_event(event(name, at=at, **of_job(key), **facts))
+
+    def report(self, name: EventName, key: JobKey, at: float | None, **facts: Any) -> None:
+        """Emit an event that happened `at` (epoch seconds), together with those of other threads, by time.
+
+        Events of one job stay in the order of their reports: its times may come from two clocks.
+        """
+        if self._on_event is None:
+            return
+        with self._lock:
+            made = event(name, at=at, **of_job(key), **facts)
+            self._latest[key] = max(made["at"], self._latest.get(key, 0.0))
+            self._reported.append((self._latest[key], made))
+            is_first = len(self._reported) == 1
+        if is_first:
+            sleep(self.together_s)
+            self.flush()
+
+    def flush(self) -> None:
+        """Emit the reported events."""
+        if self._on_event is not None:
+            with self._lock:
+                self._flush(self._on_event)
+
+    def _flush(self, on_event: OnEvent) -> None:
+        reported, self._reported = sorted(self._reported, key=lambda each: each[0]), []
+        for _, made in reported:
+            on_event(made)
 
     def introduce(self, key: JobKey, **about: Any) -> None:
         """Register the job of an app: `progress` reports the app's images as that job's."""
@@ -101,7 +150,7 @@ class Events:
         return True
 
 
-def of_job(key: JobKey) -> dict[str, str]:
+def of_job(key: JobKey) -> dict[str, Any]:
     return {"project": key.project, "target": key.target, "job": key.job}
 
 

@@ -8,19 +8,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
-from launcher.apply.events import Events, OnEvent, Outcome
+from launcher.apply.events import TOGETHER_S, Events, OnEvent, Outcome
 from launcher.apply.submit import unrecorded
 from launcher.errors import LauncherError, StateError
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.launch import JobKey
 from launcher.state.records import AppRecord, of_attempt
 from launcher.state.store import Store
+from launcher.text import with_cause
 
 if TYPE_CHECKING:
     from threading import Event, Thread
 
     from launcher.schedulers.responses import DescribeAppResponse
     from launcher.schedulers.restarts import Restart
+    from launcher.specs.attempt import Attempt
 
 OnLog = Callable[[JobKey, str, int, bytes], None]
 """Called with job, role, replica and a chunk of its output, cut anywhere; from one thread per app."""
@@ -69,7 +71,11 @@ def follow(
         ended[outcome.app_id] = _until_end(outcome, engines, store, events)
 
     def restarting(app_id: str, restart: Restart) -> None:
-        events.emit("restarting", keys[app_id], **_facts(app_id, restart))
+        facts = _facts(app_id, restart)
+        if watching.on_log is None:
+            events.report("restarting", keys[app_id], restart.at, **facts)
+        else:
+            events.emit("restarting", keys[app_id], at=restart.at, **facts)
 
     keys = {outcome.app_id: outcome.key for outcome in live}
     stranded: Mapping[str, AppRecord] = {}
@@ -79,7 +85,11 @@ def follow(
         if watching.on_log is not None:
             for outcome in live:
                 _scheduler(outcome, engines).on_restart = restarting
-        stranded = _in_threads(live, begin, one, engines, watching.on_log, watching.on_progress)
+        events.together_s = TOGETHER_S if len(live) > 1 else 0.0
+        try:
+            stranded = _in_threads(live, begin, one, engines, watching.on_log, watching.on_progress)
+        finally:
+            events.flush()
     return tuple(
         ended.get(outcome.app_id) or _as_seen(outcome, stranded.get(outcome.app_id)) for outcome in outcomes
     )
@@ -117,7 +127,7 @@ def _until_start(outcome: Outcome, engines: Engines, events: Events) -> None:
     attempt = scheduler.attempt(outcome.app_id)
     if attempt is not None and attempt.started_at is not None:
         about = {"attempt": attempt.number, "app_id": attempt.app_id, "handle": attempt.handle}
-        events.emit("started", outcome.key, **about)
+        events.report("started", outcome.key, attempt.started_at, **about)
 
 
 def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events) -> Outcome:
@@ -134,15 +144,25 @@ def _until_end(outcome: Outcome, engines: Engines, store: Store, events: Events)
     except StateError as error:
         warnings = (*warnings, unrecorded(f"it has {attempt.state}", error))
     cause = _cause(scheduler, outcome.app_id) if attempt.state in ("failed", "lost") else ""
-    message = "; ".join(part for part in (attempt.message, cause) if part)
-    about = {"app_id": outcome.app_id, "message": message}
+    message = with_cause(attempt.message, cause)
+    about = {"attempt": attempt.number, "app_id": outcome.app_id, "message": message}
     if attempt.state == "skipped":
-        events.emit("attempt_skipped", outcome.key, attempt=attempt.number, **about)
+        events.report("attempt_skipped", outcome.key, attempt.ended_at, **about)
     elif not attempt.is_live:  # else the process that held it has died
-        events.emit("ended", outcome.key, state=attempt.state, **about)
+        events.report("ended", outcome.key, attempt.ended_at, **about, **_how(attempt))
     app = of_attempt(attempt)
     app.message = message
     return replace(outcome, app=app, warnings=warnings)
+
+
+def _how(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "handle": attempt.handle,
+        "state": attempt.state,
+        "exit_code": attempt.exit_code,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+    }
 
 
 def _cause(scheduler: StagedScheduler[Any], app_id: str) -> str:

@@ -45,7 +45,11 @@ class Submission:
         self._engines, self._store, self._events = engines, store, events
         self._scheduler = engines.get(step.bound.launch.scheduler)
         self._attempt = _attempt(step, step.bound.launch, provenance)
-        self._about = {"attempt": step.number, "app_id": step.app_id, "handle": self._attempt.handle}
+        self._about: dict[str, Any] = {
+            "attempt": step.number,
+            "app_id": step.app_id,
+            "handle": self._attempt.handle,
+        }
 
     def submit(self, waits_for: Sequence[StoodOn] = (), turn: Turn | None = None) -> Attempt:
         """Reserve, create, stop the old attempts, record, start. `record_start` records the state after that.
@@ -142,7 +146,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
 
 def record_start(started: Attempt, *, store: Store, events: Events) -> tuple[str, ...]:
     """Record that it runs, waits or is in line; returns warnings when that fails, as it does so anyway."""
-    about = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
+    about: dict[str, Any] = {"attempt": started.number, "app_id": started.app_id, "handle": started.handle}
     try:
         store.record(started)
     except StateError as error:
@@ -168,7 +172,7 @@ def clear(step: Step, engines: Engines) -> None:
 
 def stop(old: Guard, step: Step, *, engines: Engines, store: Store, events: Events) -> None:
     """Stop a live attempt, wait until none of its processes is left, and record its outcome."""
-    about = {"attempt": old.attempt, "app_id": old.app_id}
+    about: dict[str, Any] = {"attempt": old.attempt, "app_id": old.app_id}
     events.introduce(step.key, **about)
     events.emit("stopping", step.key, **about)
     scheduler = engines.get(old.scheduler)

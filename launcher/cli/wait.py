@@ -6,6 +6,7 @@ from launcher.cli.argument_types import duration
 from launcher.cli.arguments import add_target
 from launcher.errors import NOT_SUCCEEDED
 from launcher.state.records import WAITING
+from launcher.text import with_cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _wait(app: AppRecord, timeout_s: float | None, console: Console) -> int:
     why = ""
     if state in ("failed", "skipped", "lost", *WAITING):
         found = inspect(app)
-        why = "; ".join(part for part in (found.message, cause(found)) if part)
+        why = with_cause(found.message, cause(found))
     console.print(f"{app.handle} {state.upper()}{': ' if why else ''}{why}", flush=True)
     for warning in scheduler_of(app).warnings(app.app_id):
         console.warn(f"{app.app_id}: {warning}")

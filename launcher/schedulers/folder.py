@@ -29,6 +29,7 @@ from launcher.schedulers.api import LogsUnsupported
 from launcher.schedulers.appstore import open_store
 from launcher.schedulers.checks import check_runnable
 from launcher.schedulers.ids import make_unique, normalise
+from launcher.schedulers.last_line import exited
 from launcher.schedulers.logs import LogRecord
 from launcher.schedulers.responses import DescribeAppResponse, ListAppResponse
 from launcher.schedulers.staged import Reservation, StagedScheduler
@@ -376,7 +377,7 @@ def _conclude(record: AppRecord) -> None:
     record.state, record.ended_at = cause.state, first[-1].ended_at
     if cause.state == "failed":
         record.exit_code = cause.exit_code
-        record.message = f"{cause.role}/{cause.k} exited with {cause.exit_code}"
+        record.message = f"{cause.role}/{cause.k} {exited(cause.exit_code)}"
 
 
 def _filled(app: AppDef, app_id: str) -> list[Role]:

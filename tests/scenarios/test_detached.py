@@ -7,8 +7,10 @@ import os
 import pty
 import shlex
 import sys
+from pathlib import Path
 
 from launcher.specs import AppState
+from tests import processes
 from tests.scenario import until_line
 
 IN_A_TERMINAL = (
@@ -82,3 +84,22 @@ def test_waiting_in_another_process_ends_with_the_job(scenario):
     waiting = [scenario.start("wait", "job") for _ in range(3)]
     gate.open()
     assert [process.wait() for process in waiting] == [5, 5, 5]
+
+
+def test_no_process_of_a_job_has_the_mark_by_which_a_ci_runner_kills_it(scenario, monkeypatch):
+    marks = ("RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "VSTS_PROCESS_LOOKUP_ID")
+    for name in marks:
+        monkeypatch.setenv(name, "a-mark-of-ci")
+    gate = scenario.gate()
+    scenario.apply(scenario.job(gate.script))
+    replica = int(gate.entered())
+    for pid in (replica, processes.parent(replica)):
+        assert b"a-mark-of-ci" not in Path(f"/proc/{pid}/environ").read_bytes()
+    gate.open()
+    scenario.wait("job")
+
+
+def test_a_job_that_sets_such_a_mark_has_it(scenario):
+    path = scenario.job('test "$RUNNER_TRACKING_ID" = mine', role="env: {RUNNER_TRACKING_ID: mine}")
+    scenario.run_to_end(path)
+    assert scenario.state("job") is AppState.SUCCEEDED

@@ -19,6 +19,7 @@ from launcher.text import (
     plural,
     printable,
     seconds_in,
+    with_cause,
 )
 
 NAMES = ["msg", "image", "num_replicas", "utils.echo", "utils.sh", "scheduler", "max_retries"]
@@ -121,3 +122,20 @@ def test_names_are_sorted_with_numbers_before_words(names):
 @given(st.lists(st.text("amp0123e-.²x", max_size=12)))
 def test_any_names_can_be_sorted(names):
     assert len({natural(name) for name in sorted(names, key=natural)}) <= len(names)
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "text"),
+    [
+        ("main/0 exited with 1", "", "main/0 exited with 1"),
+        ("main/0 exited with 1", "main/1: boom", "main/0 exited with 1; main/1: boom"),
+        (
+            "main/0 exited with 1: KeyError: 'x'",
+            "main/0: KeyError: 'x'",
+            "main/0 exited with 1: KeyError: 'x'",
+        ),
+        ("", "main/0: boom", "main/0: boom"),
+    ],
+)
+def test_an_error_that_a_message_says_already_is_not_repeated(message: str, cause: str, text: str) -> None:
+    assert with_cause(message, cause) == text

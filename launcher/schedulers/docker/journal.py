@@ -34,13 +34,17 @@ from launcher.specs.attempt import AttemptState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExit:
-    """How a container ended, recorded in case the container is removed."""
+    """How a container ended, recorded in case the container is removed.
+
+    said: the last line of its stderr, of one that failed by itself.
+    """
 
     code: int
     oom: bool = False
     started_at: float | None = None
     ended_at: float | None = None
     restarts: int = 0
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +260,7 @@ def _exit(journal: Journal, event: Mapping[str, Any]) -> None:
         started_at=event.get("started_at"),
         ended_at=event.get("ended_at"),
         restarts=event.get("restarts", 0),
+        said=event.get("said", ""),
     )
 
 

@@ -39,6 +39,7 @@ class DockerReplica:
         late: why it has failed that was not ready in time; "" for any other replica.
         at_end: it was stopped because the roles that are no services had succeeded.
         stopped_externally: another program stopped it.
+        said: the last line that it wrote to stderr before it failed, where that is on record.
     """
 
     role: str
@@ -58,6 +59,7 @@ class DockerReplica:
     waits: str = ""
     late: str = ""
     at_end: bool = False
+    said: str = ""
 
     @property
     def label(self) -> str:
@@ -106,6 +108,7 @@ def _replica(container: Container, journal: Journal) -> DockerReplica:
         stopped_externally=ended and journal.was_stopped_externally(container.id, container.started_at),
         waits=RESTARTED if waits and not container.live else _WAITS.get(container.state, ""),
         late=late,
+        said=recorded.said if recorded and ended and recorded.code == container.exit_code else "",
         at_end=stopped and _is_stopped_at_end(container, journal),
     )
 
@@ -142,6 +145,7 @@ def _removed(role: str, k: int, exit_: RecordedExit) -> DockerReplica:
         num_restarts=exit_.restarts,
         started_at=exit_.started_at,
         ended_at=exit_.ended_at,
+        said=exit_.said,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import Labels
 from launcher.schedulers.docker.watching.client import wait_for_exit
+from launcher.schedulers.last_line import exited
 from launcher.schedulers.restarts import POLICIES, Restart
 
 _LOOK_S = 0.25
@@ -63,7 +64,7 @@ class _Reader:
         own = [where for where in self._exits if where[0] == role and where in again]
         failed = [where for where in own if where in self._late or self._exits[where]["code"]]
         _, k = cause = (*failed, *(where for where in again if where[0] == role), (role, 0))[0]
-        code, late = self._exits.get(cause, {}).get("code", 0), self._late.get(cause)
+        ended, late = self._exits.get(cause, {}), self._late.get(cause)
         counter = {"REPLICA": (policy, role, k), "ROLE": (policy, role)}.get(policy, (policy,))
         self._counts[counter] = number = self._counts.get(counter, 0) + 1
         for where in again:
@@ -76,7 +77,7 @@ class _Reader:
             number=number,
             most=self._most.get(role, number),
             delay_s=event.get("delay_s", 0),
-            cause=f"was {late}" if late else f"exited with {code}",
+            cause=f"was {late}" if late else exited(ended.get("code", 0), ended.get("said", "")),
             at=event["t"],
         )
         return made, again

@@ -28,6 +28,7 @@ from launcher.schedulers.docker.replicas import (
     waits_for_restart,
     where,
 )
+from launcher.schedulers.last_line import exited
 from launcher.schedulers.order import pause_s
 from launcher.specs.attempt import AttemptState
 
@@ -296,7 +297,7 @@ def _why_failed(replica: DockerReplica) -> str:
         return f"{replica.label} was killed: out of memory"
     if replica.error:
         return f"{replica.label} could not be restarted: {cause_of(replica.error)}"
-    return f"{replica.label} exited with {replica.exit_code}"
+    return f"{replica.label} {exited(replica.exit_code, replica.said)}"
 
 
 def _missing(facts: _Facts) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from launcher.schedulers import pids
+from launcher.schedulers.last_line import last_line
 from launcher.schedulers.local.outcome import AppOutcome, failure
 from launcher.schedulers.local.replicas import ENDED, IDLE, Replica, Replicas
 from launcher.schedulers.local.spawn import SpawnError
+from launcher.schedulers.local.stderr_tail import stderr_tail
 from launcher.schedulers.order import pause_s
 
 TYPE_CHECKING = False
@@ -33,6 +35,7 @@ class RunningApp:
     Set the callbacks before `start`: `on_started` (every replica runs that waits for no other), `on_broken`
     (one of them cannot be started), `on_ended` (no process of the app is left, its logs are closed).
     `order`: of roles that wait for each other; None where all start at once and all must succeed.
+    `secrets`: values that no event may hold.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class RunningApp:
         self.on_started: Callable[[], None]
         self.on_broken: Callable[[SpawnError], None]
         self.on_ended: Callable[[AppOutcome], None]
+        self.secrets: tuple[str, ...] = ()
         self.started = False
         self._loop = loop
         self._record = record
@@ -207,6 +211,10 @@ class RunningApp:
             more["stopped"] = True
         elif not replica.code:
             self._reach(replica, "succeeded")
+        elif not replica.signal:
+            tail, whole = stderr_tail(replica.log.folder, replica.log.segment)
+            replica.said = last_line(tail, self.secrets, whole=whole)
+            more |= {"said": replica.said} if replica.said else {}
         self._record.add(
             "exit",
             replica.ended_ns,
@@ -263,7 +271,8 @@ class RunningApp:
             self._stop_for_restart(self._all, self._active, replica)
             self._go_on_when_all_ended()
         else:
-            why = failure(replica.name, replica.code, replica.signal, oom=replica.oom, late=replica.late)
+            code, oom, late, said = replica.code, replica.oom, replica.late, replica.said
+            why = failure(replica.name, code, replica.signal, oom=oom, late=late, said=said)
             self.stop("peer", why, by=replica.name)
 
     def _stop_for_restart(self, replicas: Sequence[Replica], active: int, cause: Replica) -> None:

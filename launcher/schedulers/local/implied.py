@@ -112,6 +112,7 @@ class _Progress:
                     event["signal"],
                     oom=bool(event.get("oom")),
                     late=event.get("late", ""),
+                    said=event.get("said", ""),
                 )
             if not counter:
                 return None  # the whole app is restarted, whatever the other replicas did

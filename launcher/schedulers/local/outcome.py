@@ -1,9 +1,11 @@
 """The outcome of an app, for the supervisor that decides it and for the readers of its record.
 
-Nothing is imported here: the supervisor must stay small.
+Next to nothing is imported here: the supervisor must stay small.
 """
 
 from __future__ import annotations
+
+from launcher.schedulers.last_line import exited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,15 +39,15 @@ class AppOutcome:
         self.code = code
 
 
-def failure(name: str, code: int, signal: int, *, oom: bool, late: str = "") -> AppOutcome:
+def failure(name: str, code: int, signal: int, *, oom: bool, late: str = "", said: str = "") -> AppOutcome:
     """The outcome of an app that failed with its replica `name` (ROLE/K). `code`: 128 + signal after one.
 
-    `late`: why it was stopped, if it was not ready in time.
+    `late`: why it was stopped, if it was not ready in time. `said`: the last line of its stderr.
     """
     if late:
         return AppOutcome("failed", f"{name} was {late}", code)
     if not signal:
-        return AppOutcome("failed", f"{name} exited with {code}", code)
+        return AppOutcome("failed", f"{name} {exited(code, said)}", code)
     memory = "; the machine was out of memory" if oom else ""
     return AppOutcome("failed", f"{name} was killed by signal {signal}{memory}", code)
 

@@ -89,6 +89,7 @@ class Replica:
         "restarts",
         "retries",
         "role",
+        "said",
         "signal",
         "state",
         "stopped",
@@ -114,6 +115,7 @@ class Replica:
         self.code = self.signal = self.ended_ns = 0
         self.oom = self.ready = False
         self.late = ""  # why it has failed that was not ready in time
+        self.said = ""  # the last line that it wrote to stderr before it failed
         self.stopped = False  # the supervisor sent it TERM
         self.interrupted = False  # its leader ended after that
         self.kill_at = 0.0  # monotonic time at which the rest of it is killed; 0.0: no deadline

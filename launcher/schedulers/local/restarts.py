@@ -52,7 +52,14 @@ class RestartReader:
         role, k = event["role"], event["k"]
         name, ended = f"{role}/{k}", self._exits.get((role, k), {})
         code, signal = ended.get("code", 0), ended.get("signal", 0)
-        why = failure(name, code, signal, oom=bool(ended.get("oom")), late=ended.get("late", ""))
+        why = failure(
+            name,
+            code,
+            signal,
+            oom=bool(ended.get("oom")),
+            late=ended.get("late", ""),
+            said=ended.get("said", ""),
+        )
         return Restart(
             role=role,
             k=k,

@@ -140,6 +140,7 @@ class Supervisor:
             on_drop=self._output_dropped,
         )
         self._app = RunningApp(roles, self._loop, spawner, logs, self._record, message["grace_s"], order)
+        self._app.secrets = tuple(message.get("secrets", ()))
         self._app.on_started = self._all_started
         self._app.on_broken = self._cannot_start
         self._app.on_ended = self._all_ended

@@ -22,6 +22,7 @@ from launcher.schedulers import pids
 from launcher.schedulers.local import rundir
 from launcher.schedulers.local.popen import PopenRequest, ReplicaParam
 from launcher.specs.secret import Secret
+from launcher.specs.sensitive import is_sensitive
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _CONTROL_FD = 3
 _LOCK_FD = 4
 _NO_SIGPIPE = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL
+_SHORTEST_LITERAL = 8
 _ABOVE = 10  # the client's copies lie above the descriptor numbers that the supervisor uses
 _MAIN = (
     f"import sys; sys.path.insert(0, {paths.IMPORT_ROOT!r});"
@@ -38,8 +40,14 @@ _MAIN = (
 # Loader and locale, for this interpreter itself. Nothing else of the environment: the replicas' part
 # goes through the control socket and is written nowhere.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-
-
+# By these, runners of GitHub, Azure and Jenkins know the processes that they kill at the end of a CI job.
+_TRACKING = {
+    "RUNNER_TRACKING_ID",
+    "VSTS_PROCESS_LOOKUP_ID",
+    "HUDSON_SERVER_COOKIE",
+    "JENKINS_NODE_COOKIE",
+    "JENKINS_SERVER_COOKIE",
+}
 _ACCEPTED: dict[str, AttemptState] = {"waiting": "waiting", "queued": "queued"}
 
 
@@ -94,7 +102,8 @@ class SupervisorClient:
                 "grace_s": request.grace_s,
                 "separate_streams": request.separate_streams,
                 "log_max_bytes": (request.log_max_mb or 0) * 1_000_000,
-                "env": dict(os.environ),
+                "env": _inherited(),
+                "secrets": _values_to_mask(request, secrets or {}),
                 "roles": [_role(request, name, secrets or {}) for name in request.role_params],
             }
         )
@@ -227,6 +236,23 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
             for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
         ],
     }
+
+
+def _inherited() -> dict[str, str]:
+    """The environment that replicas inherit: all of ours but what marks them as part of a CI job."""
+    return {name: value for name, value in os.environ.items() if name not in _TRACKING}
+
+
+def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[str]:
+    """The values that no message may repeat: secrets, and literals under names of secrets.
+
+    A short literal does not count: it may be a word of any message.
+    """
+    envs = [os.environ, *(param.env for params in request.role_params.values() for param in params)]
+    names = [name for name in {name for env in envs for name in env} if is_sensitive(name)]
+    found = {env[name] for env in envs for name in names if name in env}
+    literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= _SHORTEST_LITERAL]
+    return sorted({*secrets.values(), *literals})
 
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 _SITE = "launcher.schedulers.slurm.site"
-_IMPORT = re.compile(rf"^from {_SITE}\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
+_IMPORT = re.compile(r"^from (launcher\.[\w.]+)\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
@@ -155,9 +155,9 @@ def _connection(host: str) -> Ssh:
     return Ssh(host)
 
 
-def _source(name: str) -> bytes:
-    """The text of a program that runs on the cluster."""
-    return resources.files(_SITE).joinpath(f"{name}.py").read_bytes()
+def _source(name: str, package: str = _SITE) -> bytes:
+    """The text of a program that runs on the cluster, or of a part of one."""
+    return resources.files(package).joinpath(f"{name}.py").read_bytes()
 
 
 @cache
@@ -169,8 +169,8 @@ def _agent() -> bytes:
 
 
 def program(name: str) -> str:
-    """The text of a program that runs on the nodes: one file, with what it imports of `site` in place."""
-    return _IMPORT.sub(lambda found: _source(found[1]).decode(), _source(name).decode())
+    """The text of a program that runs on the nodes: one file, with what it imports of ours in place."""
+    return _IMPORT.sub(lambda found: _source(found[2], found[1]).decode(), _source(name).decode())
 
 
 def checked(answer: Answer) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from launcher.schedulers.last_line import exited
 from launcher.schedulers.restarts import Restart
 
 Event = Mapping[str, Any]
@@ -46,7 +47,7 @@ def _cause(event: Event) -> str:
     if event.get("lost"):
         return f"was lost: {event['lost']}"
     signal = event.get("signal")
-    return f"was killed by signal {signal}" if signal else f"exited with {event.get('code')}"
+    return f"was killed by signal {signal}" if signal else exited(event.get("code"), event.get("said", ""))
 
 
 def run_starts(

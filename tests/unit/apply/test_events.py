@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
 import pytest
 
+from launcher.apply import events as made_by
 from launcher.apply.event_schema import EVENTS, event_schema
 from launcher.apply.events import EventName, Events, Outcome, Result
 from launcher.cli.render.image_text import image_progress
@@ -18,6 +21,7 @@ from launcher.state.records import AppRecord
 from tests.scenario import Scenario
 
 KEY = JobKey("default", "default", "job")
+OTHER = JobKey("default", "default", "other")
 PUBLISHED = Path(__file__).resolve().parents[3] / "schemas" / "event-v1.schema.json"
 
 
@@ -65,9 +69,72 @@ def test_the_exit_code_of_a_wait_counts_the_jobs_that_are_to_run(outcomes: list[
     assert Result(outcomes=tuple(outcomes)).exit_code == (code if code == 1 else 0)
 
 
-def _lines(scenario: Scenario, *words: str) -> list[dict[str, Any]]:
-    done = scenario.launcher("apply", *words, "--yes", "--wait", "--logs", "--format", "jsonl")
+def _lines(scenario: Scenario, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    done = scenario.launcher("apply", *words, "--yes", "--wait", "--logs", "--format", "jsonl", code=code)
     return [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_an_end_says_which_app_how_and_when(scenario: Scenario) -> None:
+    scenario.launcher("apply", str(scenario.job("exit 3")), "--yes", "--wait", code=5)
+    file = str(scenario.job("sleep 0.2; exit 3"))
+    made = _lines(scenario, file, "--rerun", "job", code=5)
+    (ended,) = [event for event in made if event["event"] == "ended"]
+    (attempt,) = [each for each in scenario.attempts() if each.number == 2]
+    assert (ended["handle"], ended["attempt"], ended["exit_code"]) == (attempt.handle, 2, 3)
+    assert (ended["started_at"], ended["ended_at"]) == (attempt.started_at, attempt.ended_at)
+    assert ended["at"] == ended["ended_at"] <= ended["time"]
+    assert ended["ended_at"] - ended["started_at"] >= 0.2
+
+
+def test_reports_of_several_threads_are_emitted_in_the_order_in_which_things_happened() -> None:
+    heard: list[dict[str, Any]] = []
+    events = Events(lambda event: heard.append(dict(event)))
+    events.together_s = 0.5
+    start = threading.Barrier(8)
+
+    def follow(n: int) -> None:
+        start.wait()
+        events.report("ended", JobKey("default", "default", f"job-{n}"), 200.0 - n)
+
+    threads = [threading.Thread(target=follow, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(heard) == 8
+    assert [event["at"] for event in heard] == sorted(event["at"] for event in heard)
+    assert all(event["time"] > event["at"] for event in heard)
+
+
+def test_events_of_one_job_stay_in_order_whatever_their_clocks_say() -> None:
+    heard: list[dict[str, Any]] = []
+    events = Events(lambda event: heard.append(dict(event)))
+    events.together_s = 0.2
+    thread = threading.Thread(target=events.report, args=("started", OTHER, 15.0))
+    thread.start()
+    while not events._reported:
+        pass
+    events.report("restarting", KEY, 20.0)
+    events.report("ended", KEY, 10.0)
+    thread.join()
+    assert [event["event"] for event in heard] == ["started", "restarting", "ended"]
+
+
+def test_a_report_is_not_held_back_behind_what_happens_now() -> None:
+    heard: list[str] = []
+    events = Events(lambda event: heard.append(event["event"]))
+    events.together_s = 60.0
+    thread = threading.Thread(target=events.report, args=("ended", KEY, 10.0), daemon=True)
+    thread.start()
+    while not events._reported:
+        pass
+    events.emit("kept", OTHER, app_id="x")
+    assert heard == ["ended", "kept"]
+
+
+def test_nothing_happens_after_it_was_noticed() -> None:
+    made = made_by.event("kept", at=time.time() + 1000)
+    assert made["at"] == made["time"]
 
 
 def _progress(*told: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:

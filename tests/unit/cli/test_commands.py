@@ -33,7 +33,7 @@ def test_list_shows_the_newest_first_with_state_and_reason(failed):
     assert head.split() == ["NAME", "ATTEMPT", "STATE", "CREATED", "TOOK", "APP", "WHY"]
     assert first.split()[:3] == ["good", "1", "SUCCEEDED"]
     assert second.split()[:3] == ["job", "1", "FAILED"]
-    assert re.search(r"main/[01] exited with 3$", second)
+    assert re.search(r"main/[01] exited with 3: wrong$", second)
 
 
 def test_list_can_be_bounded_and_picked_by_scheduler(failed):
@@ -127,7 +127,7 @@ def test_wait_prints_how_each_app_ended(failed):
     done = failed.launcher("wait", "good", "job", code=5)
     good, bad = done.out.splitlines()
     assert good.endswith(" SUCCEEDED")
-    assert re.search(r" FAILED: main/[01] exited with 3$", bad)
+    assert re.search(r" FAILED: main/[01] exited with 3: wrong$", bad)
 
 
 def test_wait_gives_up_in_time(scenario):

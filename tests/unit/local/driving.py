@@ -127,6 +127,7 @@ class Driven:
         separate_streams: bool = False,
         log_max_bytes: int = 0,
         env: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
     ) -> Any:
         return self.ask(
             {
@@ -139,6 +140,7 @@ class Driven:
                 "separate_streams": separate_streams,
                 "log_max_bytes": log_max_bytes,
                 "env": dict(os.environ if env is None else env),
+                "secrets": list(secrets),
                 "roles": list(roles),
             }
         )

@@ -53,6 +53,21 @@ def test_an_app_whose_replicas_succeed_has_succeeded(site: Site) -> None:
     assert site.processes() == []
 
 
+def test_a_failure_says_the_last_line_of_stderr_and_no_secret(site: Site) -> None:
+    site.app(role("main", "echo first >&2; echo no $TOKEN >&2; echo out; exit 3"))
+    (site.dir / "secrets").write_text(json.dumps({"main": {"TOKEN": "hunter2"}}))
+    assert site.run()["message"] == "main/0 exited with 3: no ***"
+    assert "hunter2" not in json.dumps(site.events()) + (site.dir / "outcome").read_text()
+
+
+def test_the_line_is_of_the_last_run_also_where_the_first_one_wrote_much(site: Site) -> None:
+    script = (
+        "test $LAUNCHER_RESTART = 1 && exit 4; head -c 100000 /dev/zero | tr '\\0' x >&2; echo >&2; exit 3"
+    )
+    site.app(role("main", script, retries=1))
+    assert site.run()["message"] == "main/0 exited with 4"
+
+
 def test_a_failing_replica_stops_its_peers_and_gives_the_job_its_code(site: Site) -> None:
     site.app(role("main", "test $K = 0 && exec sleep 1000; exit 3", replicas=2))
     found = site.run()

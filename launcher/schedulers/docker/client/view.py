@@ -83,6 +83,16 @@ class EngineView:
         except NotFound:
             return None
 
+    def environment(self, container: str) -> dict[str, str]:
+        """The variables of a container, the values of secrets included: for comparing, never for showing."""
+        path, doing = f"/containers/{quoted(container)}/json", f"inspect {container}"
+
+        def variables(data: dict[str, Any]) -> dict[str, str]:
+            listed = (data.get("Config") or {}).get("Env") or ()
+            return {name: value for name, _, value in (each.partition("=") for each in listed)}
+
+        return self._wire.json(path, doing, variables)
+
     def inspect_all(self, ids: Iterable[str]) -> list[Container]:
         """Inspect each of these containers, several at a time; removed ones are left out."""
         return [found for found in run_parallel(self.inspect, ids, INSPECTIONS) if found is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -22,6 +22,7 @@ from launcher.schedulers.docker.replicas import (
     waits_for_restart,
     where,
 )
+from launcher.schedulers.docker.watching.said import said
 
 _LATE_S = 0.5  # by how much the event of an end may lag behind `inspect`
 _DEADLY = ("2", "3", "9", "15")
@@ -176,7 +177,11 @@ class AppObserver:
         events.stopped_externally.discard(ended.id)
         role, k = where(ended)
         seen = exit_of(ended, journal, oom=ended.oom or ended.id in events.oom)
-        if journal.exits.get((role, k)) != seen:
+        known = journal.exits.get((role, k))
+        if known is None or replace(known, said="") != seen:
+            by_itself = ended.id not in journal.stop_requested and not is_external
+            if seen.code and not seen.oom and by_itself:
+                seen = replace(seen, said=said(self._engine, ended, journal))
             grown = record.append(self._app_dir, "exit", role=role, k=k, **asdict(seen)) or grown
         return grown
 

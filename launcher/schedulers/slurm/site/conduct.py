@@ -17,6 +17,7 @@ import sys
 import time
 from typing import Any
 
+from launcher.schedulers.last_line import exited
 from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, append, link, now_ns, prctl, read_json, say
 
 STOPPED_AT_END = "stopped at the end of the app"
@@ -491,7 +492,7 @@ class Conductor:
 
     def _exit(self, step: Step, replica: dict, event: dict) -> None:
         replica.update(code=event["code"], signal=event["signal"], ended_at=event["t"] / 1e9)
-        for name in ("stopped", "late", "why"):
+        for name in ("stopped", "late", "why", "said"):
             replica[name] = event.get(name, "")
         replica["host"] = event.get("host") or replica["host"]
         if event.get("lost"):
@@ -581,7 +582,7 @@ class Conductor:
             return "was lost: " + replica["lost"]
         if replica["signal"]:
             return "was killed by signal {}".format(replica["signal"])
-        return "exited with {}".format(replica["code"])
+        return exited(replica["code"], replica.get("said", ""))
 
     def _tell(self, steps: list, reason: str, grace_s: Any = None) -> None:
         """Stop the replicas of these steps: by a line, then by the signal that ends srun and its step."""

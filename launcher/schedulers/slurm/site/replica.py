@@ -22,6 +22,7 @@ import sys
 import time
 from typing import Any
 
+from launcher.schedulers.last_line import TAIL_BYTES, last_line
 from launcher.schedulers.slurm.site.node import PR_SET_PDEATHSIG, append, now_ns, prctl, put, read_json, say
 
 DRAIN_S = 0.5  # how long the rest of a replica may run, and its pipes stay open, after its leader ended
@@ -210,6 +211,8 @@ class Worker:
         self.kill_at: Any = None
         self.leader = 0
         self.status: Any = None
+        self.errors = b""  # the end of its stderr, and a byte more where that is not all
+        self.secrets: tuple = ()
         self.termed = False
         self.late = ""
         self.pipes: dict = {}
@@ -372,7 +375,15 @@ class Worker:
             more["term"] = True
         if self.lost:
             more["lost"] = self.lost
+        if self._said(code, number):
+            more["said"] = short(self._said(code, number))
         self.event("exit", code=code, signal=number, **more)
+
+    def _said(self, code: int, number: int) -> str:
+        """The last line of stderr, of a replica that has failed by itself."""
+        if not code or number or self.late or self.lost or self.record["stopped"]:
+            return ""
+        return last_line(self.errors[-TAIL_BYTES:], self.secrets, whole=len(self.errors) <= TAIL_BYTES)
 
     def _ended(self, code: int, number: int, why: str = "") -> int:
         self.record.update(state="ended", code=code, signal=number, why=why, late=self.late)
@@ -384,6 +395,7 @@ class Worker:
             self.record.update(lost=self.lost, stopped="")
         if not why:
             self.record["error_file"] = self._error_text()
+            self.record["said"] = self._said(code, number)
         self.save()
         more = {"why": short(why), "host": self.record["host"]} if why else {}
         self._exit_event(code, number, final=True, **more)
@@ -407,6 +419,7 @@ class Worker:
 
     def _start(self) -> None:
         self.leader, self.status, self.late, self.kill_at = 0, None, "", None
+        self.errors = b""
         if self.k == 0:
             self._tell_host()
         argv, env = self._command()
@@ -448,7 +461,9 @@ class Worker:
         own = {"TORCHELASTIC_ERROR_FILE": f"{self.replicas}/{self.k}.error"}
         own["LAUNCHER_SCRATCH"] = self.folder + "/scratch"
         own.update(self.spec["env"])
-        own.update(self._secrets())
+        secrets = self._secrets()
+        self.secrets = tuple(secrets.values())
+        own.update(secrets)
         own["LAUNCHER_RESTART"] = str(self.restarts)
         argv = self.spec["argv"]
         for role in sorted({role for text in [*argv, *own.values()] for role in PLACE.findall(text)}):
@@ -577,6 +592,9 @@ class Worker:
             self._close(fd)
             return False
         self.log.add(self.pipes[fd], self.buffer[:size])
+        if self.pipes[fd] == "stderr":
+            last = self.buffer[max(0, size - TAIL_BYTES - 1) : size]
+            self.errors = (self.errors + bytes(last))[-TAIL_BYTES - 1 :]
         if PIPE_BYTES // 2 <= size <= PIPE_BYTES:
             try:
                 fcntl.fcntl(fd, F_SETPIPE_SZ, BIG_PIPE_BYTES)

@@ -1,0 +1,68 @@
+"""The end of an app whose program has failed says the last line of its stderr, and no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from launcher.schedulers.local import rundir
+from tests.unit.local.driving import Driven, sh
+
+
+def events(app: Driven) -> str:
+    return Path(rundir.events(app.app_dir)).read_text()
+
+
+def ended(app: Driven) -> str:
+    return str(json.loads(events(app).splitlines()[-1])["message"])
+
+
+def test_a_failure_says_the_last_line_of_stderr(app: Driven) -> None:
+    app.run(app.role("main", sh("echo out; echo first >&2; echo last >&2; echo out; exit 17")))
+    assert ended(app) == "main/0 exited with 17: last"
+
+
+def test_a_failure_without_stderr_says_only_the_code(app: Driven) -> None:
+    app.run(app.role("main", sh("echo out; exit 17")))
+    assert ended(app) == "main/0 exited with 17"
+
+
+def test_the_line_is_of_the_last_run(app: Driven) -> None:
+    script = 'test "$LAUNCHER_RESTART" = 1 || echo old >&2; exit 3'
+    app.run(app.role("main", sh(script), retries=1))
+    assert ended(app) == "main/0 exited with 3"
+    assert '"said":"old"' in events(app)
+
+
+def test_the_line_is_found_behind_much_output(app: Driven) -> None:
+    app.run(app.role("main", sh("echo why >&2; seq 20000; exit 3")))
+    assert ended(app) == "main/0 exited with 3: why"
+    assert os.path.getsize(app.logs / "main" / "0" / rundir.COMBINED) > 100_000
+
+
+def test_a_line_longer_than_what_is_read_is_not_said(app: Driven) -> None:
+    app.run(app.role("main", sh("head -c 100000 /dev/zero | tr '\\0' x >&2; exit 3")))
+    assert ended(app) == "main/0 exited with 3"
+
+
+def test_the_line_is_found_in_a_log_with_a_bound(app: Driven) -> None:
+    script = "seq 100000 >&2; echo last >&2; exit 3"
+    app.run(app.role("main", sh(script)), log_max_bytes=40_000)
+    assert ended(app) == "main/0 exited with 3: last"
+
+
+def test_no_event_holds_a_secret(app: Driven) -> None:
+    script = 'echo "bad $TOKEN" >&2; exit 3'
+    app.run(app.role("main", sh(script), env={"TOKEN": "hunter2"}, retries=1), secrets=["hunter2"])
+    assert ended(app) == "main/0 exited with 3: bad ***"
+    assert "hunter2" not in events(app)
+
+
+def test_a_stopped_program_is_not_blamed_with_its_last_line(app: Driven) -> None:
+    app.run(
+        app.role("main", sh("exit 3")),
+        app.role("other", sh("trap 'echo bye >&2; exit 1' TERM; sleep 100 & wait")),
+    )
+    assert ended(app) == "main/0 exited with 3"
+    assert "bye" not in events(app)

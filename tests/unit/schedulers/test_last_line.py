@@ -1,0 +1,88 @@
+"""The last line of stderr: which one it is, and what must not be in it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher.schedulers import last_line as module
+from launcher.schedulers.last_line import exited, last_line
+
+SECRET = "hunter2-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("tail", "line"),
+    [
+        (b"", ""),
+        (b"\n \n", ""),
+        (b"one\ntwo\n\n", "two"),
+        (b"without an end", "without an end"),
+        (b" 10%\r 20%\r 30%", "30%"),
+        (b"\x1b[1;31mError: no\x1b[0m\n", "Error: no"),
+        (b"a\x1b]0;title\x07b\x1b[2J\n", r"a\x1b]0;title\x07b\x1b[2J"),
+        (b"a\tb\n", "a   b"),
+        (b"\xff\n", r"\udcff"),
+        ("größe\n".encode(), "größe"),
+    ],
+)
+def test_the_last_line_is_one_line_that_cannot_drive_a_terminal(tail: bytes, line: str) -> None:
+    assert last_line(tail) == line
+
+
+def test_a_long_line_is_cut() -> None:
+    assert last_line(b"x" * 1000) == "x" * 158 + " …"
+
+
+def test_a_line_without_its_beginning_does_not_count() -> None:
+    assert last_line(b"cut\nwhole\n", whole=False) == "whole"
+    assert last_line(b"rest of a secret", whole=False) == ""
+
+
+def test_a_secret_is_masked_also_across_the_place_of_the_cut() -> None:
+    for before in range(140, 170):
+        assert "hunter2" not in last_line(b"x" * before + SECRET.encode(), (SECRET,))
+    assert last_line(f"bad token {SECRET}!\n".encode(), (SECRET,)) == "bad token ***!"
+
+
+def test_each_line_of_a_secret_is_masked() -> None:
+    key = "-----BEGIN-----\nabcdef\nghijkl\n-----END-----\n"
+    assert last_line(b"cannot read:\nabcdef\nghijkl\n", (key,)) == "***"
+    assert last_line(f"cannot read {key!r}".encode(), (key,)) == "cannot read '***'"
+
+
+def test_a_coloured_secret_is_masked() -> None:
+    assert last_line(b"bad token hunter2-\x1b[1m0123456789", (SECRET,)) == "bad token ***"
+
+
+def test_the_words_of_an_exit() -> None:
+    assert exited(17) == "exited with 17"
+    assert exited(17, "KeyError: 'x'") == "exited with 17: KeyError: 'x'"
+
+
+def test_no_bytes_make_more_than_one_short_printable_line() -> None:
+    rng = random.Random(7)
+    for _ in range(2000):
+        pool = rng.choice([b"\r\n\t \x1b[0m;", bytes(range(256)), SECRET.encode() + b"\n"])
+        tail = bytes(rng.choices(pool, k=rng.randrange(400)))
+        line = last_line(tail, (SECRET,), whole=rng.random() < 0.5)
+        assert len(line) <= 160
+        assert line.isprintable()
+
+
+def test_a_cluster_with_an_old_python_can_run_it() -> None:
+    """It becomes part of programs for Python 3.6: no import, no syntax that is newer."""
+    text = Path(module.__file__).read_text(encoding="utf-8")
+    assert "\nfrom __future__" not in text
+    compile(text, "last_line", "exec", dont_inherit=True)
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", text + "\nimport sys; print('typing' in sys.modules)"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert loaded.stdout == "False\n"
