@@ -32,7 +32,7 @@ class Turn:
         """
         turn = self.before
         while turn is not None:
-            ticket = os.path.join(turn.ask.table, f"{turn.ask.number}-{turn.ask.app}")
+            ticket = os.path.join(turn.ask.table, turn.ask.name)
             while not turn.settled.wait(_LOOK_S) and not os.path.exists(ticket):
                 pass
             turn = None if turn._has_followed else turn.before

@@ -13,11 +13,12 @@ from launcher.apply.turn import Turn
 from launcher.plan.step import Step
 from launcher.plan.turns import Room, crowds, limits_of
 from launcher.specs.launch import JobKey, Launch
+from launcher.state.home import make_token
 from launcher.turns.ask import Ask, Limit
 from launcher.turns.asking import ask_of, total
 from launcher.turns.folders import gpu_table
 from launcher.turns.machine import machine
-from launcher.turns.table import draw, tickets
+from launcher.turns.table import draw, stir, tickets
 
 SUPPORTED = sys.platform == "linux"
 """Whether apps can take turns here: a ticket is held by the lock of a FIFO."""
@@ -89,19 +90,23 @@ def room_for(launches: Collection[Launch], engines: Engines, limits: Sequence[Li
 def _ask(step: Step, launch: Launch, room: Room) -> Ask | None:
     is_running = step.latest is not None and step.kind == "resume" and step.latest.state == "running"
     if is_running or not launch.lifecycle.queue:
-        return ask_of(launch.app, step.app_id, room.machine, at_once=True)
-    return ask_of(launch.app, step.app_id, room.machine, limits=(*limits_of(launch), *room.limits))
+        return ask_of(launch.app, step.app_id, room.machine, at_once=True, home=make_token())
+    limits = (*limits_of(launch), *room.limits)
+    return ask_of(launch.app, step.app_id, room.machine, limits=limits, home=make_token())
 
 
 def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
     """Give each ask the number of its ticket; returns whether other apps have tickets."""
     tables = sorted({table for ask in asks.values() for table in ask.tables}, key=_lock_order)
-    live = {ticket.app: ticket.number for table in tables for ticket in tickets(table)}
+    live = [ticket for table in tables for ticket in tickets(table)]
     for step in steps:
-        if step.key in asks:
+        if ask := asks.get(step.key):
             apps = [step.app_id, *(guard.app_id for guard in (*step.stops, *step.withdraws))]
-            asks[step.key].number = min((live[app] for app in apps if app in live), default=0)
+            inherited = (each.number for each in live for app in apps if each.is_of(app, ask.home))
+            ask.number = min(inherited, default=0)
     new = [ask for ask in asks.values() if not ask.number]
+    for table in tables:
+        stir(table)
     try:
         first = draw(tables, len(new)) if new else 0
     except OSError as error:

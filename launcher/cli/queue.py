@@ -29,20 +29,23 @@ def add_arguments(parser: Any) -> None:
 
 
 def run(args: Any, console: Console) -> int:
-    from launcher.inventory.turns import Tables
+    from launcher.inventory.turns import Tables, have_cleared, left_by
     from launcher.turns.machine import machine
 
     has, tables = machine(with_gpus=True), Tables.read()
+    left = {each.place: left_by(each) for each in tables.holders if each.is_left}
+    if left:
+        have_cleared()
     if args.json:
         from json import dumps
 
         from launcher.cli.render.queue_text import queue_json
 
-        console.print(dumps(queue_json(has, tables), indent=2))
+        console.print(dumps(queue_json(has, tables, left), indent=2))
         return 0
     from launcher.cli.render.queue_text import queue_text
 
-    console.print(queue_text(has, tables, color=console.color, columns=console.columns))
+    console.print(queue_text(has, tables, left, color=console.color, columns=console.columns))
     for note in _notes(tables):
         console.note(note)
     return 0

@@ -6,11 +6,12 @@ import os
 import select
 
 from launcher.paths import unusable
+from launcher.state.home import token
 from launcher.turns.amounts import amount
 from launcher.turns.ask import MACHINE
 from launcher.turns.folders import gpu_table, slots_table
 from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED
-from launcher.turns.table import summon, tickets, watch
+from launcher.turns.table import proof, stir, summon, tickets, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,15 +48,17 @@ class Tables:
 
     Attributes:
         folder: of the table that the apps of this state folder share; gpu_folder: of the GPUs' table.
+        home: the token of this state folder; "" before it has one.
         holders: the tickets of apps that have their share, in order; an app in both tables has one.
         line: the apps in line, in order.
     """
 
-    __slots__ = ("_own", "folder", "gpu_folder", "holders", "line")
+    __slots__ = ("_own", "folder", "gpu_folder", "holders", "home", "line")
 
     def __init__(
-        self, folder: str, gpu_folder: str, own: Sequence[Ticket], of_gpus: Sequence[Ticket]
+        self, folder: str, gpu_folder: str, own: Sequence[Ticket], of_gpus: Sequence[Ticket], home: str = ""
     ) -> None:
+        self.home = home
         self.folder = folder
         self.gpu_folder = gpu_folder
         self._own = {each.place for each in own}
@@ -68,11 +71,15 @@ class Tables:
     def read(cls) -> Tables:
         """The tables that LAUNCHER_HOME and LAUNCHER_SLOTS name; empty where there are none yet."""
         folder, gpu_folder = slots_table(), gpu_table()
-        return cls(folder, gpu_folder, tickets(folder), tickets(gpu_folder))
+        return cls(folder, gpu_folder, tickets(folder), tickets(gpu_folder), token())
 
     def is_elsewhere(self, ticket: Ticket) -> bool:
         """Whether its app belongs to another table, and shares nothing but GPUs with the apps of this one."""
         return ticket.place not in self._own
+
+    def is_mine(self, ticket: Ticket) -> bool:
+        """Whether its app is one of this state folder."""
+        return ticket.is_of(ticket.app, self.home)
 
     def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
         """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
@@ -111,15 +118,32 @@ class Tables:
 def why_queued(app_ids: Collection[str]) -> dict[str, str]:
     """What apps in line wait for, each in a phrase. Apps that no table of this machine has are left out."""
     tables = Tables.read()
-    starting = dict.fromkeys((each.app for each in tables.holders), "is about to start")
-    found = {**starting, **{each.ticket.app: each.why for each in tables.line}}
+    starting = [each.app for each in tables.holders if tables.is_mine(each)]
+    in_line = {each.ticket.app: each.why for each in tables.line if tables.is_mine(each.ticket)}
+    found = {**dict.fromkeys(starting, "is about to start"), **in_line}
     return {each: found[each] for each in app_ids if each in found}
+
+
+def left_by(ticket: Ticket) -> list[int]:
+    """The processes that keep the share of a dead holder, as far as this one may see them."""
+    from launcher.schedulers.pids import writers
+
+    return writers(proof(ticket)) if ticket.is_left else []
+
+
+def have_cleared() -> None:
+    """Have the first in line clear the shares of dead holders."""
+    for table in (slots_table(), gpu_table()):
+        try:
+            stir(table)
+        except OSError:  # a table that cannot be read, as the command says that shows it
+            continue
 
 
 def start_now(app_id: str) -> bool:
     """Make an app in line take its share at once; False when it is not in line. Raises StateError."""
     try:
-        return summon(slots_table(), app_id)
+        return summon(slots_table(), app_id, token())
     except FileNotFoundError:
         return False  # there is no table
     except OSError as error:
@@ -131,7 +155,7 @@ def wait_in_line(app_id: str, timeout_s: float) -> bool:
 
     False at once when it is not in line here: it is in another line, or is about to be recorded as started.
     """
-    fd = watch(slots_table(), app_id)
+    fd = watch(slots_table(), app_id, token())
     if fd is None:
         return False
     try:

@@ -83,6 +83,31 @@ def processes() -> Iterator[Process]:
             yield found
 
 
+def writers(path: str) -> list[int]:
+    """The processes that have a file open for writing, where this one may see that; none without /proc."""
+    try:
+        wanted = os.stat(path)
+    except OSError:
+        return []
+    return [each.pid for each in processes() if _writes(each.pid, wanted)]
+
+
+def _writes(pid: int, wanted: os.stat_result) -> bool:
+    folder = f"/proc/{pid}/fd"
+    try:
+        numbers = os.listdir(folder)
+    except OSError:  # it has exited, or belongs to another user
+        return False
+    for number in numbers:
+        try:
+            is_written = os.lstat(f"{folder}/{number}").st_mode & 0o200  # see proc_pid_fd(5)
+            if is_written and os.path.samestat(os.stat(f"{folder}/{number}"), wanted):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def environment(pid: int) -> bytes:
     """The environment a process was started with, as NAME=VALUE\\0…; b"" when it is not readable."""
     return read(f"/proc/{pid}/environ")

@@ -22,11 +22,13 @@ def ask_of_run(app: AppDef, app_id: str, *, in_turn: bool) -> Ask | None:
     if sys.platform != "linux" or not asks(app):
         return None
     from launcher import paths
+    from launcher.state.home import make_token
     from launcher.turns.asking import ask_of, total
     from launcher.turns.machine import machine
     from launcher.turns.table import draw
 
-    ask = ask_of(app, app_id, machine(with_gpus=total(app).gpus > 0), at_once=not in_turn)
+    has = machine(with_gpus=total(app).gpus > 0)
+    ask = ask_of(app, app_id, has, at_once=not in_turn, home=make_token())
     if ask is not None:
         try:
             ask.number = draw(ask.tables, 1)

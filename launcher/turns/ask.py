@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+_BREAKS = {"\t", "\n"}
 MACHINE = "machine"
 """The group of all apps that ask for something."""
 
@@ -52,6 +53,28 @@ class Limit:
         return cls(group, cpu=cpu, memory_mb=memory_mb, gpus=gpus, apps=apps, label=label)
 
 
+MARKS = ("home", "folder", "engine")
+"""Facts on an app that travel as names of groups: older versions fail on a new field, not on a group."""
+
+
+def marked(groups: Iterable[str], app: Any) -> list[str]:
+    """The names of groups, with the facts on an app behind them, but for a path that no line can hold."""
+    facts = [(name, getattr(app, name)) for name in MARKS]
+    return [*groups, *(f"{name} {value}" for name, value in facts if value and not _BREAKS & {*value})]
+
+
+def split_marks(groups: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """The names of groups without the facts among them, and the facts."""
+    names, marks = [], {}
+    for group in groups:
+        kind, _, value = group.partition(" ")
+        if kind in MARKS:
+            marks[kind] = value
+        else:
+            names.append(group)
+    return names, marks
+
+
 class Ask:
     """The sum of what all roles of an app ask for, and where its turn is decided.
 
@@ -63,10 +86,13 @@ class Ask:
         devices: the ids of the GPUs that may be dealt to it.
         table: folder of the tickets; gpu_table: that of the GPU tickets, "" for an app that asks for none.
         at_once: it takes its share without waiting in line, over the limits too.
+        home: token of its state folder, since apps of two of them may have one id; "" where that is unknown.
+        folder: that of its records, of a local app; engine: the URL of its Docker engine. Else "".
     """
 
     __slots__ = (
-        "app", "at_once", "cpu", "devices", "gpu_table", "gpus", "limits", "memory_mb", "number", "table",
+        "app", "at_once", "cpu", "devices", "engine", "folder", "gpu_table", "gpus", "home", "limits",
+        "memory_mb", "number", "table",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +108,9 @@ class Ask:
         devices: Sequence[str] = (),
         gpu_table: str = "",
         at_once: bool = False,
+        home: str = "",
+        folder: str = "",
+        engine: str = "",
     ) -> None:
         self.app = app
         self.number = number
@@ -93,18 +122,33 @@ class Ask:
         self.table = table
         self.gpu_table = gpu_table
         self.at_once = at_once
+        self.home = home
+        self.folder = folder
+        self.engine = engine
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for marshal and JSON."""
-        out: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        out["limits"] = [each.to_list() for each in self.limits]
+        out: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in MARKS}
+        out["limits"] = [each.to_list() for each in (*self.limits, *map(Limit, marked((), self)))]
         out["devices"] = list(self.devices)
         return out
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Ask:
         """The inverse of `to_dict`."""
-        return cls(**{**given, "limits": [Limit.from_list(each) for each in given["limits"]]})
+        limits = [Limit.from_list(each) for each in given["limits"]]
+        names, marks = split_marks(each.group for each in limits)
+        return cls(**{**given, "limits": [each for each in limits if each.group in names], **marks})
+
+    @property
+    def name(self) -> str:
+        """The name of its tickets."""
+        return f"{self.number}-{self.app}" + (f".{self.home}" if self.home else "")
+
+    @property
+    def place(self) -> tuple[int, str, str]:
+        """As `Ticket.place`."""
+        return self.number, self.app, self.home
 
     @property
     def tables(self) -> tuple[str, ...]:

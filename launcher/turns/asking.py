@@ -39,6 +39,7 @@ def ask_of(
     number: int = 0,
     limits: Iterable[Limit] = (),
     at_once: bool = False,
+    home: str = "",
 ) -> Ask | None:
     """What an app asks for; None where it asks for nothing, and belongs to no group with a limit.
 
@@ -47,6 +48,7 @@ def ask_of(
     Args:
         number: of its ticket; see `table.draw`.
         limits: of its groups, beside the machine.
+        home: the token of this state folder.
     """
     wanted, limits = total(app), tuple(limits)
     if not wanted and not limits:
@@ -63,4 +65,5 @@ def ask_of(
         table=table_folder(),
         gpu_table=gpu_table_folder() if wanted.gpus else "",
         at_once=at_once,
+        home=home,
     )

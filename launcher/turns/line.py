@@ -30,10 +30,13 @@ class Ticket:
         dealt: the ids of the GPUs that it holds.
         lacks: of the first in line: what is not free, as (resource, group label); else ("", "").
         table, name: of its file.
+        home, folder, engine: as in `Ask`.
+        is_left: its holder has died, and what that has left still counts.
     """
 
     __slots__ = (
-        "app", "cpu", "dealt", "gpus", "groups", "lacks", "memory_mb", "name", "number", "state", "table",
+        "app", "cpu", "dealt", "engine", "folder", "gpus", "groups", "home", "is_left", "lacks", "memory_mb",
+        "name", "number", "state", "table",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +53,9 @@ class Ticket:
         lacks: tuple[str, str] = ("", ""),
         table: str = "",
         name: str = "",
+        home: str = "",
+        folder: str = "",
+        engine: str = "",
     ) -> None:
         self.app = app
         self.number = number
@@ -62,11 +68,19 @@ class Ticket:
         self.lacks = lacks
         self.table = table
         self.name = name
+        self.home = home
+        self.folder = folder
+        self.engine = engine
+        self.is_left = False
 
     @property
-    def place(self) -> tuple[int, str]:
+    def place(self) -> tuple[int, str, str]:
         """Sorts tickets in the order of their turns."""
-        return self.number, self.app
+        return self.number, self.app, self.home
+
+    def is_of(self, app: str, home: str) -> bool:
+        """Whether it is of this app of this state folder. Tickets of older versions do not say the latter."""
+        return self.app == app and self.home in ("", home)
 
     def asks(self, resource: str) -> float:
         """How much of CPU, MEMORY, GPUS or APPS it takes."""
@@ -111,7 +125,7 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
     if ask.at_once:
         return Decision(starts=True, dealt=_least_used(ask, gpu_holders))
     for tickets in (others, gpu_others):
-        ahead = [each for each in tickets if each.state == QUEUED and each.place < (ask.number, ask.app)]
+        ahead = [each for each in tickets if each.state == QUEUED and each.place < ask.place]
         if ahead:
             return Decision(watch=[max(ahead, key=_place)])
     for limit in ask.limits:
@@ -130,9 +144,9 @@ def first(tickets: Iterable[Ticket]) -> Ticket | None:
     return min((each for each in tickets if each.state == QUEUED), key=_place, default=None)
 
 
-def after(number: int, app: str, tickets: Iterable[Ticket]) -> Ticket | None:
+def after(ask: Ask, tickets: Iterable[Ticket]) -> Ticket | None:
     """The next one in line behind an app."""
-    behind = (each for each in tickets if each.state == QUEUED and each.place > (number, app))
+    behind = (each for each in tickets if each.state == QUEUED and each.place > ask.place)
     return min(behind, key=_place, default=None)
 
 

@@ -5,15 +5,19 @@
     <table>/
         lock                    held during a decision
         last                    the last ticket number that was drawn
-        <number>-<app id>       a ticket
-        <number>-<app id>.bell  a FIFO that its holder keeps open and locked; for those behind it, the holder
+        <number>-<app id>.<token of its state folder>
+                                a ticket; older versions leave out the token
+        <ticket>.bell           a FIFO that its holder keeps open and locked; for those behind it, the holder
                                 replaces it when the app starts
+        <ticket>.bell.proof     of a local app that has started: a FIFO that all its processes keep open, for
+                                writing only, and locked
 
-A ticket whose FIFO is not locked is one of a dead process: it does not count, and the next decision removes
-it. All is read again for each decision; nothing is counted up or down.
+A ticket whose bell is not locked is one of a dead process. It counts while the app may have processes: a
+local one until its proof is free, one of Docker until a process has asked its engine and calls `forget`. Else
+the next decision removes it. All is read again for each decision; nothing is counted up or down.
 
 An app in line sleeps until the FIFO of an app before it hangs up, as it does when that process dies, or until
-another process writes to its own FIFO. The kernel releases the lock of a FIFO before it hangs up, so a reader
+another process writes to its own bell. The kernel releases the lock of a FIFO before it hangs up, so a reader
 that has found it locked will see that. Supervisors import this module: it imports next to nothing.
 """
 
@@ -24,6 +28,7 @@ import os
 import time
 
 from launcher.filelock import is_at
+from launcher.turns.ask import marked, split_marks
 from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first
 
 TYPE_CHECKING = False
@@ -34,6 +39,9 @@ if TYPE_CHECKING:
     from launcher.turns.ask import Ask
 
 _LOCK, _LAST, _BELL = "lock", "last", ".bell"
+_PROOF = f"{_BELL}.proof"  # older versions take no name for a ticket that has `.bell` in it
+_HIGH = (900, 100)
+"""The descriptor of the proof, at least: above those that programs use, below the usual limit."""
 _MOST_BYTES = 64 * 1024
 _PRIVATE = 0o600
 _SEPARATOR = "\t"
@@ -44,8 +52,9 @@ class Place:
     """The place of one app among those that share the machine: its tickets, which this process holds.
 
     `look` takes the place at first, and decides again each time. Until the app starts, poll `bells` for input
-    and `watched` for hang-ups; when one of them is ready, look again. The place is given up by `leave`, and
-    by the end of every process that has inherited `bells`.
+    and `watched` for hang-ups; when one of them is ready, look again. `left` are the tickets among those that
+    it waits for whose holders have died. The place is given up by `leave`, and by the end of every process
+    that has inherited `bells`; the share of a local app by the end of the last of its processes.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -53,7 +62,9 @@ class Place:
         self.starts = False
         self.dealt: tuple[str, ...] = ()
         self.watched: tuple[int, ...] = ()
+        self.left: tuple[Ticket, ...] = ()
         self._bells: dict[str, int] = {}  # table → FIFO
+        self._proofs: dict[str, int] = {}  # the same
 
     @property
     def bells(self) -> tuple[int, ...]:
@@ -83,54 +94,53 @@ class Place:
         if not new and _NOW in b"".join(map(_drain, self.bells)):
             self.ask.at_once = True
         with _Locked(self.ask.tables):
-            others = {table: _tickets(table, besides=self._name) for table in self.ask.tables}
+            others = {table: _tickets(table, besides=self.ask.name) for table in self.ask.tables}
             while True:
                 decision = decide(self.ask, others[self.ask.table], others.get(self.ask.gpu_table, ()))
                 if self._watch(decision.watch):
                     break
-                others = {table: _tickets(table, besides=self._name) for table in self.ask.tables}
+                others = {table: _tickets(table, besides=self.ask.name) for table in self.ask.tables}
             self._record(decision)
             for table, listed in others.items():
                 if decision.starts:
                     _ring(table, first(listed))
                 elif new:
-                    _ring(table, after(self.ask.number, self.ask.app, listed))
+                    _ring(table, after(self.ask, listed))
         return decision
 
     def leave(self) -> None:
         """Give up the place. May be called twice. A ticket that another process has taken since stays."""
         for table, fd in self._bells.items():
-            path = os.path.join(table, self._name)
+            path = os.path.join(table, self.ask.name)
             if is_at(fd, path + _BELL):
-                _unlink(path)
-                _unlink(path + _BELL)
+                _remove(path)
         self.release()
 
     def release(self) -> None:
         """Close the descriptors. The place stays taken while another process has inherited `bells`."""
         self._watch(())
-        for fd in self.bells:
+        for fd in (*self.bells, *self._proofs.values()):
             os.close(fd)
-        self._bells = {}
-
-    @property
-    def _name(self) -> str:
-        return f"{self.ask.number}-{self.ask.app}"
+        self._bells, self._proofs = {}, {}
 
     def _watch(self, tickets: Iterable[Ticket]) -> bool:
         """Watch these tickets only; False when one of them is no longer held."""
-        watched, self.watched = self.watched, ()
+        watched, self.watched, self.left = self.watched, (), ()
         for fd in watched:
             os.close(fd)
         for each in tickets:
-            opened = _open_held(os.path.join(each.table, each.name) + _BELL)
+            if each.is_left:
+                self.left += (each,)
+                if each.engine:
+                    continue
+            opened = _open_held(_path(each) + (_PROOF if each.is_left else _BELL))
             if opened is None:
                 return False
             self.watched += (opened,)
         return True
 
     def _record(self, decision: Decision) -> None:
-        """Write the tickets. Bells are new for a new place, and where the app starts."""
+        """Write the tickets. Bells are new for a new place, and where the app starts; then it has proofs."""
         ask = self.ask
         ticket = Ticket(
             ask.app,
@@ -142,15 +152,22 @@ class Place:
             groups=[each.group for each in ask.limits],
             dealt=decision.dealt,
             lacks=decision.lacks,
+            home=ask.home,
+            folder=ask.folder,
+            engine=ask.engine,
         )
         for table in ask.tables:
-            path = os.path.join(table, self._name)
+            path = os.path.join(table, ask.name)
             _write(path, _encode(ticket))
             old = self._bells.get(table)
             if old is None or decision.starts:
                 self._bells[table] = _make_bell(path + _BELL)
             if old is not None and decision.starts:
                 os.close(old)
+            if decision.starts and not ask.engine:
+                known, self._proofs[table] = self._proofs.get(table), _make_proof(path + _PROOF)
+                if known is not None:
+                    os.close(known)
         self.starts, self.dealt = decision.starts, decision.dealt
 
 
@@ -179,28 +196,54 @@ def tickets(table: str) -> list[Ticket]:
         return []
 
 
-def watch(table: str, app: str) -> int | None:
+def watch(table: str, app: str, home: str = "") -> int | None:
     """A descriptor that hangs up when an app in line starts or its holder dies; None for one not in line."""
-    found = (each for each in tickets(table) if each.app == app and each.state == QUEUED)
+    found = (each for each in tickets(table) if each.is_of(app, home) and each.state == QUEUED)
     ticket = next(found, None)
-    return None if ticket is None else _open_held(os.path.join(table, ticket.name) + _BELL)
+    return None if ticket is None else _open_held(_path(ticket) + _BELL)
 
 
-def summon(table: str, app: str) -> bool:
+def summon(table: str, app: str, home: str = "") -> bool:
     """Make an app in line start without waiting for its turn; False when it is not in line."""
     with _Locked((table,)):
-        found = [each for each in _tickets(table) if each.app == app and each.state == QUEUED]
+        found = [each for each in _tickets(table) if each.is_of(app, home) and each.state == QUEUED]
         for each in found:
             _ring(table, each, _NOW)
     return bool(found)
 
 
+def forget(ticket: Ticket) -> bool:
+    """Remove the ticket of a dead holder that has left no process, and wake the first in line.
+
+    False where a process holds it again.
+    """
+    with _Locked((ticket.table,)):
+        if _is_held(_path(ticket) + _BELL):
+            return False
+        _remove_dead(_path(ticket))
+        _ring(ticket.table, first(_tickets(ticket.table)))
+    return True
+
+
+def stir(table: str) -> None:
+    """Make the first in line look again at what dead holders have left."""
+    listed = tickets(table)
+    if any(each.is_left for each in listed):
+        _ring(table, first(listed))
+
+
+def proof(ticket: Ticket) -> str:
+    """The path of the file that the processes of a local app have open while it holds its share."""
+    return _path(ticket) + _PROOF
+
+
 def remove_unused(table: str) -> None:
     """Remove the table of an earlier boot, unless another machine uses it: one that shares the folder."""
     try:
-        if not _tickets(table):
-            for name in (_LOCK, _LAST):
-                _unlink(os.path.join(table, name))
+        if not any(_is_held(os.path.join(table, name)) for name in os.listdir(table) if _BELL in name):
+            for name in os.listdir(table):
+                if name in (_LOCK, _LAST) or _is_ticket(name.partition(_BELL)[0]):
+                    _unlink(os.path.join(table, name))
             os.rmdir(table)
     except OSError:
         pass  # another process removes it as well
@@ -236,19 +279,19 @@ class _Locked:
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
-    """The live tickets but one, in order. Removes those of dead processes, and leaves other files alone."""
+    """The tickets that count but one, in order. Removes the dead ones, and leaves other files alone."""
     found = []
     for name in os.listdir(table):
         if name == besides or not _is_ticket(name):
             continue
         path = os.path.join(table, name)
-        fd = _open_held(path + _BELL)
-        if fd is not None:
-            os.close(fd)
-            ticket = _decode(_read(path), table, name)
-            if ticket is not None:
-                found.append(ticket)
-        elif tidy:
+        is_held = _is_held(path + _BELL)
+        ticket = _decode(_read(path), table, name)
+        if ticket is not None and not is_held:
+            ticket.is_left = ticket.state == HOLDS and bool(ticket.engine or _is_held(path + _PROOF))
+        if ticket is not None and (is_held or ticket.is_left):
+            found.append(ticket)
+        elif tidy and not is_held:
             _remove_dead(path)
     return sorted(found, key=lambda each: each.place)
 
@@ -260,10 +303,18 @@ def _is_ticket(name: str) -> bool:
 def _remove_dead(path: str) -> None:
     """Remove a ticket that does not count: what cannot be removed, such as a folder, does no harm."""
     try:
-        _unlink(path)
-        _unlink(path + _BELL)
+        _remove(path)
     except OSError:
         pass
+
+
+def _remove(path: str) -> None:
+    for each in (path, path + _BELL, path + _PROOF):
+        _unlink(each)
+
+
+def _path(ticket: Ticket) -> str:
+    return os.path.join(ticket.table, ticket.name)
 
 
 def _encode(ticket: Ticket) -> bytes:
@@ -276,17 +327,18 @@ def _encode(ticket: Ticket) -> bytes:
         str(ticket.gpus),
         ",".join(ticket.dealt),
         *ticket.lacks,
-        *ticket.groups,
+        *marked(ticket.groups, ticket),
     )
-    return (_SEPARATOR.join(fields) + "\n").encode()
+    return (_SEPARATOR.join(fields) + "\n").encode(errors="surrogateescape")
 
 
 def _decode(data: bytes, table: str, name: str) -> Ticket | None:
     """None for a ticket that is not whole, or that a later version wrote."""
     try:
-        app, number, state, cpu, memory, gpus, dealt, lacks, label, *groups = (
-            data.decode().partition("\n")[0].split(_SEPARATOR)
+        app, number, state, cpu, memory, gpus, dealt, lacks, label, *rest = (
+            data.decode(errors="surrogateescape").partition("\n")[0].split(_SEPARATOR)
         )
+        groups, marks = split_marks(rest)
         ticket = Ticket(
             app,
             int(number),
@@ -299,6 +351,7 @@ def _decode(data: bytes, table: str, name: str) -> Ticket | None:
             lacks=(lacks, label),
             table=table,
             name=name,
+            **marks,
         )
     except ValueError:
         return None
@@ -311,6 +364,42 @@ def _make_bell(path: str) -> int:
     fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.flock(fd, fcntl.LOCK_EX)
     return fd
+
+
+def _make_proof(path: str) -> int:
+    """A descriptor that child processes inherit: readers see its lock, and its hang-up when all have ended.
+
+    Processes of the app could read what is written to a bell.
+    """
+    _unlink(path)
+    os.mkfifo(path, _PRIVATE)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without one no writer can open it
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(reader)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return _high(fd)
+    finally:
+        os.close(fd)
+
+
+def _high(fd: int) -> int:
+    """A copy at a high number, which child processes inherit."""
+    for least in _HIGH:
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD, least)
+        except OSError:  # the limit of open files is lower
+            continue
+    return fcntl.fcntl(fd, fcntl.F_DUPFD, 0)
+
+
+def _is_held(path: str) -> bool:
+    fd = _open_held(path)
+    if fd is not None:
+        os.close(fd)
+    return fd is not None
 
 
 def _open_held(path: str) -> int | None:
@@ -365,7 +454,7 @@ def _read(path: str) -> bytes:
     """The beginning of a file; b"" where there is none, or something else in its place."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return b""
     try:
         return os.read(fd, _MOST_BYTES)

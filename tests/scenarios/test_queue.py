@@ -131,7 +131,9 @@ def test_an_app_in_line_can_be_cancelled_and_has_run_nothing(scenario, line):
 
 
 def test_an_app_in_line_whose_supervisor_died_says_so_and_frees_its_place(scenario, line):
-    processes.kill([scenario.supervisors()[app_id(scenario, "b")]])
+    dead = [scenario.supervisors()[app_id(scenario, "b")]]
+    processes.kill(dead)
+    assert processes.gone(dead, timeout_s=LIMIT_S)
     assert "has died" in scenario.status("b")["message"]
     assert places(scenario) == {"holders": ["a"], "line": ["c"]}
     assert "has died" in scenario.launcher("start", "b", "--now", code=1).err

@@ -43,7 +43,7 @@ class Line:
         at_once = f"exec 8>>{self.folder}/place-0 9>>{self.folder}/place-1; flock -n 8 || flock -n 9"
         return (
             f"{at_once} || echo $LAUNCHER_JOB_ID >>{self.folder}/over; "
-            f"cd {self.table}; own=$(echo *-$<app_id>); "
+            f"cd {self.table}; own=$(echo *-$<app_id>.*); "
             "for each in $(grep -D skip -lsw queued -- *); do "
             f'[ "${{each%%-*}}" -gt "${{own%%-*}}" ] || echo "$each" >>{self.folder}/overtaken; done; '
             f"echo $<app_id> >>{self.folder}/ran; {more}"

@@ -9,7 +9,7 @@ from launcher.turns.amounts import memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from launcher.cli.render.tables import Cell
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from launcher.turns.line import Ticket
     from launcher.turns.machine import Machine
 
+    Left = Mapping[tuple[int, str, str], Sequence[int]]  # place of a left ticket → pids of what keeps it
+
 _OPTIONAL = (3, 4, 2)  # columns of the line that are dropped on a narrow terminal, in this order
 _REASON = 30  # columns reserved for reasons
 _LEAST = 12  # shorter reasons are omitted
 _MOST_IDS = 24  # characters; more GPUs are only counted
 _ELSEWHERE = "another table"
+_OF_OTHERS = "another state folder"
+_UNSEEN = "processes that cannot be seen from here"
 
 
-def queue_text(has: Machine, tables: Tables, *, color: bool, columns: int | None = None) -> str:
+def queue_text(has: Machine, tables: Tables, left: Left, *, color: bool, columns: int | None = None) -> str:
     """Slots, holders and line, without a newline at the end.
 
     Args:
@@ -32,7 +36,7 @@ def queue_text(has: Machine, tables: Tables, *, color: bool, columns: int | None
     """
     parts = [_slots(has, tables, color)]
     if tables.holders:
-        rows = [[each.app, *_asks(each), _where(each, tables)] for each in tables.holders]
+        rows = [[each.app, *_asks(each), _note(each, tables, left)] for each in tables.holders]
         parts.append(table(["HOLDS ITS SHARE", "CORES", "MEMORY", "GPUS", "NOTE"], rows, color=color))
     if tables.line:
         parts.append(_line(tables.line, color, columns))
@@ -40,7 +44,7 @@ def queue_text(has: Machine, tables: Tables, *, color: bool, columns: int | None
     return "\n\n".join(parts)
 
 
-def queue_json(has: Machine, tables: Tables) -> dict[str, Any]:
+def queue_json(has: Machine, tables: Tables, left: Left) -> dict[str, Any]:
     """The JSON of `queue`."""
     cpu, memory_mb = _held(tables)
     return {
@@ -51,7 +55,10 @@ def queue_json(has: Machine, tables: Tables) -> dict[str, Any]:
             "memory_mb": {"total": has.memory_mb, "held": memory_mb},
             "gpus": [{"id": each, "held_by": _holders_of(each, tables)} for each in has.gpus],
         },
-        "holders": [_json(each, tables) for each in tables.holders],
+        "holders": [
+            {**_json(each, tables), "is_left": each.is_left, "left_pids": [*left.get(each.place, ())]}
+            for each in tables.holders
+        ],
         "line": [
             {**_json(each.ticket, tables), "position": each.position, "message": each.why}
             for each in tables.line
@@ -68,6 +75,7 @@ def _json(ticket: Ticket, tables: Tables) -> dict[str, Any]:
         "gpu_ids": list(ticket.dealt),
         "groups": list(ticket.groups),
         "elsewhere": tables.is_elsewhere(ticket),
+        "mine": tables.is_mine(ticket),
     }
 
 
@@ -126,8 +134,18 @@ def _asks(ticket: Ticket) -> list[str]:
     ]
 
 
-def _where(ticket: Ticket, tables: Tables) -> str:
-    return _ELSEWHERE if tables.is_elsewhere(ticket) else ""
+def _note(ticket: Ticket, tables: Tables, left: Left) -> str:
+    """Whose it is where it is not ours, and what keeps the share of a dead holder."""
+    where = _ELSEWHERE if tables.is_elsewhere(ticket) else "" if tables.is_mine(ticket) else _OF_OTHERS
+    if not ticket.is_left:
+        return where
+    if ticket.engine:
+        why = "its watcher has died: until its engine says that it has ended"
+    else:
+        pids = left.get(ticket.place, ())
+        found = f"pid {', '.join(map(str, pids))}" if pids else _UNSEEN
+        why = f"its supervisor has died and left {found}"
+    return f"{where}; {why}" if where else why
 
 
 def _ids(gpus: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ class Submission:
         if turn is not None:
             from launcher.schedulers.docker import share
 
-            self._place = share.take(turn, later=bool(waits_for))
+            self._place = share.take(turn, self._engine.host, later=bool(waits_for))
         if waits_for or (self._place is not None and not self._place.starts):
             self.accepted = "waiting" if waits_for else "queued"
             self._try_out(job, common, waits_for)
@@ -121,7 +121,7 @@ class Submission:
 
         Those that wait for other roles are left to the watcher.
         """
-        self._place = place_again(app.containers[0])
+        self._place = place_again(self._engine, app.containers[0])
         self._spawn(job.app_id)
         self._rules = job.role_rules
         of = {(each.role, each.replica): each for each in job.containers}

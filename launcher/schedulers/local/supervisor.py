@@ -217,7 +217,7 @@ class Supervisor:
         elif self._wanted():
             from launcher.schedulers.local.turn import Turn
 
-            self._turn = Turn(self._loop, self._ask)
+            self._turn = Turn(self._loop, self._ask, self._app_dir)
             self._turn.on_turn = self._begin
             self._turn.on_error = self._cannot_queue
             if self._turn.enter():

@@ -6,6 +6,8 @@ import here may load more than the supervisor has.
 
 from __future__ import annotations
 
+import time
+
 from launcher.schedulers.local.spawn import set_variable
 from launcher.turns.ask import Ask
 from launcher.turns.deal import GPUS, shares
@@ -32,15 +34,17 @@ class Turn:
     time that a table cannot be written.
     """
 
-    def __init__(self, loop: Loop, ask: Mapping[str, Any]) -> None:
+    def __init__(self, loop: Loop, ask: Mapping[str, Any], app_dir: str) -> None:
         self.on_turn: Callable[[], None]
         self.on_error: Callable[[OSError], None]
         self._loop = loop
         self._place = Place(Ask.from_dict(ask))
+        self._place.ask.folder = app_dir
         self._watched: tuple[int, ...] = ()
         self._stirred = False
         self._left = False
         self._failed = False
+        self._clear_at = 0.0  # not before
 
     def enter(self) -> bool:
         """Take the place; True where the app has its share at once."""
@@ -55,6 +59,7 @@ class Turn:
             return False
         if not starts:
             self._watch()
+            self._clear()
         return starts
 
     def leave(self) -> None:
@@ -97,6 +102,18 @@ class Turn:
         for fd in place.watched:
             self._loop.watch_end(fd, self._stir)
         self._watched = (*place.bells, *place.watched)
+
+    def _clear(self) -> None:
+        """Have the shares cleared that dead holders have left."""
+        if not self._place.left or time.monotonic() < self._clear_at:
+            return
+        from launcher.schedulers.leftovers import AGAIN_S, start_clearing
+
+        self._clear_at = time.monotonic() + AGAIN_S
+        try:
+            start_clearing(self._place.left)
+        except OSError:  # the next change in the line, or a command, does it
+            pass
 
     def _unwatch(self) -> None:
         for fd in self._watched:

@@ -129,7 +129,7 @@ def test_lines_fit_a_terminal_of_80_columns(take):
     take("train-resnet-2-k3fwx", 2, SWEEP, cpu=1, memory_mb=2000)
     take("evaluate-all-of-the-models-17-k3fwx", 3, SWEEP, cpu=2, memory_mb=2000, gpus=2)
     has = machine(with_gpus=True)
-    text = queue_text(has, Tables.read(), color=False, columns=80)
+    text = queue_text(has, Tables.read(), {}, color=False, columns=80)
     line = text.split("\n\n")[2].splitlines()
     assert max(map(len, line)) <= 80
     assert "2 cores h" in line[1]

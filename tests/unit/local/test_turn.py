@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from launcher.inventory.turns import left_by
+from launcher.schedulers import pids
 from launcher.schedulers.local.withdraw import withdraw
 from launcher.turns.ask import MACHINE, Ask, Limit
-from launcher.turns.table import tickets
+from launcher.turns.table import summon, tickets
+from tests import processes
 from tests.unit.local.conftest import Supervise
 from tests.unit.local.driving import PATIENCE_S, Driven, sh
 
@@ -112,6 +116,95 @@ def test_a_killed_holder_frees_its_share(supervise: Supervise, holder: Driven, t
     assert app.ended().state == "succeeded"
 
 
+GPU = {"cpu": 0, "gpus": 1, "devices": ["0"]}
+
+
+@pytest.fixture(params=["a core", "a GPU"])
+def wanted(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """What an app asks for that has all there is of it."""
+    (tmp_path / "gpus").mkdir()
+    return {} if request.param == "a core" else {**GPU, "gpu_table": str(tmp_path / "gpus")}
+
+
+STUBBORN = {
+    "ignores TERM": "trap '' TERM; echo ready; sleep 1000 & wait",
+    "a daemon": "setsid sleep 1000 & echo ready; wait",
+    "a daemon whose parent has ended": "(setsid sleep 1000 &); echo ready; sleep 1000",
+}
+
+
+@pytest.mark.parametrize("left", STUBBORN)
+def test_the_next_in_line_ends_what_a_killed_supervisor_has_left_and_starts_behind_it(
+    supervise: Supervise, table: str, tmp_path: Path, wanted: dict[str, Any], left: str
+) -> None:
+    alive = tmp_path / "alive"  # locked by each process of the first one
+    first, second, third = supervise(), supervise(), supervise()
+    script = f"exec 9>>{alive}; flock 9; {STUBBORN[left]}"
+    assert go(first, table, 1, script=script, **wanted) == {"ok": "started"}
+    first.until_log("ready")
+    alone = f"flock -n {alive} echo alone || echo beside"
+    assert go(second, table, 2, script=alone, **wanted) == {"ok": "queued"}
+    assert go(third, table, 3, script=alone, **wanted) == {"ok": "queued"}
+    first.kill()
+    for app in (second, third):
+        assert app.ended().state == "succeeded"
+        assert app.log() == "alone\n"
+    assert [name for name in os.listdir(table) if name != "lock"] == []
+
+
+OUTLIVES = "(env -i setsid sleep 1000 & echo $! >{pid}); echo ready; sleep 1000"
+"""Shell text: a process that nothing names as the app's once its supervisor has died."""
+
+
+@pytest.fixture
+def outliving(
+    supervise: Supervise, table: str, tmp_path: Path, wanted: dict[str, Any]
+) -> Iterator[tuple[Driven, int]]:
+    """An app in line, and the process that keeps the share of the one before, whose supervisor is dead."""
+    first, second = supervise(), supervise()
+    script = OUTLIVES.format(pid=tmp_path / "pid")
+    assert go(first, table, 1, script=script, **wanted) == {"ok": "started"}
+    first.until_log("ready")
+    pid = int((tmp_path / "pid").read_text())
+    assert go(second, table, 2, **wanted) == {"ok": "queued"}
+    replicas = [each.pid for each in first.view.replicas]
+    first.kill()
+    assert processes.gone([each for each in replicas if each], timeout_s=PATIENCE_S)
+    yield second, pid
+    processes.kill([pid])
+
+
+def test_a_process_that_outlives_its_app_keeps_the_share(
+    outliving: tuple[Driven, int], table: str, wanted: dict[str, Any]
+) -> None:
+    app, pid = outliving
+    for each in (table, wanted.get("gpu_table", table)):
+        held, waiting = tickets(each)
+        assert (held.app, held.state, held.is_left) == ("app-0", "holds", True)
+        assert (waiting.app, waiting.state, waiting.is_left) == ("app-1", "queued", False)
+        assert left_by(held) == [pid]
+    processes.kill([pid])
+    assert app.ended().state == "succeeded"
+
+
+def test_an_app_is_summoned_beside_what_outlives_another(outliving: tuple[Driven, int], table: str) -> None:
+    app, pid = outliving
+    assert summon(table, "app-1")
+    assert app.ended().state == "succeeded"
+    assert pids.start_time(pid)
+
+
+def test_a_replica_has_the_proof_and_cannot_read_it(supervise: Supervise, table: str) -> None:
+    app = supervise()
+    code = (
+        "import os; path = os.readlink('/proc/self/fd/900'); print(path.endswith('1-app-0.bell.proof'))\n"
+        "try: os.read(900, 1)\nexcept OSError as error: print(error.strerror)"
+    )
+    assert go(app, table, 1, script=f'{sys.executable} -c "{code}"') == {"ok": "started"}
+    app.ended()
+    assert app.log() == "True\nBad file descriptor\n"
+
+
 def test_it_keeps_its_share_until_its_last_process_has_ended(
     supervise: Supervise, table: str, tmp_path: Path
 ) -> None:
@@ -145,8 +238,6 @@ def test_it_enters_the_line_when_its_needs_are_met(
 
 
 def test_a_summoned_app_leaves_the_line(supervise: Supervise, holder: Driven, table: str) -> None:
-    from launcher.turns.table import summon
-
     app = supervise()
     assert go(app, table, 2) == {"ok": "queued"}
     assert summon(table, "app-1")

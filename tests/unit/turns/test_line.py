@@ -107,8 +107,8 @@ def test_the_line_for_gpus_reaches_over_state_folders() -> None:
 def test_the_neighbours_in_line() -> None:
     line = [queued("b", 4), holder("h", 1), queued("a", 3)]
     assert first(line) is line[2]
-    assert after(3, "a", line) is line[0]
-    assert after(4, "b", line) is None
+    assert after(ask(3, "a"), line) is line[0]
+    assert after(ask(4, "b"), line) is None
     assert first([]) is None
 
 

@@ -221,7 +221,7 @@ def ensure_watched(engine: Engine, app_id: str, *, take_over: bool = False) -> b
             return False
         if record.journal(lock.app_dir) is None:
             record.append(lock.app_dir, "adopted")
-        place = place_again(found[0]) if found else None
+        place = place_again(engine, found[0]) if found else None
         WatcherClient.spawn(lock, app_id, resumed=True, place=place).close()
         return True
     finally:
@@ -237,13 +237,13 @@ def _is_ours(container: Container, app_id: str, *, take_over: bool) -> bool:
     return not owner.home or not record.is_locked(record.folder_below(owner.home, app_id))
 
 
-def place_again(container: Container) -> Place | None:
+def place_again(engine: Engine, container: Container) -> Place | None:
     """See `share.take_again`."""
     if SHARE not in container.labels:
         return None
     from launcher.schedulers.docker import share
 
-    return share.take_again(container.labels)
+    return share.take_again(container.labels, engine.host)
 
 
 def _spawn(lock: RecordLock, control: int, bells: Sequence[int]) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -71,6 +73,7 @@ class Hold:
         self._queue: SimpleQueue[tuple[StoodOn | str, Any] | Exception] = SimpleQueue()
         self._is_starting = False  # it was decided that it starts
         self._is_created = False
+        self._clear_at = 0.0  # not before
 
     def run(self) -> bool:
         """True when all containers exist and are to be started; False when the attempt has ended instead."""
@@ -147,6 +150,7 @@ class Hold:
                 return True
         except OSError:
             again_s = _TABLE_S
+        self._clear(place)
         fds, events = select.poll(), select.POLLHUP | select.POLLERR
         for fd in place.bells:
             fds.register(fd, select.POLLIN)
@@ -155,6 +159,16 @@ class Hold:
         timeout_ms = None if again_s is None else 1000 * again_s
         self._follow(_LINE, lambda: fds.poll(timeout_ms))
         return False
+
+    def _clear(self, place: Place) -> None:
+        """Have the shares cleared that dead holders have left."""
+        if not place.left or time.monotonic() < self._clear_at:
+            return
+        from launcher.schedulers.leftovers import AGAIN_S, start_clearing
+
+        self._clear_at = time.monotonic() + AGAIN_S
+        with suppress(OSError):  # the next change in the line, or a command, does it
+            Thread(target=os.waitpid, args=(start_clearing(place.left), 0), daemon=True).start()
 
     def _show_queued(self) -> None:
         """Other state folders see by the name of its container that it does not wait for others any more."""

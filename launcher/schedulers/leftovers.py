@@ -1,0 +1,89 @@
+"""Clear the shares of dead holders: end what is left of a local app, ask the engine about one of Docker.
+
+The first in line does that, in a process of its own, since supervisors load no parser and no engine's client.
+So this module imports next to nothing, and the functions of that process what they need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from launcher.turns import table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from launcher.turns.line import Ticket
+
+AGAIN_S = 5.0
+"""How long not to clear the same tickets again: each change in the line asks for it."""
+
+_ENGINE_S = 60.0  # how long to try an engine that does not answer
+_FIRST_PAUSE_S = 0.5
+
+
+def start_clearing(tickets: Iterable[Ticket]) -> int:
+    """Spawn a process that clears the shares of these holders; its pid. Raises OSError.
+
+    A share that gets free wakes the first in line.
+    """
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    code = f"import sys; sys.path.insert(0, {root!r}); from launcher.schedulers.leftovers import main; main()"
+    paths = [os.path.join(each.table, each.name) for each in tickets]
+    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    argv = [sys.executable, "-I", "-S", "-c", code, *paths]
+    return os.posix_spawn(sys.executable, argv, os.environ, file_actions=null, setsid=True)
+
+
+def main() -> None:
+    for path in sys.argv[1:]:
+        folder, name = os.path.split(path)
+        for ticket in table.tickets(folder):
+            if ticket.name == name and ticket.is_left:
+                clear(ticket)
+
+
+def clear(ticket: Ticket) -> None:
+    """Clear the share of a dead holder, where nothing of its app is to run any more."""
+    if ticket.engine:
+        _ask_engine(ticket)
+    elif ticket.folder:
+        _end_processes(ticket.folder)
+
+
+def _end_processes(app_dir: str) -> None:
+    """Kill what a dead supervisor has left. Its end is for the next command of its state folder to record."""
+    from launcher.schedulers.local import process, rundir
+    from launcher.schedulers.local.appview import AppView
+
+    view = rundir.read_state(app_dir)
+    if view is None or view.abandoned:
+        process.kill_leftovers(app_dir, view or AppView())
+
+
+def _ask_engine(ticket: Ticket) -> None:
+    """Free the share of an app that has ended; an app that has not gets a watcher, which takes it again."""
+    from launcher.schedulers.docker.apps import inspect_app
+    from launcher.schedulers.docker.client.engine import connect
+    from launcher.schedulers.docker.client.errors import EngineUnreachable
+    from launcher.schedulers.docker.share import is_of
+    from launcher.schedulers.docker.watching.client import ensure_watched
+
+    os.environ["DOCKER_HOST"] = ticket.engine
+    os.environ["LAUNCHER_HOME"] = os.path.abspath(os.path.join(ticket.folder, *[os.pardir] * 3))
+    pause_s, deadline = _FIRST_PAUSE_S, time.monotonic() + _ENGINE_S
+    while time.monotonic() < deadline:
+        try:
+            engine = connect()
+            seen, containers = inspect_app(engine, ticket.app)
+            if seen is None or seen.final or not any(is_of(ticket, each.labels) for each in containers):
+                table.forget(ticket)
+            elif seen.needs_watcher:
+                ensure_watched(engine, ticket.app)
+            return
+        except EngineUnreachable:
+            time.sleep(pause_s)
+            pause_s *= 2
