@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
+from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
@@ -24,6 +25,7 @@ class Snapshot:
         succeeded: the latest success per job.
         live: every live attempt, also of jobs that were not asked for, by job and number.
         counts: attempts on record per (job, digest); bounds automatic re-runs.
+        inputs: the input files by their digest, as far as they are recorded and plans have to name them.
         fingerprints: per observed scheduler, the identity of its engine.
     """
 
@@ -32,6 +34,7 @@ class Snapshot:
     succeeded: Mapping[JobKey, Attempt] = field(default_factory=dict)
     live: Sequence[Attempt] = ()
     counts: Mapping[tuple[JobKey, str], int] = field(default_factory=dict)
+    inputs: Mapping[str, InputFiles] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 

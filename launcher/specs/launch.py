@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from launcher.specs.app import AppDef
+from launcher.specs.inputs import InputRef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
 from launcher.specs.needs import Need
 
@@ -135,6 +136,12 @@ class Launch:
     """The caps of its project."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
+    inputs: tuple[str, ...] = ()
+    """Globs of the files that its result depends on, as written, relative to the job file's folder. Outside
+    the document; a change of what they match makes a new edition."""
+    inputs_digest: str = ""
+    """Hash of `inputs` and of all files that they match (`launcher.specs.inputs`); "" without any, and where
+    the files were not read."""
     enabled: bool = True
     description: str = ""
     root: str
@@ -146,6 +153,13 @@ class Launch:
     def directory(self) -> str:
         """The absolute folder of the job file."""
         return os.path.normpath(os.path.join(self.root, os.path.dirname(self.file)))
+
+    @property
+    def input_ref(self) -> InputRef | None:
+        """Where to compare its input files; None without any."""
+        if not self.inputs_digest:
+            return None
+        return InputRef(self.inputs_digest, self.directory, self.root, self.inputs)
 
     @property
     def asks(self) -> bool:

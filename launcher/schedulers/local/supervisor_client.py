@@ -25,6 +25,7 @@ from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
+    from launcher.specs.inputs import InputRef
     from launcher.turns.ask import Ask
 
 _CONTROL_FD = 3
@@ -99,7 +100,12 @@ class SupervisorClient:
             }
         )
 
-    def go(self, needs: Sequence[tuple[str, str]] = (), turn: Ask | None = None) -> AttemptState:
+    def go(
+        self,
+        needs: Sequence[tuple[str, str]] = (),
+        turn: Ask | None = None,
+        inputs: InputRef | None = None,
+    ) -> AttemptState:
         """Start every replica, or have the app wait: then it returns when that is recorded.
 
         Returns running, waiting or queued. Raises StartError, with the app removed, when a replica cannot be
@@ -108,8 +114,11 @@ class SupervisorClient:
         Args:
             needs: job and folder of the apps that have to succeed first.
             turn: what the app asks of this machine.
+            inputs: where to compare its input files.
         """
-        answer = self._ask({"op": "go", "needs": list(needs), "turn": turn.to_dict() if turn else None})
+        ask = turn.to_dict() if turn else None
+        compare = _comparison(inputs) if inputs else None
+        answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compare})
         return _ACCEPTED.get(answer, "running")
 
     def close(self) -> None:
@@ -227,6 +236,11 @@ def _role(request: PopenRequest, name: str, secrets: Mapping[str, str]) -> dict[
             for param, folder in zip(request.role_params[name], request.role_log_dirs[name], strict=True)
         ],
     }
+
+
+def _comparison(inputs: InputRef) -> dict[str, list[str]]:
+    """What the supervisor's `Comparison` takes. LAUNCHER_HOME has the list of the files, and is no input."""
+    return {"args": [*inputs[:3], *inputs.globs], "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"]}
 
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:

@@ -24,5 +24,5 @@ def test_a_file_is_read_once_for_each_reader(tmp_path: Path):
 def test_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "missing", "."):
-        with pytest.raises(OSError, match="."):
+        with pytest.raises(OSError, match=r"pipe|No such|directory"):
             FileHashes().digest(str(tmp_path / name))
