@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from launcher.errors import LauncherError
-from launcher.specs.inputs import InputFiles, InputRef, UNDER, changes
+from launcher.specs.inputs import UNDER, InputFiles, InputRef, changes
 from launcher.text import printable
 from launcher.workspace.hashes import FileHashes
 from launcher.workspace.ignore import Ignore, WorkspaceError

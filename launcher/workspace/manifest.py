@@ -1,7 +1,8 @@
 """Manifests: the files of a workspace, for plans that show which files changed, and which ones make it large.
 
-A manifest is identified by the digest of its workspace; the lists of input files are kept beside them. This process has those of the workspaces that it has
-hashed; `keep` stores one in LAUNCHER_HOME for later plans. Without it, plans show less and decide the same.
+A manifest is identified by the digest of its workspace; the lists of input files are kept beside them. This
+process has those of the workspaces that it has hashed; `keep` stores one in LAUNCHER_HOME for later plans.
+Without it, plans show less and decide the same.
 """
 
 from __future__ import annotations
