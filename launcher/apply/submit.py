@@ -15,8 +15,7 @@ from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
-from launcher.specs.inputs import InputRef
-from launcher.specs.launch import Launch
+from launcher.specs.launch import InputRef, Launch
 from launcher.specs.needs import StoodOn
 from launcher.state.records import AppRecord
 from launcher.state.store import Store

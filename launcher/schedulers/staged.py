@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import Stream
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState
-    from launcher.specs.inputs import InputRef
-    from launcher.specs.launch import JobKey
+    from launcher.specs.launch import InputRef, JobKey
     from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
     from launcher.turns.ask import Ask

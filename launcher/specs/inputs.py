@@ -33,19 +33,6 @@ class InputFiles(NamedTuple):
         return PREFIX + sha256(text.encode()).hexdigest()
 
 
-class InputRef(NamedTuple):
-    """Where to compare the input files of an attempt with those of its plan.
-
-    `digest` is of the files as the plan saw them; `directory` is the absolute folder of the job file, `root`
-    the folder that the globs may not leave.
-    """
-
-    digest: str
-    directory: str
-    root: str
-    globs: tuple[str, ...]
-
-
 UNDER = "while it waited or ran"
 """When files changed that a holder has found changed."""
 

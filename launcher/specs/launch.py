@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from launcher.specs.app import AppDef
-from launcher.specs.inputs import InputRef
 from launcher.specs.jobkey import DEFAULT_PROJECT, DEFAULT_TARGET, JobKey, attempt_id
 from launcher.specs.needs import Need
 
@@ -16,6 +15,7 @@ __all__ = [
     "DEFAULT_PROJECT",
     "DEFAULT_TARGET",
     "Caps",
+    "InputRef",
     "JobKey",
     "Launch",
     "Lifecycle",
@@ -72,6 +72,19 @@ class WorkspaceRef(NamedTuple):
         if not self.projects:
             return self.path
         return f"{{{', '.join(f'{each.path}: {each.target}' for each in self.projects)}}}"
+
+
+class InputRef(NamedTuple):
+    """Where to compare the input files of an attempt with those of its plan.
+
+    `digest` is of the files as the plan saw them; `directory` is the absolute folder of the job file, `root`
+    the folder that the globs may not leave.
+    """
+
+    digest: str
+    directory: str
+    root: str
+    globs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from launcher.errors import LauncherError
-from launcher.specs.inputs import UNDER, InputFiles, InputRef, changes
+from launcher.specs.inputs import UNDER, InputFiles, changes
+from launcher.specs.launch import InputRef
 from launcher.text import printable
 from launcher.workspace.hashes import FileHashes
 from launcher.workspace.ignore import Ignore, WorkspaceError
 from launcher.workspace.manifest import MOST_FILES, store, stored
-from launcher.workspace.triggers import contents, leaves
+from launcher.workspace.triggers import contents, leaves, matches
 
 _NO_RECORDS = Ignore(f"**/{name}" for name in (".git", ".hg", ".jj", ".svn", "__pycache__"))
 """Of a folder, the records of version control and of Python are no inputs: most commands change them."""
@@ -26,16 +27,24 @@ class InputReader:
     """Reads the inputs of the jobs of one plan: each glob of a folder is walked once, each file read once."""
 
     hashes: FileHashes = field(default_factory=FileHashes)
-    _walked: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    _matched: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _files: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     _read: dict[tuple[str, tuple[str, ...]], tuple[str, InputFiles]] = field(default_factory=dict)
 
-    def files(self, directory: str, glob: str, root: str) -> Mapping[str, str]:
+    def paths(self, directory: str, glob: str, root: str) -> list[str]:
         """The files that one glob matches below the absolute `directory`. Raises WorkspaceError."""
         if leaves(directory, glob, root):  # of a saved plan, which no compiler has checked here
             raise WorkspaceError(f"the input `{glob}` leaves the repository")
-        if (directory, glob) not in self._walked:
-            self._walked[directory, glob] = contents(directory, glob, root, self.hashes, _NO_RECORDS)
-        return self._walked[directory, glob]
+        if (directory, glob) not in self._matched:
+            self._matched[directory, glob] = matches(directory, glob, root, _NO_RECORDS)
+        return self._matched[directory, glob]
+
+    def files(self, directory: str, glob: str, root: str) -> Mapping[str, str]:
+        """The files that one glob matches, with their hashes. Raises WorkspaceError."""
+        if (directory, glob) not in self._files:
+            paths = self.paths(directory, glob, root)
+            self._files[directory, glob] = contents(directory, glob, paths, self.hashes)
+        return self._files[directory, glob]
 
     def read(self, directory: str, globs: Iterable[str], root: str) -> InputFiles:
         """The files that all globs match. Raises WorkspaceError."""

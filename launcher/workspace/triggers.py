@@ -39,22 +39,24 @@ def trigger_digest(
     takes more than MAX_STEPS steps.
     """
     hashes = hashes or FileHashes()
-    return combine({each: _content(contents(directory, each, root, hashes)) for each in globs})
+    found = {each: contents(directory, each, matches(directory, each, root), hashes) for each in globs}
+    return combine({glob: _content(files) for glob, files in found.items()})
 
 
-def contents(
-    directory: str, pattern: str, root: str | None, hashes: FileHashes, ignore: Ignore = _ALL
-) -> dict[str, str]:
-    """The files that a glob matches, sorted: path as the glob gives it → SHA-256 (hex).
+def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> list[str]:
+    """The paths of the files that a glob matches, sorted. Raises WorkspaceError, as `trigger_digest` does.
 
     Args:
         ignore: which files of a folder do not count that the glob names.
-
-    Raises WorkspaceError, as `trigger_digest` does.
     """
+    return sorted(_files(directory, pattern, root, ignore), key=os.fsencode)
+
+
+def contents(directory: str, pattern: str, paths: Iterable[str], hashes: FileHashes) -> dict[str, str]:
+    """The files that a glob matches: path → SHA-256 (hex). Raises WorkspaceError."""
     found: dict[str, str] = {}
     size = 0
-    for path in sorted(_files(directory, pattern, root, ignore), key=os.fsencode):
+    for path in paths:
         absolute = os.path.join(directory, path)
         try:
             size += os.stat(absolute).st_size

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Folders:
     """Hashes workspaces and watched files of all files of one compile.
 
-    With `is_read` False nothing is read: it is only seen whether folders are there.
+    With `is_read` False no file is read: it is only seen whether folders are there, and whether globs match.
     """
 
     is_read: bool = True
@@ -137,7 +137,13 @@ class Folders:
             path: Path = ("inputs", index)
             if not (problems.is_broken(path) or problems.is_assumed(path)):
                 good = self._is_input(glob, directory, root, path, problems) and good
-        return self._reader().digest(directory, globs, root) if globs and good and self.is_read else ""
+        if not (globs and good and self.is_read):
+            return ""
+        try:
+            return self._reader().digest(directory, globs, root)
+        except LauncherError as error:
+            problems.add(("inputs",), "unreadable", str(error), at="key", hint=error.hint or "")
+            return ""
 
     def _is_input(self, glob: str, directory: str, root: str, path: Path, problems: Collector) -> bool:
         from launcher.workspace.triggers import leaves
@@ -151,7 +157,7 @@ class Folders:
             problems.add(path, "no-such-file", f"the input `{glob}` does not exist", label=near, hint=hint)
             return False
         try:
-            found = self._reader().files(directory, glob, root) if self.is_read else {glob: ""}
+            found = self._reader().paths(directory, glob, root)
         except LauncherError as error:
             problems.add(path, "unreadable", str(error), hint=error.hint or "")
             return False

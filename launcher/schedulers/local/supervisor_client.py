@@ -25,7 +25,7 @@ from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
-    from launcher.specs.inputs import InputRef
+    from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
 _CONTROL_FD = 3

@@ -1,4 +1,4 @@
-"""Compare the input files of an app with those of its plan: when a waiting app starts, and after a success."""
+"""Compare the input files of an app with those of its plan: when a waiting app starts, and at its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from launcher.schedulers.docker import record
 from launcher.schedulers.docker.labels import INPUTS
-from launcher.specs.inputs import UNDER, InputRef
+from launcher.specs.inputs import UNDER
+from launcher.specs.launch import InputRef
 
 _UNKNOWN = "its input files were not compared when it ended: the record that names them is lost"
 
