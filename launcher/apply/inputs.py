@@ -1,14 +1,16 @@
-"""Check the local inputs of a plan: secrets exist, workspaces are unchanged."""
+"""Check the local inputs of a plan: secrets exist, workspaces and input files are unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from launcher import secrets
 from launcher.errors import LauncherError, SecretError, StaleError
 from launcher.plan.model import Plan
+from launcher.plan.snapshot import Snapshot
 from launcher.specs.binding import BoundLaunch
-from launcher.specs.launch import ProjectRef, WorkspaceRef
+from launcher.specs.launch import Launch, ProjectRef, WorkspaceRef
 from launcher.specs.secret import Secret
 
 
@@ -43,6 +45,41 @@ def check_workspaces(plan: Plan) -> None:
         )
 
 
+def check_inputs(plan: Plan) -> None:
+    """Hash the input files of the jobs to start again. Raises StaleError for those that have changed."""
+    bound = [step.bound for step in plan.steps if step.bound and step.bound.launch.inputs]
+    if not bound:
+        return
+    from launcher.workspace.inputs import InputReader, changed_since
+
+    reader = InputReader()
+    lines = []
+    for each in bound:
+        ref = each.launch.input_ref
+        if ref is not None and (changed := changed_since(ref, reader=reader)):
+            lines.append(f"{each.launch.key}: its input files are not what was planned: {changed}")
+    if lines:
+        raise StaleError(
+            "the plan cannot be applied any more:" + "".join(f"\n  {line}" for line in lines),
+            hint="make a new plan",
+        )
+
+
+def with_inputs(snapshot: Snapshot, launches: Iterable[Launch]) -> Snapshot:
+    """The snapshot with the recorded lists of the input files that have changed, for the words of reasons."""
+    digests: set[str] = set()
+    for launch in launches:
+        for last in (snapshot.latest.get(launch.key), snapshot.ran.get(launch.key)):
+            if last is not None and last.inputs and last.inputs != launch.inputs_digest:
+                digests |= {last.inputs, launch.inputs_digest}
+    if not digests:
+        return snapshot
+    from launcher.workspace.inputs import known
+
+    lists = {digest: known(digest) for digest in digests}
+    return replace(snapshot, inputs={digest: found for digest, found in lists.items() if found is not None})
+
+
 def _moved(bound: BoundLaunch, seen: dict[str, str]) -> Iterator[str]:
     if bound.workspace is None or bound.launch.workspace is None:
         return
@@ -60,8 +97,13 @@ def _parts(workspace: WorkspaceRef) -> Sequence[WorkspaceRef | ProjectRef]:
     return workspace.projects or (workspace,)
 
 
-def keep_workspaces(bound: BoundLaunch) -> None:
-    """Store the file list of an attempt's workspace, so that later plans can name the changed files."""
+def keep_files(bound: BoundLaunch) -> None:
+    """Store the lists of an attempt's input files and of its workspace, so that later plans can name the
+    changed files."""
+    if bound.launch.inputs_digest:
+        from launcher.workspace import inputs
+
+        inputs.keep(bound.launch.inputs_digest)
     if bound.workspace is None:
         return
     from launcher.workspace.manifest import keep

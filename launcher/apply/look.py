@@ -12,6 +12,7 @@ from launcher import git
 from launcher.apply.approval import check_capacity
 from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
+from launcher.apply.inputs import with_inputs
 from launcher.apply.observe import observe
 from launcher.plan.grounds import needs_of
 from launcher.plan.model import Plan
@@ -61,9 +62,10 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
+    seen = observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen))
     plan = reconcile(
         chosen,
-        observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen)),
+        with_inputs(seen, chosen),
         others=others,
         select=choices.select,
         rerun=choices.rerun,
@@ -103,7 +105,8 @@ def plan_rest(
 ) -> Plan:
     """What is left to do of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
     engines.expect(step.launch for step in plan.steps if step.launch is not None)
-    snapshot = observe(store, engines, keys, schedulers)
+    launches = [step.launch for step in plan.steps if step.launch is not None]
+    snapshot = with_inputs(observe(store, engines, keys, schedulers), launches)
     # Only a saved plan can expire, not one that was just made in this process.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.apply.engines import Engines
 from launcher.apply.events import EventName, Events
-from launcher.apply.inputs import keep_workspaces
+from launcher.apply.inputs import keep_files
 from launcher.errors import SchedulerError, StateError
 from launcher.plan.step import Guard, Step
 from launcher.schedulers.staged import Reservation
 from launcher.specs.attempt import Attempt
-from launcher.specs.launch import Launch
+from launcher.specs.launch import InputRef, Launch
 from launcher.specs.needs import StoodOn
 from launcher.state.records import AppRecord
 from launcher.state.store import Store
@@ -65,11 +65,13 @@ class Submission:
         self._emit("reserving")
         reservation = self._scheduler.reserve(self._attempt)
         reservation.waits_for = tuple(waits_for)
+        reservation.inputs = _input_ref(self._step, self._bound.launch)
         if turn is not None:
             reservation.turn, reservation.follow = turn.ask, turn.follow
         try:
             self._emit("reserved")
             self._create(reservation)
+            keep_files(self._bound)  # before it starts: its holder names the files that changed
             for old in self._step.stops:
                 stop(old, self._step, engines=self._engines, store=self._store, events=self._events)
             if turn is not None:
@@ -81,7 +83,6 @@ class Submission:
         except BaseException:
             self._take_back(reservation)
             raise
-        keep_workspaces(self._bound)
         return self._accepted(reservation)
 
     def _create(self, reservation: Reservation) -> None:
@@ -122,6 +123,15 @@ class Submission:
         self._events.emit(name, self._step.key, **self._about, **facts)
 
 
+def _input_ref(step: Step, launch: Launch) -> InputRef | None:
+    """The input files of the attempt. A half-started one keeps those that its first replicas ran with."""
+    ref = launch.input_ref
+    resumed = step.latest if step.kind == "resume" else None
+    if ref is None or resumed is None or resumed.app_id != step.app_id or not resumed.inputs:
+        return ref
+    return ref._replace(digest=resumed.inputs)
+
+
 def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attempt:
     order_only = {need.job for need in launch.needs if not need.rerun}
     return Attempt(
@@ -137,6 +147,7 @@ def _attempt(step: Step, launch: Launch, provenance: Mapping[str, Any]) -> Attem
         action=step.kind,
         created_at=time(),
         trigger_digest=launch.trigger_digest,
+        inputs=ref.digest if (ref := _input_ref(step, launch)) is not None else "",
         edition=step.edition,
         needs=step.needs,
         order_only=tuple(each.job for each in step.needs if each.job in order_only),

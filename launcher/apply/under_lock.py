@@ -12,7 +12,7 @@ from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome, Result
 from launcher.apply.execute import execute
 from launcher.apply.follow import Watching, follow
-from launcher.apply.inputs import check_secrets, check_workspaces
+from launcher.apply.inputs import check_inputs, check_secrets, check_workspaces
 from launcher.apply.other_clients import hold_locks, plan_when_free, retry_overtaken
 from launcher.plan.model import Plan
 from launcher.plan.step import Step
@@ -94,4 +94,5 @@ def _check(todo: Plan, goal: Goal, consent: Consent) -> None:
     check_approved(todo, allow_destructive=consent.allow_destructive)
     if goal.plan is not None:
         check_workspaces(todo)  # workspaces of job files were hashed when the files were compiled
+    check_inputs(todo)
     check_secrets(todo)

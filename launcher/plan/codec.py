@@ -241,6 +241,8 @@ def _to_launch(key: JobKey, launch: Mapping[str, Any]) -> Launch:
         max_parallel=launch.get("max_parallel"),
         caps=Caps(**launch.get("caps", {})),
         trigger_digest=launch.get("trigger_digest", ""),
+        inputs=tuple(launch.get("inputs", ())),
+        inputs_digest=launch.get("inputs_digest", ""),
         enabled=launch["enabled"],
         description=launch.get("description", ""),
         root="",

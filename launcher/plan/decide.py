@@ -8,7 +8,7 @@ decides instead. So it does when the latest attempt was skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from launcher.plan import grounds as grounds_
@@ -29,6 +29,7 @@ from launcher.plan.step import (
 )
 from launcher.specs import canonical
 from launcher.specs.attempt import WAITING_STATES, Attempt
+from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import Launch
 
 _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
@@ -38,6 +39,7 @@ _ENDED_BADLY: Final[dict[str, ReasonCode]] = {
 }
 _RETRIED: Final = frozenset({"failed", "lost"})
 """The states that --retry-failed re-runs. A user cancelled on purpose; only naming the job re-runs it."""
+_NO_REST: Final = "a job that writes to its own `inputs` never comes to rest: leave out what it writes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class Desired:
         grounds: what its needs offer, one for each.
         follows: it runs again when its needs have.
         lack: why this machine can never start it; None when it can.
+        judges_inputs: its input files count.
+        files: input files by their digest, for the words of reasons.
     """
 
     launch: Launch
@@ -58,6 +62,8 @@ class Desired:
     grounds: tuple[Ground, ...] = ()
     follows: bool = True
     lack: Reason | None = None
+    judges_inputs: bool = True
+    files: Mapping[str, InputFiles] = field(default_factory=dict)
 
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
@@ -72,6 +78,11 @@ class Desired:
         return bool(attempt.document) and self.digest == canonical.digest(
             canonical.renormalise(attempt.document)
         )
+
+    def has_inputs_of(self, attempt: Attempt) -> bool:
+        """Whether the attempt was made with the present input files, as far as these were read."""
+        is_unread = bool(self.launch.inputs) and not self.launch.inputs_digest
+        return not self.judges_inputs or is_unread or attempt.inputs == self.launch.inputs_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +149,11 @@ def _is_leftover(desired: Desired, latest: Attempt) -> bool:
 
 
 def _goes_on(desired: Desired, leftover: Attempt) -> bool:
-    return desired.is_of(leftover) and grounds_.goes_on(leftover, desired.grounds)
+    return (
+        desired.is_of(leftover)
+        and desired.has_inputs_of(leftover)
+        and grounds_.goes_on(leftover, desired.grounds)
+    )
 
 
 def decide(desired: Desired, history: History) -> Step:
@@ -161,8 +176,8 @@ def _decide(desired: Desired, history: History) -> Step:
         return _changed(desired, history, last)
     if last.is_live:
         return _live(desired, history, last)
-    if moved := _moved(desired, history, last):
-        return _again(desired, history, last, moved)
+    if changed := [*_inputs(desired, last), *_moved(desired, history, last)]:
+        return _again(desired, history, last, changed)
     if last.state == "succeeded":
         return _succeeded(desired, history, last)
     return _ended_badly(desired, history, last)
@@ -214,15 +229,16 @@ def _changed(desired: Desired, history: History, last: Attempt) -> Step:
     return _start(desired, history, "create", reasons, changes)
 
 
-def _again(desired: Desired, history: History, last: Attempt, moved: Sequence[Reason]) -> Step:
-    """Run a job again that ended, or is live, and whose needs have changed."""
+def _again(desired: Desired, history: History, last: Attempt, changed: Sequence[Reason]) -> Step:
+    """Run a job again that ended, or is live, and whose needs or input files have changed."""
     ended = [Reason(_ENDED_BADLY[last.state], detail=why.ending(last))] if last.state in _ENDED_BADLY else []
-    reasons = [*why.submitting(history.live), *moved, *ended]
+    reasons = [*why.submitting(history.live), *changed, *ended]
     if desired.rerun:
         return _start(desired, history, "rerun", [*reasons, _asked(desired)])
     if desired.launch.lifecycle.on_change == "hold":
         return _held_by_policy(desired, history, reasons)
-    return _start(desired, history, "rerun", reasons)
+    step = _start(desired, history, "rerun", reasons)
+    return replace(step, notes=(*step.notes, _NO_REST)) if _changed_under(desired, last) else step
 
 
 def _held_by_policy(
@@ -235,11 +251,13 @@ def _held_by_policy(
 def _live(desired: Desired, history: History, last: Attempt) -> Step:
     """The document is running, waits or is being submitted.
 
-    Only --rerun and a need that changes stop it and start it again.
+    Only --rerun and a need that changes stop it and start it again. Input files that change under a running
+    attempt are judged at its end, since work must not stop by surprise.
     """
+    changed = _inputs(desired, last)
     moved = grounds_.running_again(last, desired.grounds, history.knows) if desired.follows else []
-    if moved:
-        return _again(desired, history, last, moved)
+    if moved or (changed and last.state in WAITING_STATES):
+        return _again(desired, history, last, [*changed, *moved])
     submitting = why.submitting(history.live)
     if desired.rerun:
         return _start(desired, history, "rerun", [*submitting, _asked(desired)])
@@ -249,8 +267,22 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
         return _waiting(desired, history, last)
     running = Reason("already_running", detail=f"attempt {last.number} is running")
     step = _stay(desired, history, "keep", submitting or [running])
-    others = grounds_.other_needs(last, desired.grounds)
-    return replace(step, notes=tuple(f"out of date once it has ended: it {each.detail}" for each in others))
+    others = (f"it {each.detail}" for each in grounds_.other_needs(last, desired.grounds))
+    differences = [*(each.detail for each in changed), *others]
+    notes = (f"out of date once it has ended: {each}" for each in differences)
+    return replace(step, notes=(*step.notes, *notes))
+
+
+def _inputs(desired: Desired, last: Attempt) -> list[Reason]:
+    """The reason to run a job again because of its input files; [] for none."""
+    if not desired.has_inputs_of(last):
+        return [why.inputs_changed(desired.launch, last, desired.files)]
+    return [why.inputs_changed_under(last)] if _changed_under(desired, last) else []
+
+
+def _changed_under(desired: Desired, last: Attempt) -> bool:
+    """Whether the attempt has succeeded while its input files changed."""
+    return desired.judges_inputs and last.state == "succeeded" and bool(last.inputs_changed)
 
 
 def _waiting(desired: Desired, history: History, last: Attempt) -> Step:
@@ -361,7 +393,9 @@ def _starting(
 def _edition(desired: Desired, history: History) -> int:
     """The next attempt's own number when something has changed, else the edition that it repeats."""
     last = history.judged
-    if last is None or not desired.is_of(last) or grounds_.moved(last, desired.grounds, history.knows):
+    if last is None or not desired.is_of(last) or _inputs(desired, last):
+        return history.next_number
+    if grounds_.moved(last, desired.grounds, history.knows):
         return history.next_number
     files = (reason for reason in why.fired(desired.launch, last) if reason.new != "every_apply")
     return history.next_number if any(files) else last.edition

@@ -91,6 +91,8 @@ def _launch(step: Step, launch: Launch) -> dict[str, Any]:
         "max_parallel": launch.max_parallel,
         "caps": {name: value for name, value in launch.caps._asdict().items() if value is not None},
         "trigger_digest": launch.trigger_digest,
+        "inputs": list(launch.inputs),
+        "inputs_digest": launch.inputs_digest,
     }
     return {
         "app": launch.app.name,

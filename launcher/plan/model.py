@@ -91,7 +91,9 @@ class Plan:
         effective = [step for step in self.steps if step.has_effects]
         return effects_digest(
             (
-                StartEffect(step.key, step.digest, step.launch.origin, step.launch.file)
+                StartEffect(
+                    step.key, step.digest, step.launch.origin, step.launch.file, step.launch.inputs_digest
+                )
                 for step in effective
                 if step.starts and step.launch is not None
             ),

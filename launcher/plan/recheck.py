@@ -158,7 +158,13 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
     assert step.launch is not None
     latest = grounds.snapshot.latest.get(step.key)
     desired = Desired(
-        launch=step.launch, document=step.document, digest=step.digest, grounds=grounds.of(step.launch)
+        launch=step.launch,
+        document=step.document,
+        digest=step.digest,
+        grounds=grounds.of(step.launch),
+        # A job that was kept while it ran stays kept once it has succeeded; what starts is hashed again.
+        judges_inputs=step.has_effects,
+        files=grounds.snapshot.inputs,
     )
     if latest is not None and _is_own(latest, step, plan):
         return _own_today(step, desired, latest, grounds.snapshot), None
@@ -177,7 +183,9 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
 
 def _own_today(step: Step, desired: Desired, latest: Attempt, snapshot: Snapshot) -> Step:
     """A step whose attempt this plan has made: unfinished it is resumed, else it counts as done."""
-    today = _decided(step, replace(desired, launch=_quiet(desired.launch), follows=False), snapshot)
+    today = _decided(
+        step, replace(desired, launch=_quiet(desired.launch), follows=False, judges_inputs=False), snapshot
+    )
     if latest.state != "skipped":
         return today
     reason = Reason("needs_failed", detail=latest.message or f"attempt {latest.number} was skipped")

@@ -71,7 +71,12 @@ def reconcile(
         offered = grounds.of(launch)
         lack = room.lack(launch) if room is not None else None
         job = Desired.of(
-            launch, rerun=launch.key in asked, retry_failed=retry_failed, grounds=offered, lack=lack
+            launch,
+            rerun=launch.key in asked,
+            retry_failed=retry_failed,
+            grounds=offered,
+            lack=lack,
+            files=snapshot.inputs,
         )
         made = _steps(job, snapshot, live.get(launch.key, ()))
         grounds.steps[launch.key] = made[0]

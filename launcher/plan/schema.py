@@ -221,6 +221,8 @@ _LAUNCH = Record(
             "How much of a machine the jobs of the project take together.",
         ),
         "trigger_digest": Text("What the files that `rerun_on` names held, one hash per glob."),
+        "inputs": Items(Text(), "The globs of its input files."),
+        "inputs_digest": Text("Hash of these globs and of the files that they match."),
     },
     "The job; absent where no file declares it any more.",
 )

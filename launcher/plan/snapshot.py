@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
+from launcher.specs.inputs import InputFiles
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
 
@@ -25,6 +26,7 @@ class Snapshot:
         succeeded: the latest success per job.
         live: every live attempt, also of jobs that were not asked for, by job and number.
         counts: attempts on record per (job, digest); bounds automatic re-runs.
+        inputs: the input files by their digest, as far as they are recorded and plans have to name them.
         fingerprints: per observed scheduler, the identity of its engine.
         home: token of this state folder; "" before the first command that changes something.
         shared: the schedulers whose engines have apps of several state folders.
@@ -35,6 +37,7 @@ class Snapshot:
     succeeded: Mapping[JobKey, Attempt] = field(default_factory=dict)
     live: Sequence[Attempt] = ()
     counts: Mapping[tuple[JobKey, str], int] = field(default_factory=dict)
+    inputs: Mapping[str, InputFiles] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     home: str = ""
     shared: Collection[str] = ()

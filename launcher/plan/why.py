@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from launcher.plan.diff import Change
 from launcher.plan.reasons import Reason
 from launcher.plan.step import submitter
 from launcher.specs.attempt import Attempt
+from launcher.specs.inputs import InputFiles, changes
 from launcher.specs.launch import Launch
 from launcher.specs.trigger import changed_globs
 
@@ -58,6 +59,24 @@ def fired(launch: Launch, last: Attempt) -> list[Reason]:
 def uncompared(launch: Launch) -> list[str]:
     """Notes on the names among its needs of which the jobs are not known."""
     return [f"its needs are not compared with those on record: {text}" for text in launch.unresolved.values()]
+
+
+def inputs_changed(launch: Launch, last: Attempt, files: Mapping[str, InputFiles]) -> Reason:
+    """The reason to run a job again whose attempt was made with other input files."""
+    old, new = files.get(last.inputs), files.get(launch.inputs_digest)
+    detail = f"the files are not those of attempt {last.number}"
+    if not last.inputs:
+        detail = f"attempt {last.number} was made without `inputs`"
+    elif not launch.inputs:
+        detail = f"attempt {last.number} was made with `inputs`, and the job file has none"
+    elif old is not None and new is not None:
+        detail = changes(old, new, f"since attempt {last.number}") or detail
+    return Reason("inputs_changed", detail=detail)
+
+
+def inputs_changed_under(last: Attempt) -> Reason:
+    """The reason to run a job again whose input files changed while its attempt waited or ran."""
+    return Reason("inputs_changed", detail=f"{last.inputs_changed} (attempt {last.number})")
 
 
 def asked(option: str) -> Reason:

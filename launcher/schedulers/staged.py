@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from launcher.schedulers.responses import Stream
     from launcher.specs.app import AppDef, CfgVal
     from launcher.specs.attempt import Attempt, AttemptState
-    from launcher.specs.launch import JobKey
+    from launcher.specs.launch import InputRef, JobKey
     from launcher.specs.needs import StoodOn
     from launcher.state.records import AppRecord
     from launcher.turns.ask import Ask
@@ -39,6 +39,8 @@ class Reservation:
             turn. Set between `reserve` and `create`, for schedulers that are `on_this_machine`.
         follow: returns when the turns before this one are taken. A scheduler whose `create` takes the turn
             calls it before that; it has been called when `start` is.
+        inputs: where the app's holder compares its input files, at the start of an app that has waited, and
+            once the app has succeeded; None without any. Set between `reserve` and `create`.
         accepted: the state after `start`: running, waiting (for others) or queued (in line for its turn).
         queued_for: why it is queued, in a phrase.
     """
@@ -48,6 +50,7 @@ class Reservation:
         self.waits_for: tuple[StoodOn, ...] = ()
         self.turn: Ask | None = None
         self.follow: Callable[[], None] = _no_turn_before
+        self.inputs: InputRef | None = None
         self.accepted: AttemptState = "running"
         self.queued_for = "in line for its share of this machine"
 

@@ -55,7 +55,7 @@ class Attempt:
         needs: the attempts of other jobs that it stands on, sorted by job.
         order_only: the jobs among `needs` with `rerun: never`.
         home: token of the state folder that made it (`launcher.state.home`); "" for one of an older version.
-        inputs: digest of the files that `inputs` and `rerun_on` name, as the plan saw them; "" without any.
+        inputs: digest of the files that `inputs` names, as the plan saw them; "" without any.
         seen: path below the root → digest of each file of the checkout that its roles name or import.
         output: address of its output folder, once that was made: a path, or the name of a volume.
         created_at, started_at, ended_at: seconds since the epoch.
@@ -145,6 +145,8 @@ class Attempt:
                 }
                 for each in self.needs
             ],
+            **({"inputs": self.inputs} if self.inputs else {}),
+            **({"inputs_changed": self.inputs_changed} if self.inputs_changed else {}),
             "metadata": dict(self.metadata),
             "digest": self.digest,
             "document": dict(self.document),

@@ -15,6 +15,7 @@ __all__ = [
     "DEFAULT_PROJECT",
     "DEFAULT_TARGET",
     "Caps",
+    "InputRef",
     "JobKey",
     "Launch",
     "Lifecycle",
@@ -71,6 +72,19 @@ class WorkspaceRef(NamedTuple):
         if not self.projects:
             return self.path
         return f"{{{', '.join(f'{each.path}: {each.target}' for each in self.projects)}}}"
+
+
+class InputRef(NamedTuple):
+    """Where to compare the input files of an attempt with those of its plan.
+
+    `digest` is of the files as the plan saw them; `directory` is the absolute folder of the job file, `root`
+    the folder that the globs may not leave.
+    """
+
+    digest: str
+    directory: str
+    root: str
+    globs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +151,12 @@ class Launch:
     """The caps of its project."""
     trigger_digest: str = ""
     """Hash of all files that the globs of `lifecycle.rerun_on` match; "" where there are none."""
+    inputs: tuple[str, ...] = ()
+    """Globs of the files that its result depends on, as written, relative to the job file's folder. Outside
+    the document; a change of what they match makes a new edition."""
+    inputs_digest: str = ""
+    """Hash of `inputs` and of all files that they match (`launcher.specs.inputs`); "" without any, and where
+    the files were not read."""
     enabled: bool = True
     description: str = ""
     root: str
@@ -148,6 +168,13 @@ class Launch:
     def directory(self) -> str:
         """The absolute folder of the job file."""
         return os.path.normpath(os.path.join(self.root, os.path.dirname(self.file)))
+
+    @property
+    def input_ref(self) -> InputRef | None:
+        """Where to compare its input files; None without any."""
+        if not self.inputs_digest:
+            return None
+        return InputRef(self.inputs_digest, self.directory, self.root, self.inputs)
 
     @property
     def asks(self) -> bool:

@@ -32,6 +32,7 @@ class AppRecord:
         created_at, started_at, ended_at: seconds since the epoch; None where unknown.
         exit_code: of the replica that decided a failure.
         message: the reason of the outcome, in a short sentence.
+        inputs_changed: as in `Attempt`; of an app as its scheduler reports it. Not read from the store.
         num_restarts: of the app, of its roles and of single replicas together.
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
@@ -40,9 +41,9 @@ class AppRecord:
     """
 
     __slots__ = (
-        "abandoned", "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "job", "message",
-        "name", "num_restarts", "number", "own", "plan_id", "project", "replicas", "scheduler", "session",
-        "started_at", "state", "target", "warnings",
+        "abandoned", "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "inputs_changed",
+        "job", "message", "name", "num_restarts", "number", "own", "plan_id", "project", "replicas",
+        "scheduler", "session", "started_at", "state", "target", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,7 @@ class AppRecord:
         self.ended_at = ended_at
         self.message = message
         self.exit_code = exit_code
+        self.inputs_changed = ""
         self.num_restarts = 0
         self.replicas: Sequence[ReplicaRecord] = ()
         self.warnings: Sequence[str] = ()
@@ -123,6 +125,7 @@ class AppRecord:
         self.created_at = self.created_at or seen.created_at
         self.started_at = seen.started_at or self.started_at
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
+        self.inputs_changed = seen.inputs_changed
         self.num_restarts, self.warnings, self.replicas = seen.num_restarts, seen.warnings, seen.replicas
         self.abandoned = seen.abandoned
 
@@ -196,7 +199,7 @@ class ReplicaRecord:
 
 def of_attempt(attempt: Attempt) -> AppRecord:
     """The record of an attempt, in its present state."""
-    return AppRecord(
+    record = AppRecord(
         attempt.scheduler,
         attempt.key.session,
         attempt.app_id,
@@ -211,6 +214,8 @@ def of_attempt(attempt: Attempt) -> AppRecord:
         message=attempt.message,
         exit_code=attempt.exit_code,
     )
+    record.inputs_changed = attempt.inputs_changed
+    return record
 
 
 def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
@@ -230,4 +235,5 @@ def as_seen(attempt: Attempt, record: AppRecord, owner: str = "") -> Attempt:
         owner=owner,
         message=record.message,
         exit_code=record.exit_code,
+        inputs_changed=record.inputs_changed,
     )

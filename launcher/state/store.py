@@ -52,7 +52,8 @@ WHERE {_OPEN.format(table="attempts", live=LIVE, new="excluded.state")}
 _END = f"""
 UPDATE attempts
 SET state = :state, ended_at = :ended_at, started_at = coalesce(:started_at, started_at),
-    message = :message, exit_code = :exit_code, owner = ''
+    message = :message, exit_code = :exit_code, owner = '',
+    inputs_changed = coalesce(nullif(:inputs_changed, ''), inputs_changed)
 WHERE app_id = :app_id AND {_OPEN.format(table="attempts", live=LIVE, new=":state")}
 """
 
@@ -148,7 +149,7 @@ class Store(Reader):
         The outcome of a lost app is replaced by a real one.
 
         Args:
-            app: its id, state, times, message and exit code are recorded.
+            app: its id, state, times, message, exit code and changed input files are recorded.
         """
         return self._transact(lambda db: _end(db, app))
 
@@ -275,7 +276,7 @@ class Store(Reader):
 
 
 def _end(db: sqlite3.Connection, app: AppRecord) -> bool:
-    fields = ("app_id", "state", "started_at", "ended_at", "message", "exit_code")
+    fields = ("app_id", "state", "started_at", "ended_at", "message", "exit_code", "inputs_changed")
     known = db.execute("SELECT 1 FROM attempts WHERE app_id = ?", (app.app_id,)).fetchone()
     end = {name: getattr(app, name) for name in fields}
     changed = db.execute(_END if known else _END_APP, end).rowcount > 0

@@ -1,7 +1,8 @@
 """Manifests: the files of a workspace, for plans that show which files changed, and which ones make it large.
 
-A manifest is identified by the digest of its workspace. This process has those of the workspaces that it has
-hashed; `keep` stores one in LAUNCHER_HOME for later plans. Without it, plans show less and decide the same.
+A manifest is identified by the digest of its workspace; the lists of input files are kept beside them. This
+process has those of the workspaces that it has hashed; `keep` stores one in LAUNCHER_HOME for later plans.
+Without it, plans show less and decide the same.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from launcher import paths
 from launcher.errors import StateError
@@ -52,10 +53,10 @@ def remember(digest: str, files: Manifest) -> None:
 def known(digest: str) -> Manifest | None:
     """The files of the workspace with this digest; None when they are not recorded."""
     if digest not in _known:
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            found = json.loads(read_regular(_path(digest), _MOST_BYTES))
-            if (found["version"], found["digest"]) == (_VERSION, digest):
-                _known[digest] = {path: File(*about) for path, about in found["files"].items()}
+        with suppress(TypeError, AttributeError):
+            files = stored(digest, "files")
+            if files is not None:
+                _known[digest] = {path: File(*about) for path, about in files.items()}
     return _known.get(digest)
 
 
@@ -65,15 +66,28 @@ def keep(digest: str) -> None:
     Without effect when it cannot be written.
     """
     files = _known.get(digest)
-    if files is None or len(files) > MOST_FILES:
-        return
+    if files is not None and len(files) <= MOST_FILES:
+        store(digest, {"files": files})
+
+
+def stored(digest: str, field: str) -> Any:
+    """A field of the stored list of files with this digest; None where there is none."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = json.loads(read_regular(_path(digest), _MOST_BYTES))
+        if (found["version"], found["digest"]) == (_VERSION, digest):
+            return found[field]
+    return None
+
+
+def store(digest: str, fields: Mapping[str, Any]) -> None:
+    """Store a list of files under its digest. Without effect when it cannot be written."""
     path = _path(digest)
     with suppress(OSError, StateError):
         if os.path.exists(path):
             os.utime(path)
             return
         paths.ensure(paths.workspaces())
-        write_whole(path, json.dumps({"version": _VERSION, "digest": digest, "files": files}), mode=0o600)
+        write_whole(path, json.dumps({"version": _VERSION, "digest": digest, **fields}), mode=0o600)
         _drop_old()
 
 

@@ -1,26 +1,30 @@
-"""Digests of the files of `rerun_on`."""
+"""The files that globs of a job file name, and the digests of those of `rerun_on`."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import has_magic
 from hashlib import sha256
 
 from launcher.files import is_below
 from launcher.specs.trigger import combine
-from launcher.workspace.context import MAX_BYTES, file_hash, files_below, too_large, unreadable
+from launcher.workspace.context import MAX_BYTES, files_below, too_large, unreadable
+from launcher.workspace.hashes import FileHashes
 from launcher.workspace.ignore import Ignore, WorkspaceError
 
 MAX_STEPS = 500_000
 """The most names that one glob is compared with; that takes about a second."""
 
+_ALL = Ignore()
 _LINK_STEPS = 100  # what following a link counts as: links in a circle double the tree with each level
 
 
-def trigger_digest(directory: str, globs: Iterable[str], root: str | None = None) -> str:
+def trigger_digest(
+    directory: str, globs: Iterable[str], root: str | None = None, hashes: FileHashes | None = None
+) -> str:
     """The digest of everything that `globs` match, below the absolute `directory`; "" for no globs.
 
     Globs are `glob.glob`'s, with `**`; names that start with a dot match only where the glob writes the dot.
@@ -29,11 +33,41 @@ def trigger_digest(directory: str, globs: Iterable[str], root: str | None = None
 
     Args:
         root: the folder that no glob and no link may leave.
+        hashes: reads the files.
 
     Raises WorkspaceError for a file that cannot be read, a glob or link that leaves `root`, and a glob that
     takes more than MAX_STEPS steps.
     """
-    return combine({pattern: _content(directory, pattern, root) for pattern in globs})
+    hashes = hashes or FileHashes()
+    found = {each: contents(directory, each, matches(directory, each, root), hashes) for each in globs}
+    return combine({glob: _content(files) for glob, files in found.items()})
+
+
+def matches(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> list[str]:
+    """The paths of the files that a glob matches, sorted. Raises WorkspaceError, as `trigger_digest` does.
+
+    Args:
+        ignore: which files of a folder do not count that the glob names.
+    """
+    return sorted(_files(directory, pattern, root, ignore), key=os.fsencode)
+
+
+def contents(directory: str, pattern: str, paths: Iterable[str], hashes: FileHashes) -> dict[str, str]:
+    """The files that a glob matches: path → SHA-256 (hex). Raises WorkspaceError."""
+    found: dict[str, str] = {}
+    size = 0
+    for path in paths:
+        absolute = os.path.join(directory, path)
+        try:
+            size += os.stat(absolute).st_size
+            if size > MAX_BYTES:
+                raise too_large(f"what `{pattern}` matches")
+            found[path] = hashes.digest(absolute)
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        except OSError as error:
+            raise unreadable(absolute, error) from error
+    return found
 
 
 def leaves(directory: str, pattern: str, root: str) -> bool:
@@ -49,31 +83,20 @@ def leaves(directory: str, pattern: str, root: str) -> bool:
     return pattern.startswith("/")
 
 
-def _content(directory: str, pattern: str, root: str | None) -> str:
-    """Hash of the sorted files with their paths; a pattern that matches nothing has one as well."""
+def _content(files: Mapping[str, str]) -> str:
+    """Hash of the sorted files with their paths; a glob that matches nothing has one as well."""
     whole = sha256()
-    size = 0
-    for path in sorted(_files(directory, pattern, root), key=os.fsencode):
-        absolute = os.path.join(directory, path)
-        try:
-            size += os.stat(absolute).st_size
-            if size > MAX_BYTES:
-                raise too_large(f"what `{pattern}` matches")
-            content = file_hash(absolute)
-        except FileNotFoundError:
-            continue  # removed meanwhile
-        except OSError as error:
-            raise unreadable(absolute, error) from error
-        whole.update(os.fsencode(path) + b"\0" + content)
+    for path, content in files.items():
+        whole.update(os.fsencode(path) + b"\0" + bytes.fromhex(content))
     return whole.hexdigest()
 
 
-def _files(directory: str, pattern: str, root: str | None) -> set[str]:
+def _files(directory: str, pattern: str, root: str | None, ignore: Ignore = _ALL) -> set[str]:
     folder = os.path.join(directory, pattern)
     walk = _Walk(directory, pattern, os.path.realpath(root) if root is not None else None)
     if not has_magic(pattern) and os.path.isdir(folder):
         walk.check_inside(pattern)
-        below = (e for e in files_below(folder, Ignore()) if e.kind != "link")
+        below = (e for e in files_below(folder, ignore) if e.kind != "link")
         return {os.path.normpath(os.path.join(pattern, entry.path)) for entry in below}
     return set(walk.files())
 
@@ -158,7 +181,7 @@ class _Walk:
         if self._root is None:
             return
         if not is_below(os.path.realpath(os.path.join(self._directory, path)), self._root):
-            hint = "`rerun_on` watches files of the repository: copy it, or write a narrower glob"
+            hint = "globs name files of the repository: copy it, or write a narrower glob"
             raise WorkspaceError(
                 f"`{path}`, which `{self._pattern}` matches, leads out of the repository", hint=hint
             )

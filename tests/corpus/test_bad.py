@@ -16,7 +16,7 @@ from tests.corpus.words import BAD, FOLDER, Found, compiled, expected, found, na
 from tests.lanes import sampled
 
 # What no single file can show, or only with a repository around it: see tests/unit/jobfile.
-ELSEWHERE = {"dirty-tree", "no-commit", "duplicate-job", "no-job-files", "no-such-file", "unreadable"}
+ELSEWHERE = {"dirty-tree", "no-commit", "duplicate-job", "no-job-files", "unreadable"}
 ELSEWHERE |= {"needs-across-engines"}  # several files
 ELSEWHERE |= {"unset-variable"}  # `validate` puts a placeholder there
 ELSEWHERE |= {"component-refused", "environment-refused"}  # only where the command line forbids them

@@ -54,6 +54,11 @@ BEYOND: Mapping[str, tuple[str, ...]] = {
         "fields/workspace-is-not-there.launcher.yaml",
         "fields/workspace-project-is-not-there.launcher.yaml",
     ),
+    "what is on the disk: the inputs": (
+        "fields/input-is-not-there.launcher.yaml",
+        "fields/input-leaves-the-repository.launcher.yaml",
+        "fields/input-matches-nothing.launcher.yaml",
+    ),
     "where the projects of a workspace go": (
         "fields/workspace-project-escapes.launcher.yaml",
         "fields/workspace-project-twice.launcher.yaml",

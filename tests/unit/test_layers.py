@@ -79,9 +79,7 @@ SHARED_BY_ENGINES |= {"launcher.schedulers.responses", "launcher.schedulers.logs
 SHARED_BY_ENGINES |= {f"launcher.schedulers.{name}" for name in ("answers", "appfolder", "appstore")}
 SHARED_BY_ENGINES |= {
     f"launcher.schedulers.{name}"
-    for name in (
-        "checks", "devices", "folder", "last_line", "leftovers", "order", "owner", "pids", "probes",
-    )  # fmt: skip
+    for name in ("checks", "devices", "folder", "last_line", "leftovers", "order", "owner", "pids", "probes")
 }
 
 

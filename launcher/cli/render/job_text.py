@@ -37,6 +37,7 @@ def job_fields(launch: Launch) -> dict[str, Any]:
         "scheduler": launch.scheduler,
         "cfg": dict(launch.cfg),
         "workspace": _workspace(launch.workspace),
+        "inputs": list(launch.inputs),
         "roles": {role.name: role_fields(role) for role in launch.app.roles},
         "metadata": dict(launch.app.metadata),
         "timeout": launch.timeout_s,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import has_magic
+from typing import TYPE_CHECKING
 
 from launcher.errors import LauncherError
 from launcher.files import is_below
@@ -13,18 +15,23 @@ from launcher.jobfile.messages.collector import At, Collector
 from launcher.jobfile.model.job_file import LifecycleSpec
 from launcher.jobfile.text.document import Path
 from launcher.specs import ProjectRef, Trigger, WorkspaceRef
+from launcher.text import nearest
+
+if TYPE_CHECKING:
+    from launcher.workspace.inputs import InputReader
 
 
 @dataclass(slots=True)
 class Folders:
     """Hashes workspaces and watched files of all files of one compile.
 
-    With `is_read` False nothing is read: it is only seen whether folders are there.
+    With `is_read` False no file is read: it is only seen whether folders are there, and whether globs match.
     """
 
     is_read: bool = True
     _workspaces: dict[str, str | LauncherError] = field(default_factory=dict)
     _triggers: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    _inputs: InputReader | None = None
 
     def workspace(
         self, spec: str | Mapping[str, str] | None, directory: str, problems: Collector
@@ -112,13 +119,71 @@ class Folders:
             from launcher.workspace import trigger_digest
 
             try:
-                self._triggers[key] = trigger_digest(directory, globs, root)
+                self._triggers[key] = trigger_digest(directory, globs, root, self._reader().hashes)
             except LauncherError as error:
                 problems.add(
                     ("lifecycle", "rerun_on"), "unreadable", str(error), at="key", hint=error.hint or ""
                 )
                 return ""
         return self._triggers[key]
+
+    def inputs_digest(self, globs: Sequence[str], directory: str, root: str, problems: Collector) -> str:
+        """The hash of `inputs` and of all files that they match; "" where they cannot be used or read.
+
+        Notes globs that leave `root` or match nothing, and files that cannot be read.
+        """
+        good = not problems.holds_assumed(("inputs",))
+        for index, glob in enumerate(globs):
+            path: Path = ("inputs", index)
+            if not (problems.is_broken(path) or problems.is_assumed(path)):
+                good = self._is_input(glob, directory, root, path, problems) and good
+        if not (globs and good and self.is_read):
+            return ""
+        try:
+            return self._reader().digest(directory, globs, root)
+        except LauncherError as error:
+            problems.add(("inputs",), "unreadable", str(error), at="key", hint=error.hint or "")
+            return ""
+
+    def _is_input(self, glob: str, directory: str, root: str, path: Path, problems: Collector) -> bool:
+        from launcher.workspace.triggers import leaves
+
+        if leaves(directory, glob, root):
+            hint = "it is relative to the job file, and names files of the repository"
+            problems.add(path, "invalid-value", f"the input `{glob}` leaves the repository", hint=hint)
+            return False
+        if not has_magic(glob) and not os.path.exists(os.path.join(directory, glob)):
+            near, hint = _near(glob, directory), "it is relative to the job file"
+            problems.add(path, "no-such-file", f"the input `{glob}` does not exist", label=near, hint=hint)
+            return False
+        try:
+            found = self._reader().paths(directory, glob, root)
+        except LauncherError as error:
+            problems.add(path, "unreadable", str(error), hint=error.hint or "")
+            return False
+        if not found:
+            message = f"the input `{glob}` matches no file"
+            hint = "a file that it matches later counts as a change; `**` is any number of folders"
+            problems.add(path, "unmatched-glob", message, hint=hint, severity="warning")
+        return True
+
+    def _reader(self) -> InputReader:
+        if self._inputs is None:
+            from launcher.workspace.inputs import InputReader
+
+            self._inputs = InputReader()
+        return self._inputs
+
+
+def _near(path: str, directory: str) -> str:
+    """ "did you mean `train.py`?", a path in the same folder that is spelled alike; "" for none."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(os.path.join(directory, folder))
+    except OSError:
+        return ""
+    near = nearest(name, sorted(names))
+    return f"did you mean `{os.path.join(folder, near)}`?" if near else ""
 
 
 def _stays_inside(lifecycle: LifecycleSpec, directory: str, root: str, problems: Collector) -> bool:

@@ -173,6 +173,8 @@ def _launch(job: JobFile, name: str, target: str, work: Work, problems: Collecto
         workspace=work.folders.workspace(job.workspace, work.directory, problems),
         lifecycle=build_lifecycle(lifecycle),
         trigger_digest=work.folders.trigger_digest(lifecycle, work.directory, home.root, problems),
+        inputs=tuple(job.inputs),
+        inputs_digest=work.folders.inputs_digest(job.inputs, work.directory, home.root, problems),
         caps=home.config.caps,
         enabled=job.enabled,
         description=job.description,

@@ -79,6 +79,7 @@ def _split(value: Any) -> list[Any] | None:
 _READERS: Mapping[str, Callable[[Any], list[Any] | None]] = {
     "args": _arguments,
     "choices": _choices,
+    "inputs": _split,
     "mounts": _mounts,
     "rerun_on": _triggers,
 }

@@ -404,6 +404,15 @@ class JobFile(Model):
         " and files, each with the folder of the workspace that it goes into.",
         examples=["."],
     )
+    inputs: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        Traits(after="workspace", foreign=("sources", "input_files")),
+    ] = Field(
+        [],
+        description="Files that its result depends on, below the repository: paths and globs, relative to the"
+        " job file; `**` is any number of folders. A change of their content runs the job again.",
+        examples=[["train.py", "conf/**/*.yaml"]],
+    )
     cfg: Annotated[dict[str, Any], Traits("bound", nulls=True, foreign=("options", "run_opts"))] = Field(
         {}, description="Options of the scheduler.", examples=[{"log_dir": "logs"}]
     )

@@ -93,6 +93,7 @@ class DockerApp:
             message=view.message,
             exit_code=view.exit_code,
         )
+        found.inputs_changed = view.inputs_changed
         found.abandoned = self.is_abandoned
         return found
 
@@ -340,6 +341,7 @@ def attempt_of(app: DockerApp) -> Attempt | None:
         exit_code=view.exit_code,
         unstarted=view.unstarted,
         drift=view.drift,
+        inputs_changed=view.inputs_changed,
     )
 
 

@@ -5,6 +5,7 @@
     {"e": "wait", "for": ["prepare"]}                   accepted: its watcher waits for these jobs
     {"e": "met", "job": "prepare"}                      one of them has succeeded
     {"e": "queued"}                                     its watcher waits in line for its turn
+    {"e": "inputs", "changed": "train.py …"}            input files changed while it waited or ran
     {"e": "go"}                                         from here on its start is completed, not undone
     {"e": "cancel", "by": "me@host"}                    a client asks for a stop
     {"e": "stop", "why": "peer", "of": [ID…], …}        containers are being stopped; the first reason counts
@@ -104,6 +105,7 @@ class RecordedOutcome:
     message: str = ""
     code: int | None = None
     drift: str = ""
+    inputs_changed: str = ""
     at: float | None = None
 
 
@@ -123,6 +125,7 @@ class Journal:
         stopped_externally: id → start of the run that another program stopped; None if it is not recorded.
         probes: (role, replica) → what the probes of its last run found, where they have ended.
         last_restart: id → the last restart that includes this container.
+        inputs_changed: the input files that changed while it waited or ran, as text.
         last_at: time of the last line.
     """
 
@@ -144,6 +147,7 @@ class Journal:
     outcome: RecordedOutcome | None = None
     adopted: bool = False
     end_recorded: bool = False
+    inputs_changed: str = ""
     last_at: float | None = None
 
     @property
@@ -279,6 +283,10 @@ def _end(journal: Journal, event: Mapping[str, Any]) -> None:
         )
 
 
+def _inputs(journal: Journal, event: Mapping[str, Any]) -> None:
+    journal.inputs_changed = journal.inputs_changed or str(event["changed"])
+
+
 def _adopted(journal: Journal, event: Mapping[str, Any]) -> None:
     journal.adopted = True
 
@@ -305,6 +313,7 @@ _ACTIONS = {
     "exit": _exit,
     "hand": _hand,
     "end": _end,
+    "inputs": _inputs,
     "adopted": _adopted,
     "reaped": _reaped,
 }

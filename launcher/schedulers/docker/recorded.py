@@ -95,7 +95,12 @@ def attempt_elsewhere(engine: EngineView, app_id: str) -> Attempt | None:
         return None  # it has ended, and only the ledger has the outcome
     if outcome is not None:
         return replace(
-            found, state=outcome.state, message=outcome.message, exit_code=outcome.code, ended_at=outcome.at
+            found,
+            state=outcome.state,
+            message=outcome.message,
+            exit_code=outcome.code,
+            ended_at=outcome.at,
+            inputs_changed=journal.inputs_changed if journal is not None else "",
         )
     going_at = journal.going_at if journal is not None else None
     state: AttemptState = "created" if going_at is None else "running"

@@ -45,6 +45,7 @@ class DockerAppView:
     Attributes:
         unstarted: number of replicas never started, of an app with others that were. Those that wait for
             another role are none: the app's watcher starts them.
+        inputs_changed: its input files that changed while it waited or ran, as text; "" for none.
         drift: a change that another program made to its containers; "" for none.
         final: the outcome is final; no watcher is needed.
         live: ids of containers that run.
@@ -60,6 +61,7 @@ class DockerAppView:
     num_restarts: int = 0
     unstarted: int = 0
     drift: str = ""
+    inputs_changed: str = ""
     final: bool = False
     started: bool = False
     done: bool = False
@@ -164,6 +166,7 @@ def _view(facts: _Facts, *, reserved: bool) -> DockerAppView:
         started_at=_started_at(facts),
         unstarted=sum(_is_left(each, facts) for each in facts.replicas) if started else 0,
         done=facts.progress is not None and facts.progress.order.is_done(),
+        inputs_changed=facts.journal.inputs_changed,
     )
     if facts.journal.outcome is not None:
         return _recorded(common, facts)
@@ -215,6 +218,7 @@ def _recorded(common: DockerAppView, facts: _Facts) -> DockerAppView:
         message=outcome.message,
         exit_code=outcome.code,
         drift=f"{again[0]} was started by hand" if again else outcome.drift,
+        inputs_changed=common.inputs_changed or outcome.inputs_changed,
         ended_at=outcome.at,
         unstarted=0,
         started=True,

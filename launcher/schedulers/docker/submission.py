@@ -27,6 +27,7 @@ from launcher.schedulers.docker.request.derive import build_request
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
 from launcher.schedulers.docker.request.labelling import app_labels, attempt_labels, job_labels
 from launcher.schedulers.docker.reserve import ReservedId, release, reserve
+from launcher.schedulers.docker.watching import inputs
 from launcher.schedulers.docker.watching.client import WatcherClient, place_again, wait_for_exit
 from launcher.schedulers.ids import make_unique, normalise
 from launcher.schedulers.order import Order, has_order
@@ -319,9 +320,13 @@ def create(
     job.needs = of_needs
     for each in job.containers:
         each.kwargs["environment"] = {**each.kwargs["environment"], **attempt.variables}
-    made = Submission(engine, reservation.reserved.lock, report, fresh, marker=reservation.reserved.marker)
+    lock = reservation.reserved.lock
+    made = Submission(engine, lock, report, fresh, marker=reservation.reserved.marker)
     reservation.submission = made
     try:
+        if reservation.inputs is not None:
+            facts = record.read_attempt(lock.app_dir) or {}
+            record.write_attempt(lock.app_dir, {**facts, "inputs": inputs.to_json(reservation.inputs)})
         if reservation.reserved.resumed is not None:
             made.resume(job, reservation.reserved.resumed)
         else:

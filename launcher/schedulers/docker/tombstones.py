@@ -94,6 +94,7 @@ def body(labels: Mapping[str, str], view: DockerAppView) -> dict[str, str]:
         "message": view.message,
         "exit-code": view.exit_code,
         "drift": view.drift,
+        "inputs-changed": view.inputs_changed,
         "started-at": view.started_at,
         "ended-at": view.ended_at,
     }
@@ -117,6 +118,7 @@ def parse(volume: Labelled) -> Tombstone | None:
         message=labels.text("message"),
         code=None if code is None else int(code),
         drift=labels.text("drift"),
+        inputs_changed=labels.text("inputs-changed"),
         at=_number(labels.text("ended-at")),
     )
     return Tombstone(volume.name, labels, outcome, _number(labels.text("started-at")))

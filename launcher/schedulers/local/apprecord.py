@@ -33,6 +33,7 @@ def app_record(scheduler: str, session: str, app_id: str, view: AppView) -> AppR
         message=view.message,
         exit_code=view.exit_code,
     )
+    record.inputs_changed = view.inputs_changed
     record.num_restarts = view.num_restarts
     record.abandoned = view.state in WAITING and not view.owner
     record.warnings = list(view.warnings)

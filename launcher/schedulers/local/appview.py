@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ENDED = frozenset({"succeeded", "failed", "cancelled", "skipped", "lost"})
 WAITS_FOR_TURN = "waits for its turn"
+NOT_COMPARED = "its supervisor was killed before it compared the input files"
 LOST = "its supervisor ended without a word (killed, or the machine was restarted)"
 
 
@@ -63,6 +64,7 @@ class AppView:
         abandoned: its supervisor died before it recorded the end; processes of the app may be left.
         stop_why, stop_by: why it was or is being stopped (cancel, timeout, peer, parent, end, restart), and
             by whom.
+        inputs_changed: its input files that changed while it waited or ran, as text; "" for none.
         stop_reason: that in a phrase: the message of each replica that was stopped.
         warnings: what went wrong without ending it, e.g. log output lost to a full disk.
     """
@@ -73,6 +75,7 @@ class AppView:
         "ended_at",
         "exit_code",
         "handle",
+        "inputs_changed",
         "lock_held",
         "message",
         "num_restarts",
@@ -99,6 +102,7 @@ class AppView:
         self.ended_at: float | None = None
         self.message = ""
         self.exit_code: int | None = None
+        self.inputs_changed = ""
         self.num_restarts = 0
         self.stop_why = ""
         self.stop_by = ""
@@ -146,6 +150,8 @@ def fold(record: bytes, *, locked: bool) -> AppView:
         outcome = implied(events)
         if outcome and outcome.state:
             view.end(outcome.state, outcome.message, outcome.code, events[-1].get("t", 0) / 1e9)
+            if outcome.state == "succeeded" and any(event.get("inputs") for event in events):
+                view.inputs_changed = view.inputs_changed or NOT_COMPARED
             return view
         view.state = "lost"
         view.message = LOST
@@ -210,6 +216,7 @@ class _Fold:
             "ready": self._ready,
             "restart": self._restart,
             "stopping": self._stopping,
+            "inputs": self._inputs,
             "warning": self._warning,
             "ended": self._ended,
         }
@@ -329,6 +336,9 @@ class _Fold:
         self.view.stop_why = event["why"]
         self.view.stop_by = event.get("by", "")
         self.view.stop_reason = _reason(event)
+
+    def _inputs(self, event: dict[str, Any], at: float) -> None:
+        self.view.inputs_changed = event["changed"]
 
     def _warning(self, event: dict[str, Any], at: float) -> None:
         self.view.warnings.append(event["message"])

@@ -87,4 +87,5 @@ def attempt_of(record: Record, view: AppView) -> Attempt:
         owner=view.owner,
         message=view.message,
         exit_code=view.exit_code,
+        inputs_changed=view.inputs_changed,
     )

@@ -231,6 +231,7 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
             mine.supervisor,
             [(each.job, self._app_dir(each.app_id)) for each in mine.waits_for],
             mine.turn,
+            mine.inputs,
         )
         mine.supervisor.close()
 

@@ -17,6 +17,7 @@ from launcher.specs.secret import Secret
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
+    from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
 _TAKE_BACK_S = 10.0
@@ -57,6 +58,7 @@ def start(
     supervisor: SupervisorClient,
     needs: Sequence[tuple[str, str]] = (),
     turn: Ask | None = None,
+    inputs: InputRef | None = None,
 ) -> AttemptState:
     """Return running when every replica has started, or waiting or queued. Raises StartError, with the app
     removed.
@@ -66,9 +68,10 @@ def start(
     Args:
         needs: job and folder of the apps that have to succeed first.
         turn: what the app asks of this machine.
+        inputs: where to compare its input files.
     """
     try:
-        return supervisor.go(needs, turn)
+        return supervisor.go(needs, turn, inputs)
     except SchedulerError:
         take_back(state_dir, supervisor)
         raise

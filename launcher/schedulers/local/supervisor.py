@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from launcher.schedulers.local.comparison import Comparison
     from launcher.schedulers.local.needs import Needs
     from launcher.schedulers.local.turn import Turn
 
@@ -54,9 +55,12 @@ class Supervisor:
         self._needs: Needs | None = None  # of an app that waits, or has waited
         self._ask: Mapping[str, Any] | None = None  # for its share of this machine
         self._turn: Turn | None = None
+        self._comparison: Comparison | None = None  # of its input files
+        self._inputs_changed: str | None = None  # while it waited; None: not compared yet
         self._gpus: list[tuple[RunningRole, int]] = []  # how many each replica asks for
         self._error: SpawnError | None = None  # why the submission is undone
         self._reported_started = False
+        self._closing = False  # it has succeeded, and its input files are being compared
         self._ended = False
         self._reported_loss = False
         self._reported_drop = False
@@ -89,6 +93,10 @@ class Supervisor:
                 self._create(message)
             elif message["op"] == "go" and self._app and not self._going:
                 self._ask = message.get("turn")
+                if message.get("inputs"):
+                    from launcher.schedulers.local.comparison import Comparison
+
+                    self._comparison = Comparison(self._loop, message["inputs"])
                 if message.get("needs"):
                     self._wait_for(message["needs"])
                 else:
@@ -100,7 +108,7 @@ class Supervisor:
         self._close_control()
         if self._app is None:
             self._over = True
-        elif self._ended:  # cancelled at the same moment, and recorded
+        elif self._ended or self._closing:  # cancelled at the same moment, and recorded
             return
         elif not self._going and not self._accepted:  # the client died, or undoes the submission
             self._undo()
@@ -178,7 +186,10 @@ class Supervisor:
             self._going = True
             if self._turn and self._gpus:
                 self._turn.deal(self._gpus)
-            self._record.add("starting")  # from here on readers must assume that replicas were started
+            more: dict[str, Any] = {"inputs": True} if self._comparison else {}
+            self._record.add(
+                "starting", **more
+            )  # from here on readers must assume that replicas were started
             if self._timeout_s:
                 self._loop.after(self._timeout_s, self._time_is_up)
             self._app.start()
@@ -234,6 +245,9 @@ class Supervisor:
         """Start the app, unless it was withdrawn after it had been accepted."""
         if self._ended:
             return
+        if self._accepted and self._comparison and self._inputs_changed is None:
+            self._comparison.begin(self._compared)
+            return
         if self._accepted:
             try:
                 decision = rundir.decide(self._app_dir, rundir.START)
@@ -244,6 +258,13 @@ class Supervisor:
                 self._end_unstarted("skipped", WITHDRAWN)
                 return
         self._go()
+
+    def _compared(self, changed: str) -> None:
+        """Start the app, whose input files have been compared after it had waited."""
+        self._inputs_changed = changed
+        if changed and not self._ended:
+            self._record.add("inputs", changed=changed)
+        self._begin()
 
     def _end_unstarted(self, state: str, message: str) -> None:
         self._record.add("ended", state=state, message=message, code=None)
@@ -270,6 +291,16 @@ class Supervisor:
         if not outcome.state:
             self._undo()
             return
+        if outcome.state == "succeeded" and self._comparison:
+            self._give_up_place()  # no process of the app is left
+            self._closing = True
+            self._comparison.begin(lambda changed: self._end(outcome, changed))
+            return
+        self._end(outcome)
+
+    def _end(self, outcome: AppOutcome, inputs_changed: str = "") -> None:
+        if inputs_changed and not self._inputs_changed:
+            self._record.add("inputs", changed=inputs_changed)
         self._record.add("ended", state=outcome.state, message=outcome.message, code=outcome.code)
         self._ended = True
         self._leave()
@@ -302,6 +333,8 @@ class Supervisor:
         self._stop_signal = signum
         if self._ended or self._over:
             self._over = True  # the disk is full, and a second signal ends the supervisor without a record
+        elif self._closing and self._comparison:
+            self._comparison.cut_short()
         elif self._app and self._going:
             by, grace_s = rundir.cancelled_by(self._app_dir)
             self._app.stop("cancel", self._cancellation(by), (by or "").removeprefix(INTERRUPT), grace_s)

@@ -26,6 +26,7 @@ from launcher.specs.sensitive import is_sensitive
 
 if TYPE_CHECKING:
     from launcher.specs.attempt import AttemptState
+    from launcher.specs.launch import InputRef
     from launcher.turns.ask import Ask
 
 _CONTROL_FD = 3
@@ -108,7 +109,12 @@ class SupervisorClient:
             }
         )
 
-    def go(self, needs: Sequence[tuple[str, str]] = (), turn: Ask | None = None) -> AttemptState:
+    def go(
+        self,
+        needs: Sequence[tuple[str, str]] = (),
+        turn: Ask | None = None,
+        inputs: InputRef | None = None,
+    ) -> AttemptState:
         """Start every replica, or have the app wait: then it returns when that is recorded.
 
         Returns running, waiting or queued. Raises StartError, with the app removed, when a replica cannot be
@@ -117,8 +123,11 @@ class SupervisorClient:
         Args:
             needs: job and folder of the apps that have to succeed first.
             turn: what the app asks of this machine.
+            inputs: where to compare its input files.
         """
-        answer = self._ask({"op": "go", "needs": list(needs), "turn": turn.to_dict() if turn else None})
+        ask = turn.to_dict() if turn else None
+        compare = _comparison(inputs) if inputs else None
+        answer = self._ask({"op": "go", "needs": list(needs), "turn": ask, "inputs": compare})
         return _ACCEPTED.get(answer, "running")
 
     def close(self) -> None:
@@ -253,6 +262,11 @@ def _values_to_mask(request: PopenRequest, secrets: Mapping[str, str]) -> list[s
     found = {env[name] for env in envs for name in names if name in env}
     literals = [_exact(v) for v in found if not isinstance(v, Secret) and len(v) >= _SHORTEST_LITERAL]
     return sorted({*secrets.values(), *literals})
+
+
+def _comparison(inputs: InputRef) -> dict[str, list[str]]:
+    """What the supervisor's `Comparison` takes. LAUNCHER_HOME has the list of the files, and is no input."""
+    return {"args": [*inputs[:3], *inputs.globs], "env": [f"LAUNCHER_HOME={os.path.abspath(paths.home())}"]}
 
 
 def _environment(param: ReplicaParam, secrets: Mapping[str, str]) -> dict[str, str]:

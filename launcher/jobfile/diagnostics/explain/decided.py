@@ -83,6 +83,22 @@ EXPLANATIONS = (
         (f"sed -i.bak 's/on_failed: rerun/on_failed: hold/' {JOB}", f"launcher plan {JOB}"),
     ),
     ReasonExplanation(
+        "inputs_changed",
+        "The job file's `inputs` names files, and their content is not what the latest attempt was made "
+        "with: a file was edited, added or removed, or a glob was added to `inputs` or taken out. The plan "
+        "names the files. A file that changed while the attempt waited or ran counts too, also when it has "
+        "been changed back since: whether the attempt has read the old or the new content cannot be known. "
+        "A job that writes to its own `inputs` therefore never comes to rest.",
+        Example(
+            {JOB: _FRAGILE % "inputs: [data.csv]\n", "data.csv": "1\n"},
+            _PLAN,
+            (_TO_ITS_END, "echo 2 >>data.csv"),
+        ),
+        "Apply it: the new attempt remembers what the files hold now. Name no file in `inputs` that the job "
+        "itself writes.",
+        (_TO_ITS_END,),
+    ),
+    ReasonExplanation(
         "trigger_fired",
         "The job has succeeded, and its `rerun_on` names something that has happened since: files with other "
         "content than at the latest attempt, or, with `every_apply`, an apply.",

@@ -33,7 +33,8 @@ EXPLANATIONS = (
     Explanation(
         "no-such-file",
         "Nothing stands at the path that was given. Paths on the command line begin at the current "
-        "directory.",
+        "directory. Those in `inputs` of a job file are relative to that file, and one without `*`, `?` or "
+        "`[` has to be there.",
         Example({"train.launcher.yaml": _GOOD}, "validate trian.launcher.yaml"),
         Example({"train.launcher.yaml": _GOOD}, "validate train.launcher.yaml"),
     ),

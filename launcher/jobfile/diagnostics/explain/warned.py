@@ -17,6 +17,7 @@ def _newer_toml(why: str, wrong: str, right: str) -> Explanation:
 
 _PREPARE = "version: 1\nname: prepare\nroles: {main: {entrypoint: env}}\n"
 _TRAIN = "version: 1\nname: train\nneeds: [%s]\nroles: {main: {entrypoint: env}}\n"
+_INPUTS = "version: 1\nname: train\ninputs: [%s]\nroles: {main: {entrypoint: env}}\n"
 _TRAIN_FILE = "train.launcher.yaml"
 
 EXPLANATIONS = (
@@ -86,6 +87,15 @@ EXPLANATIONS = (
         Example(
             {"prepare.launcher.yaml": _PREPARE, _TRAIN_FILE: _TRAIN % "prepare"}, f"validate {_TRAIN_FILE}"
         ),
+    ),
+    Explanation(
+        "unmatched-glob",
+        "A glob of `inputs` with `*`, `?` or `[` matches no file at the moment. That may be right: a file "
+        "that it matches later is a change, and the job runs again. More often a folder is missing or "
+        "misspelt; `*` stops at slashes, `**` is any number of folders, and globs are relative to the job "
+        "file.",
+        Example({_TRAIN_FILE: _INPUTS % "config/*.yaml", "conf/a.yaml": ""}, "validate train.launcher.yaml"),
+        Example({_TRAIN_FILE: _INPUTS % "conf/*.yaml", "conf/a.yaml": ""}, "validate train.launcher.yaml"),
     ),
     in_yaml(
         "unpinned-image",

@@ -24,6 +24,7 @@ from launcher.schedulers.docker.record import RecordLock
 from launcher.schedulers.docker.replicas import is_replica
 from launcher.schedulers.docker.status import GONE
 from launcher.schedulers.docker.watching import give_up
+from launcher.schedulers.docker.watching.inputs import compare
 from launcher.schedulers.docker.watching.outcomes import ended, why_skipped
 from launcher.schedulers.owner import this_process
 from launcher.specs import needs
@@ -88,7 +89,10 @@ class Hold:
         self._follow(_REMOVED, self._removed)
         for each in self._needs:
             self._follow(each, partial(ended, self._engine, each))
-        return self._needs_are_met() and self._has_turn() and self._persist(self._start)
+        if not (self._needs_are_met() and self._has_turn()):
+            return False
+        compare(self._app_dir, self._labels)
+        return self._persist(self._start)
 
     def follow_client(self, wait: Callable[[], str]) -> None:
         """Cancel the app once `wait` returns the reason: its client has ended."""
