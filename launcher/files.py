@@ -8,6 +8,10 @@ import stat
 from _collections_abc import Iterator
 from _thread import get_ident
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 PROJECT_FILE = "launcher.toml"
 
 _GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -26,12 +30,22 @@ def read_regular(path: str, limit: int = -1) -> bytes:
 
     Raises OSError: also for a folder, pipe, socket or device, without opening it.
     """
+    with open_regular(path) as file:
+        return file.read(limit)
+
+
+def open_regular(path: str) -> BinaryIO:
+    """A regular file, opened for reading. Raises OSError as `read_regular` does."""
     _check(os.stat(path).st_mode, path)
     # The file may have been replaced by a pipe meanwhile, and opening one waits for its writer.
-    with open(path, "rb", opener=_opener) as file:
+    file = open(path, "rb", opener=_opener)  # noqa: SIM115  # the caller closes it
+    try:
         _check(os.fstat(file.fileno()).st_mode, path)
         os.set_blocking(file.fileno(), True)
-        return file.read(limit)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _opener(path: str, flags: int) -> int:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from launcher import paths
+from launcher.files import open_regular
 from launcher.workspace.ignore import Ignore, WorkspaceError, read_ignore
 from launcher.workspace.manifest import File, remember
 
@@ -139,9 +140,9 @@ def content_hash(path: str, entry: Entry) -> bytes:
 
 
 def file_hash(path: str) -> bytes:
-    """SHA-256 of a file. Raises OSError."""
+    """SHA-256 of a regular file. Raises OSError."""
     whole = sha256()
-    with open(path, "rb", buffering=0) as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             whole.update(chunk)
     return whole.digest()
