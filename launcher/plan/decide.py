@@ -48,6 +48,7 @@ class Desired:
         grounds: what its needs offer, one for each.
         follows: it runs again when its needs have.
         lack: why this machine can never start it; None when it can.
+        edited: the files of its checkout that are not what its latest attempt ran.
     """
 
     launch: Launch
@@ -58,6 +59,7 @@ class Desired:
     grounds: tuple[Ground, ...] = ()
     follows: bool = True
     lack: Reason | None = None
+    edited: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
@@ -151,8 +153,8 @@ def decide(desired: Desired, history: History) -> Step:
         return _changed(desired, history, last)
     if last.is_live:
         return _live(desired, history, last)
-    if moved := _moved(desired, history, last):
-        return _again(desired, history, last, moved)
+    if outdated := _outdated(desired, history, last):
+        return _again(desired, history, last, outdated)
     if last.state == "succeeded":
         return _succeeded(desired, history, last)
     return _ended_badly(desired, history, last)
@@ -204,10 +206,10 @@ def _changed(desired: Desired, history: History, last: Attempt) -> Step:
     return _start(desired, history, "create", reasons, changes)
 
 
-def _again(desired: Desired, history: History, last: Attempt, moved: Sequence[Ground]) -> Step:
-    """Run a job again that ended, or is live, and whose needs have changed."""
+def _again(desired: Desired, history: History, last: Attempt, outdated: Sequence[Reason]) -> Step:
+    """Run a job again that ended, or is live, and whose attempt is out of date."""
     ended = [Reason(_ENDED_BADLY[last.state], detail=why.ending(last))] if last.state in _ENDED_BADLY else []
-    reasons = [*why.submitting(history.live), *(ground.moved() for ground in moved), *ended]
+    reasons = [*why.submitting(history.live), *outdated, *ended]
     if desired.rerun:
         return _start(desired, history, "rerun", [*reasons, _asked(desired)])
     if desired.launch.lifecycle.on_change == "hold":
@@ -228,7 +230,7 @@ def _live(desired: Desired, history: History, last: Attempt) -> Step:
     Only --rerun and a need that changes stop it and start it again.
     """
     if moved := grounds_.running_again(last, desired.grounds) if desired.follows else []:
-        return _again(desired, history, last, moved)
+        return _again(desired, history, last, [ground.moved() for ground in moved])
     submitting = why.submitting(history.live)
     if desired.rerun:
         return _start(desired, history, "rerun", [*submitting, _asked(desired)])
@@ -257,6 +259,13 @@ def _without_holder(attempt: Attempt) -> str:
     return f"attempt {attempt.number} {what}, and its holder has died"
 
 
+def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]:
+    """Why an attempt that has ended is out of date: its needs have moved, or `on_edit` follows its files."""
+    moved = [ground.moved() for ground in _moved(desired, history, last)]
+    follows = desired.launch.lifecycle.on_edit == "rerun"
+    return [*moved, *why.edited(desired.edited if follows else (), last)]
+
+
 def _moved(desired: Desired, history: History, last: Attempt) -> list[Ground]:
     """The needs for which a job runs again that has ended: they have changed, or its latest attempt was
     skipped and they have run since."""
@@ -270,13 +279,13 @@ def _moved(desired: Desired, history: History, last: Attempt) -> list[Ground]:
 
 def _succeeded(desired: Desired, history: History, last: Attempt) -> Step:
     if desired.rerun:
-        return _start(desired, history, "rerun", [_asked(desired)])
+        return _start(desired, history, "rerun", [_asked(desired), *why.edited(desired.edited, last)])
     if fired := why.fired(desired.launch, last):
         return _start(desired, history, "rerun", fired)
     done = Reason("already_succeeded", detail=f"attempt {last.number} succeeded")
     known = {each.job for each in last.needs}
     new = [each.stands for each in desired.grounds if each.job not in known and each.state == "succeeded"]
-    step = _stay(desired, history, "keep", [done])
+    step = _stay(desired, history, "keep", [done, *why.edited(desired.edited, last)])
     return replace(step, adopts=tuple(sorted(each for each in new if each is not None)))
 
 
@@ -349,7 +358,7 @@ def _starting(
 def _edition(desired: Desired, history: History) -> int:
     """The next attempt's own number when something has changed, else the edition that it repeats."""
     last = history.judged
-    if last is None or not desired.is_of(last) or grounds_.moved(last, desired.grounds):
+    if last is None or not desired.is_of(last) or grounds_.moved(last, desired.grounds) or desired.edited:
         return history.next_number
     files = (reason for reason in why.fired(desired.launch, last) if reason.new != "every_apply")
     return history.next_number if any(files) else last.edition
@@ -416,6 +425,7 @@ def _step(
         guard=Guard.of(history.latest),
         consented=consented,
         blocked=blocked,
+        edited=desired.edited,
         waits_for=next(filter(None, map(submitter, history.live)), ""),
         latest=leftover if resumed else history.judged,
     )

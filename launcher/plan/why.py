@@ -10,6 +10,10 @@ from launcher.plan.step import submitter
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import Launch
 from launcher.specs.trigger import changed_globs
+from launcher.text import printable
+
+_MOST_FILES = 10
+"""The most files that a reason names."""
 
 
 def never_ran(latest: Attempt | None, *, other_document: bool) -> Reason:
@@ -53,6 +57,27 @@ def fired(launch: Launch, last: Attempt) -> list[Reason]:
             detail = f"{files} changed since attempt {last.number}"
             found.append(Reason("trigger_fired", path, detail=detail))
     return found
+
+
+def edited(files: Sequence[str], last: Attempt) -> list[Reason]:
+    """The reason `files_edited` when files of the checkout are not what an attempt ran."""
+    if not files:
+        return []
+    verb = "differs" if len(files) == 1 else "differ"
+    return [Reason("files_edited", detail=f"{some_files(files)} {verb} from {ran(last)}")]
+
+
+def some_files(files: Sequence[str]) -> str:
+    """`train.py, model.py`, at most ten, `and 3 more`."""
+    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    return ", ".join(map(printable, files[:_MOST_FILES])) + more
+
+
+def ran(attempt: Attempt) -> str:
+    """`what ran (a1b2c3d)`, `what ran (a1b2c3d-dirty)`; the commit is left out without git."""
+    commit, _, dirty = attempt.commit.partition("-")
+    short = f"{commit[:7]}-{dirty}" if dirty else commit[:7]
+    return f"what ran ({short})" if short else "what ran"
 
 
 def asked(option: str) -> Reason:

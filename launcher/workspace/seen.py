@@ -38,8 +38,8 @@ class Command(NamedTuple):
     """The words of a role, and where they run.
 
     Attributes:
-        folder: absolute, as the replica's working folder.
-        search: further absolute folders that modules are imported from (PYTHONPATH).
+        folder: absolute working folder of the replica.
+        search: further folders that modules are imported from (PYTHONPATH), relative to `folder`.
     """
 
     words: tuple[str, ...]
@@ -100,7 +100,7 @@ class SeenFiles:
         paths = {key: os.path.join(self._root, key) for key in islice(keys, MOST_FILES)}
         return {**dict.fromkeys(paths, ""), **self._digests(paths.values())[0]}
 
-    def written_since(self, key: str, begin: float, end: float) -> bool:
+    def written_between(self, key: str, begin: float, end: float) -> bool:
         """Whether a recorded file that is no code was last written between two times (seconds, epoch)."""
         file = self._file(os.path.join(self._root, key))
         return file is not None and begin <= file.mtime <= end and not self._is_code(file)
@@ -168,6 +168,7 @@ class SeenFiles:
         named: list[str] = []
         scripts: list[_Script] = []
         before = ""
+        more = tuple(os.path.join(command.folder, each) for each in command.search)
         for word in islice(_pieces(command.words), _MOST_WORDS):
             module = word if before in ("-m", "--module") else word[2:] if word.startswith("-m") else ""
             before = word
@@ -175,9 +176,9 @@ class SeenFiles:
             if (file := self._file(path)) is not None:
                 named.append(path)
                 if self._is_python(file):
-                    scripts.append(_Script((path,), (os.path.dirname(file.real), *command.search)))
+                    scripts.append(_Script((path,), (os.path.dirname(file.real), *more)))
             elif _MODULE.match(module):
-                search = (command.folder, *command.search)
+                search = (command.folder, *more)
                 files = tuple(self._resolved(Import(0, module, ("__main__",)), "", search))
                 named += files
                 scripts.append(_Script(files, search))
