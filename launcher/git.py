@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _TIMEOUT_S = 60.0  # a work tree on a slow disk takes its time; one that takes longer hangs
+_PATHS = 500
 _SAFE = ("-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
 _SAFE_ENV = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
 _OF_CHECKOUT = ("local", "worktree", "submodule")  # scopes of git-config(1)
@@ -103,6 +104,16 @@ class Repository:
             return frozenset()
         found = self._git("check-ignore", "-z", "--stdin", input=text, ok=(0, 1))  # 1: none of them
         return frozenset(path for path in found.split("\0") if path)
+
+    def tracked(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """The files that git tracks at or below `paths`, relative to the root as the paths are."""
+        given = [f":(literal){path}" for path in paths]
+        if not given:
+            return ()
+        # Many paths exceed the most that a command line takes.
+        parts = (given[at : at + _PATHS] for at in range(0, len(given), _PATHS))
+        found = "".join(self._git("ls-files", "-z", "--", *part) for part in parts)
+        return tuple(path for path in found.split("\0") if path)
 
     def _own_filters(self) -> list[str]:
         """Options that put the filters of the repository's own configuration out of force.

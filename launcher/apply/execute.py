@@ -12,6 +12,7 @@ from launcher.apply.ends import catch_up
 from launcher.apply.engines import Engines
 from launcher.apply.events import Events, Outcome
 from launcher.apply.needs import in_order, keys_after, make_way, pending
+from launcher.apply.seen import CheckoutFiles
 from launcher.apply.submit import Submission, clear, record_start, stop, unrecorded
 from launcher.errors import LauncherError, ReservedError, StateError
 from launcher.plan.model import Plan
@@ -53,7 +54,7 @@ def execute(
         limits: of the apply that these steps are a part of.
     """
     turns = _turns(steps, engines, limits)
-    provenance = _provenance(plan, steps)
+    provenance, files = _provenance(plan, steps), CheckoutFiles(engines)
     begun: set[JobKey] = set()
     done: dict[JobKey, Outcome] = {}
     steps = make_way(steps, engines=engines, store=store, events=events)
@@ -65,7 +66,13 @@ def execute(
                 return refused
             begun.add(step.key)
             done[step.key] = _carry_out(
-                step, turn, provenance=provenance, engines=engines, store=store, events=events
+                step,
+                turn,
+                provenance=provenance,
+                files=files,
+                engines=engines,
+                store=store,
+                events=events,
             )
             return done[step.key]
         finally:
@@ -150,13 +157,15 @@ def _carry_out(
     turn: Turn | None,
     *,
     provenance: Mapping[str, Mapping[str, Any]],
+    files: CheckoutFiles,
     engines: Engines,
     store: Store,
     events: Events,
 ) -> Outcome:
     try:
         if step.starts and step.launch is not None:
-            about = provenance[step.launch.origin]
+            seen = files.of(step.bound).record() if step.bound is not None else {}
+            about = {**provenance[step.launch.origin], "seen": seen}
             submission = Submission(step, about, engines=engines, store=store, events=events)
             made = submission.submit(pending(step, engines, store), turn)
             warnings = record_start(made, store=store, events=events)

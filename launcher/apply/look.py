@@ -14,6 +14,7 @@ from launcher.apply.checked import bind_plan, dry_run_plan
 from launcher.apply.engines import Engines
 from launcher.apply.inputs import with_inputs
 from launcher.apply.observe import observe
+from launcher.apply.seen import CheckoutFiles
 from launcher.plan.grounds import needs_of
 from launcher.plan.model import Plan
 from launcher.plan.orphans import Scope
@@ -62,10 +63,10 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    seen = observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen))
+    snapshot = observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen))
     plan = reconcile(
         chosen,
-        with_inputs(seen, chosen),
+        with_inputs(snapshot, chosen),
         others=others,
         select=choices.select,
         rerun=choices.rerun,
@@ -75,6 +76,7 @@ def plan_launches(
         scopes=choices.scopes,
         declared_in=choices.declared_in,
         room=room,
+        edited=CheckoutFiles(engines).edited_of(chosen, snapshot.ran),
     )
     checked = dry_run_plan(plan, engines)
     if room is None:

@@ -46,8 +46,9 @@ def add_arguments(parser: Any) -> None:
         metavar="LIST",
         type=several_of(*FAIL_ON),
         default=(),
-        help="exit with 3 if a job is held, is an orphan (running, but in no file) or drifted (removed or "
-        "stopped outside of launcher); comma-separated: held,orphan,drift",
+        help="exit with 3 if a job is held, is an orphan (running, but in no file), drifted (removed or "
+        "stopped outside of launcher) or edited (it ran other code); comma-separated: "
+        "held,orphan,drift,edited",
     )
 
 

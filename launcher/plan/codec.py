@@ -213,6 +213,7 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         consented=job.get("consented", False),
         blocked=job.get("blocked"),
         waits_for=job.get("waits_for", ""),
+        edited=tuple(job.get("edited", ())),
         notes=tuple(job.get("notes", ())),
     )
 

@@ -52,6 +52,7 @@ class Desired:
         lack: why this machine can never start it; None when it can.
         judges_inputs: its input files count.
         files: input files by their digest, for the words of reasons.
+        edited: the files of its checkout that are not what its latest attempt ran.
     """
 
     launch: Launch
@@ -64,6 +65,7 @@ class Desired:
     lack: Reason | None = None
     judges_inputs: bool = True
     files: Mapping[str, InputFiles] = field(default_factory=dict)
+    edited: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, launch: Launch, **choices: Any) -> Desired:
@@ -176,8 +178,8 @@ def _decide(desired: Desired, history: History) -> Step:
         return _changed(desired, history, last)
     if last.is_live:
         return _live(desired, history, last)
-    if changed := [*_inputs(desired, last), *_moved(desired, history, last)]:
-        return _again(desired, history, last, changed)
+    if outdated := _outdated(desired, history, last):
+        return _again(desired, history, last, outdated)
     if last.state == "succeeded":
         return _succeeded(desired, history, last)
     return _ended_badly(desired, history, last)
@@ -229,10 +231,10 @@ def _changed(desired: Desired, history: History, last: Attempt) -> Step:
     return _start(desired, history, "create", reasons, changes)
 
 
-def _again(desired: Desired, history: History, last: Attempt, changed: Sequence[Reason]) -> Step:
-    """Run a job again that ended, or is live, and whose needs or input files have changed."""
+def _again(desired: Desired, history: History, last: Attempt, outdated: Sequence[Reason]) -> Step:
+    """Run a job again that ended, or is live, and whose attempt is out of date."""
     ended = [Reason(_ENDED_BADLY[last.state], detail=why.ending(last))] if last.state in _ENDED_BADLY else []
-    reasons = [*why.submitting(history.live), *changed, *ended]
+    reasons = [*why.submitting(history.live), *outdated, *ended]
     if desired.rerun:
         return _start(desired, history, "rerun", [*reasons, _asked(desired)])
     if desired.launch.lifecycle.on_change == "hold":
@@ -302,6 +304,17 @@ def _without_holder(attempt: Attempt) -> str:
     return f"attempt {attempt.number} {what}, and its holder has died"
 
 
+def _outdated(desired: Desired, history: History, last: Attempt) -> list[Reason]:
+    """Why an attempt that has ended is out of date: its input files have changed, its needs have moved, or
+    `on_edit` follows the files of its checkout."""
+    follows = desired.launch.lifecycle.on_edit == "rerun"
+    return [
+        *_inputs(desired, last),
+        *_moved(desired, history, last),
+        *why.edited(desired.edited if follows else (), last),
+    ]
+
+
 def _moved(desired: Desired, history: History, last: Attempt) -> list[Reason]:
     """Why a job runs again that has ended: its needs have changed, or its latest attempt was skipped and
     they have run since."""
@@ -317,11 +330,11 @@ def _moved(desired: Desired, history: History, last: Attempt) -> list[Reason]:
 
 def _succeeded(desired: Desired, history: History, last: Attempt) -> Step:
     if desired.rerun:
-        return _start(desired, history, "rerun", [_asked(desired)])
+        return _start(desired, history, "rerun", [_asked(desired), *why.edited(desired.edited, last)])
     if fired := why.fired(desired.launch, last):
         return _start(desired, history, "rerun", fired)
     done = Reason("already_succeeded", detail=f"attempt {last.number} succeeded")
-    return _stay(desired, history, "keep", [done])
+    return _stay(desired, history, "keep", [done, *why.edited(desired.edited, last)])
 
 
 def _ended_badly(desired: Desired, history: History, last: Attempt) -> Step:
@@ -393,7 +406,7 @@ def _starting(
 def _edition(desired: Desired, history: History) -> int:
     """The next attempt's own number when something has changed, else the edition that it repeats."""
     last = history.judged
-    if last is None or not desired.is_of(last) or _inputs(desired, last):
+    if last is None or not desired.is_of(last) or _inputs(desired, last) or desired.edited:
         return history.next_number
     if grounds_.moved(last, desired.grounds, history.knows):
         return history.next_number
@@ -462,6 +475,7 @@ def _step(
         guard=Guard.of(history.latest),
         consented=consented,
         blocked=blocked,
+        edited=desired.edited,
         waits_for=next(filter(None, map(submitter, history.live)), ""),
         latest=leftover if resumed else history.judged,
     )

@@ -62,6 +62,7 @@ def _step(step: Step) -> dict[str, Any]:
         "consented": step.consented,
         "blocked": step.blocked,
         "waits_for": step.waits_for,
+        "edited": list(step.edited),
         "notes": list(step.notes),
     }
     return {

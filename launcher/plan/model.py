@@ -128,7 +128,9 @@ class Plan:
     def summary(self) -> str:
         """`Plan: 2 to create, 1 to replace, 7 unchanged, 1 held, 1 cannot be planned`."""
         counts = self.counts()
-        parts = [f"{counts[kind]} {word}" for kind, word in _COUNT_WORDS.items() if counts[kind]]
+        edited = sum(step.is_edited for step in self.steps)
+        words = {**_COUNT_WORDS, "keep": f"unchanged, {edited} of them edited" if edited else "unchanged"}
+        parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
         if self.is_empty and not self.problems:
             parts.insert(0, "no changes")
         if self.problems:

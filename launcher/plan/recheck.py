@@ -165,6 +165,7 @@ def _today(step: Step, plan: Plan, grounds: Grounds, asked: Collection[JobKey]) 
         # A job that was kept while it ran stays kept once it has succeeded; what starts is hashed again.
         judges_inputs=step.has_effects,
         files=grounds.snapshot.inputs,
+        edited=step.edited,
     )
     if latest is not None and _is_own(latest, step, plan):
         return _own_today(step, desired, latest, grounds.snapshot), None
@@ -222,13 +223,13 @@ def _is_own(latest: Attempt | None, step: Step, plan: Plan) -> bool:
 
 def _quiet(launch: Launch) -> Launch:
     """The launch without its automatic re-runs: a plan starts a job once, whatever the outcome."""
-    lifecycle = replace(launch.lifecycle, on_failed="hold", on_cancelled="hold", on_lost="hold", rerun_on=())
-    return replace(launch, lifecycle=lifecycle)
+    holds: dict[str, Any] = {"on_failed": "hold", "on_cancelled": "hold", "on_lost": "hold"}
+    return _untriggered(replace(launch, lifecycle=replace(launch.lifecycle, **holds)))
 
 
 def _untriggered(launch: Launch) -> Launch:
     """The launch without its triggers: a job that was kept while it ran stays kept once it has succeeded."""
-    return replace(launch, lifecycle=replace(launch.lifecycle, rerun_on=()))
+    return replace(launch, lifecycle=replace(launch.lifecycle, rerun_on=(), on_edit="note"))
 
 
 def _stands(step: Step, today: Step) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from launcher.errors import UsageError
 from launcher.plan.decide import Desired, decide, history_of
@@ -25,6 +26,9 @@ DeclaredIn = Callable[[Launch, str], str]
 """A launch, and the name of a job that it needs → the file that declares that job; "" for none."""
 
 
+NOTHING: Final[Mapping[JobKey, Any]] = MappingProxyType({})
+
+
 def nowhere(launch: Launch, job: str) -> str:
     return ""
 
@@ -42,6 +46,7 @@ def reconcile(
     scopes: Collection[Scope] = (),
     declared_in: DeclaredIn = nowhere,
     room: Room | None = None,
+    edited: Mapping[JobKey, tuple[str, ...]] = NOTHING,
 ) -> Plan:
     """Make the plan that turns the snapshot into the desired jobs.
 
@@ -56,6 +61,7 @@ def reconcile(
         scopes: where to look for orphans; nowhere by default.
         declared_in: finds the file of a need that neither the jobs nor the snapshot have.
         room: what this machine has; None where no job asks for a share of it.
+        edited: the files of the checkout, by job, that are not what its latest attempt ran.
 
     Raises UsageError when `rerun` names no job, several, or one that is disabled.
     """
@@ -77,6 +83,7 @@ def reconcile(
             grounds=offered,
             lack=lack,
             files=snapshot.inputs,
+            edited=edited.get(launch.key, ()),
         )
         made = _steps(job, snapshot, live.get(launch.key, ()))
         grounds.steps[launch.key] = made[0]

@@ -181,6 +181,7 @@ _LIFECYCLE = Record(
         "on_lost": Text(choices=("hold", "rerun")),
         "max_attempts": Whole(least=1),
         "protect": Flag(),
+        "on_edit": Text(choices=("note", "rerun")),
         "queue": Flag("`false`: it does not wait in line for its share of the machine."),
         "rerun_on": Items(
             Either(Text(choices=("every_apply",)), Record({"files": Items(Text("A glob."))}, {})),
@@ -250,6 +251,7 @@ _JOB = Record(
         "consented": Flag("The job itself says `on_change: replace`."),
         "blocked": Text("Which policy or lack holds what would have effects.", choices=get_args(Blocked)),
         "waits_for": Text("Who was submitting the job when the plan was made."),
+        "edited": Items(Text(), "Files of the checkout, below its root, that differ from what ran."),
         "notes": Items(Text()),
     },
 )

@@ -42,6 +42,9 @@ STARTING: Final[frozenset[str]] = frozenset({"create", "replace", "rerun", "resu
 EFFECTIVE: Final[frozenset[str]] = STARTING | {"destroy"}
 """The kinds that start or stop something; a plan with none of them is empty."""
 
+_REMARKS: Final = frozenset({"drift", "files_edited"})
+"""Reasons that a kept job has beside the one that keeps it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
@@ -107,6 +110,7 @@ class Step:
         consented: the job itself says `on_change: replace`, so that replacing it needs no further approval.
         blocked: which policy or lack turned a step with effects into this hold; None for every other step.
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
+        edited: the files of the checkout that are not what the attempt that decided ran, by path.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
         latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
             leftover of another document; not saved.
@@ -131,6 +135,7 @@ class Step:
     consented: bool = False
     blocked: Blocked | None = None
     waits_for: str = ""
+    edited: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     latest: Attempt | None = field(default=None, compare=False, repr=False)
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
@@ -148,9 +153,14 @@ class Step:
         return self.kind in EFFECTIVE
 
     @property
+    def is_edited(self) -> bool:
+        """The job is kept, and files that it runs differ from what its success ran."""
+        return self.kind == "keep" and bool(self.edited)
+
+    @property
     def is_quiet(self) -> bool:
         """The job is kept without remarks: plans count it and print no line."""
-        remarks = self.waits_for or self.notes or any(reason.code == "drift" for reason in self.reasons)
+        remarks = self.waits_for or self.notes or any(reason.code in _REMARKS for reason in self.reasons)
         return self.kind == "keep" and not remarks
 
     @property

@@ -9,11 +9,12 @@ from launcher.plan.model import Plan
 from launcher.plan.step import Step
 from launcher.specs.launch import JobKey
 
-FailOn = Literal["held", "orphan", "drift"]
+FailOn = Literal["held", "orphan", "drift", "edited"]
 FAIL_ON: Final[dict[FailOn, str]] = {
     "held": "a job is held and needs attention",
     "orphan": "a live attempt belongs to no job file any more, pruned or not",
     "drift": "something of a job's latest attempt was removed or stopped by hand",
+    "edited": "files that an unchanged job runs are not what its success ran",
 }
 
 
@@ -23,6 +24,7 @@ def matches(plan: Plan, fail_on: Collection[str]) -> dict[FailOn, list[JobKey]]:
         "held": [step.key for step in plan.steps if step.kind == "hold"],
         "orphan": [orphan.key for orphan in plan.orphans] + _with_reason(plan.steps, "orphan"),
         "drift": _with_reason(plan.steps, "drift"),
+        "edited": [step.key for step in plan.steps if step.is_edited],
     }
     return {word: keys for word, keys in found.items() if keys and word in fail_on}
 

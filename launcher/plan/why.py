@@ -11,6 +11,10 @@ from launcher.specs.attempt import Attempt
 from launcher.specs.inputs import InputFiles, changes
 from launcher.specs.launch import Launch
 from launcher.specs.trigger import changed_globs
+from launcher.text import printable
+
+_MOST_FILES = 10
+"""The most files that a reason names."""
 
 
 def never_ran(latest: Attempt | None, *, other_document: bool) -> Reason:
@@ -77,6 +81,27 @@ def inputs_changed(launch: Launch, last: Attempt, files: Mapping[str, InputFiles
 def inputs_changed_under(last: Attempt) -> Reason:
     """The reason to run a job again whose input files changed while its attempt waited or ran."""
     return Reason("inputs_changed", detail=f"{last.inputs_changed} (attempt {last.number})")
+
+
+def edited(files: Sequence[str], last: Attempt) -> list[Reason]:
+    """The reason `files_edited` when files of the checkout are not what an attempt ran."""
+    if not files:
+        return []
+    verb = "differs" if len(files) == 1 else "differ"
+    return [Reason("files_edited", detail=f"{some_files(files)} {verb} from {ran(last)}")]
+
+
+def some_files(files: Sequence[str]) -> str:
+    """`train.py, model.py`, at most ten, `and 3 more`."""
+    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
+    return ", ".join(map(printable, files[:_MOST_FILES])) + more
+
+
+def ran(attempt: Attempt) -> str:
+    """`what ran (a1b2c3d)`, `what ran (a1b2c3d-dirty)`; the commit is left out without git."""
+    commit, _, dirty = attempt.commit.partition("-")
+    short = f"{commit[:7]}-{dirty}" if dirty else commit[:7]
+    return f"what ran ({short})" if short else "what ran"
 
 
 def asked(option: str) -> Reason:

@@ -20,6 +20,7 @@ __all__ = [
     "Launch",
     "Lifecycle",
     "OnChange",
+    "OnEdit",
     "OnEnd",
     "ProjectRef",
     "Trigger",
@@ -30,6 +31,7 @@ __all__ = [
 
 OnChange = Literal["replace", "hold"]
 OnEnd = Literal["hold", "rerun"]
+OnEdit = Literal["note", "rerun"]
 TriggerKind = Literal["every_apply", "files"]
 
 
@@ -93,7 +95,9 @@ class Lifecycle:
 
     `on_change` is None where the file does not say: then a live attempt is replaced, but only with approval.
     `max_attempts` bounds automatic re-runs per digest; those that `rerun_on` causes were asked for and are
-    not bounded. Without `queue` the job takes its share of the machine at once, instead of in its turn.
+    not bounded. With `on_edit: rerun` a job that has ended runs again when a file of the checkout that it
+    runs has changed (`launcher.specs.seen`); else plans say so. Without `queue` the job takes its share of
+    the machine at once, instead of in its turn.
     """
 
     on_change: OnChange | None = None
@@ -103,6 +107,7 @@ class Lifecycle:
     max_attempts: int | None = None
     protect: bool = False
     rerun_on: tuple[Trigger, ...] = ()
+    on_edit: OnEdit = "note"
     queue: bool = True
 
 

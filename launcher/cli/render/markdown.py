@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from launcher.cli.render.changes import diff_lines
 from launcher.cli.render.document import flat
+from launcher.cli.render.edited import edited_lines
 from launcher.cli.render.plan_text import action, namer
 from launcher.cli.render.tables import text_of
 from launcher.cli.render.values import listing
@@ -50,6 +51,8 @@ def _page(plan: Plan, rows: Sequence[str], details: Sequence[str], left_out: str
         lines += [f"> Shortened: {left_out} left out at the end.", ""]
     if rows:
         lines += [*_TABLE_HEAD, *rows, ""]
+    edited = edited_lines([step for step in plan.steps if step.is_edited], plan.steps, namer(plan))
+    lines += [line for text in edited for line in (f"- {_html(text)}", "")]
     lines += details
     if plan.turns:
         lines += [f"Turns: {_html('; '.join(plan.turns))}", ""]

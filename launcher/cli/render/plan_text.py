@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from launcher.cli.render.edited import edited_lines
 from launcher.cli.render.roles import role_lines
 from launcher.cli.render.tables import wrapped
 from launcher.cli.render.values import listing
@@ -46,7 +47,11 @@ def plan_text(plan: Plan, *, color: bool = False, columns: int | None = None) ->
     page = _Page(name, max((len(label) for _, label in rows), default=0), shared, color, columns)
     lines = [line for step, label in rows for line in page.step(step, label)]
     lines += [f"{paint('?', 'yellow', color)}   {orphan}" for orphan in plan.orphans]
-    lines += _unchanged([step for step in plan.steps if step.key in quiet], name, color)
+    unchanged = [step for step in plan.steps if step.key in quiet]
+    lines += _unchanged([step for step in unchanged if not step.is_edited], name, color)
+    for text in edited_lines([step for step in unchanged if step.is_edited], plan.steps, name):
+        first, *more = _note(text, columns)
+        lines += [f"{paint('=', 'dim', color)}   {first}", *more]
     for note, steps in shared.items():
         text = f"note for {_jobs_of_note(steps, shown, name)}: {note}"
         lines += [paint(line, "dim", color) for line in _note(text, columns)]
@@ -180,7 +185,8 @@ def _shared_notes(steps: Sequence[Step]) -> dict[str, list[Step]]:
 def _is_quiet(step: Step, shared: Mapping[str, Sequence[Step]]) -> bool:
     """Whether a job is unchanged and has no note of its own."""
     own = any(note not in shared for note in step.notes)
-    return not own and replace(step, notes=()).is_quiet
+    rest = tuple(reason for reason in step.reasons if reason.code != "files_edited")
+    return not own and replace(step, notes=(), reasons=rest).is_quiet
 
 
 def _jobs_of_note(steps: Sequence[Step], shown: Sequence[Step], name: Callable[[Step], str]) -> str:

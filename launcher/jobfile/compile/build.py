@@ -84,6 +84,7 @@ def build_lifecycle(spec: LifecycleSpec) -> Lifecycle:
         max_attempts=spec.max_attempts,
         protect=spec.protect,
         rerun_on=triggers(spec),
+        on_edit=spec.on_edit,
         queue=spec.queue,
     )
 

@@ -332,6 +332,7 @@ OnEnd = Literal["hold", "rerun"]
 _HOLD = {"hold": "Do nothing until a user decides."}
 QUEUE = {"on": "Wait in line for a share of the machine.", "off": "Take it at once."}
 ON_CHANGE = {"replace": "Stop what runs, then start what the file now says.", **_HOLD}
+ON_EDIT = {"note": "Keep it, and say which files differ.", "rerun": "Run it again."}
 ON_END = {**_HOLD, "rerun": "Run it again, at most `max_attempts` times."}
 
 
@@ -362,6 +363,12 @@ class LifecycleSpec(Model):
         [],
         description="What runs finished work again: `every_apply`, or changed files.",
         examples=[[{"files": ["data/*.csv"]}]],
+    )
+    on_edit: Annotated[Literal["note", "rerun"], Traits(choices=ON_EDIT)] = Field(
+        "note",
+        description="After an edit of files of the checkout that a local job names or imports: say so, or run"
+        " finished work again.",
+        examples=["rerun"],
     )
     queue: Annotated[Annotated[bool, BeforeValidator(switched)], Traits(choices=QUEUE)] = Field(
         True,

@@ -114,6 +114,22 @@ EXPLANATIONS = (
         (_TO_ITS_END,),
     ),
     ReasonExplanation(
+        "files_edited",
+        "The job runs in its checkout, and a file there that its command names, or a module that such a "
+        "Python file imports, is not what its latest attempt ran. Finished work is kept all the same, and the "
+        "plan says so; with `lifecycle: {on_edit: rerun}` it runs again.",
+        Example(
+            {
+                JOB: _HEAD + "roles: {main: {entrypoint: python3, args: [train.py]}}\n",
+                "train.py": "print(1)\n",
+            },
+            _PLAN,
+            (_TO_ITS_END, "echo 'print(2)' >>train.py"),
+        ),
+        "Ask for another attempt where the edit matters; jobs that need this one then follow.",
+        (f"{_TO_ITS_END} --rerun train",),
+    ),
+    ReasonExplanation(
         "needs_changed",
         "A job that this one needs (`needs:`) has changed since the attempt that this one stands on: it ran "
         "with another document or other files, or this plan is about to run it. Running a job again without "

@@ -1,0 +1,267 @@
+"""Find the files of a checkout that a command runs: what its words name, and what its Python files import.
+
+Nothing is executed. A checkout is data of strangers: each search is bounded, and reads no file outside of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from launcher.files import is_below, read_regular
+from launcher.specs.seen import DIGITS, Seen
+from launcher.workspace.hashes import FileHashes
+from launcher.workspace.imports import Import, imports_of
+
+MOST_FILES = 256
+MOST_BYTES = 1 << 20
+MOST_TOTAL_BYTES = 16 << 20
+"""Limits of one job: its files, the bytes of each, and of all together. A larger file is none of them."""
+
+_MOST_WORDS = 2_000  # of one command
+_MOST_IMPORTS = 2_000  # of one file
+_MOST_STEPS = 200_000  # of one pass over all jobs: the names that it looks up
+_MOST_READ = 1 << 30  # of one pass: bytes
+
+_SPLIT = re.compile(r"[\s;|&()<>'\"`=]+")
+_MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
+_PYTHON = (".py", ".pyw")
+_OTHER_CODE = (".sh", ".bash", ".r", ".jl", ".js", ".lua", ".pl", ".rb")
+
+
+class Command(NamedTuple):
+    """The words of a role, and where they run.
+
+    Attributes:
+        folder: absolute working folder of the replica.
+        search: further folders that modules are imported from (PYTHONPATH), relative to `folder`.
+    """
+
+    words: tuple[str, ...]
+    folder: str
+    search: tuple[str, ...] = ()
+
+
+class _File(NamedTuple):
+    key: str
+    real: str
+    size: int
+    mtime: float
+
+
+class _Script(NamedTuple):
+    """Python files that run with one search path."""
+
+    files: tuple[str, ...]
+    search: tuple[str, ...]
+
+
+class SeenFiles:
+    """Finds and hashes the files of many jobs in one pass; each file is read once, however many name it.
+
+    Args:
+        root: absolute folder of the repository. What lies outside, links included, is no file of it.
+    """
+
+    def __init__(self, root: str, hashes: FileHashes | None = None) -> None:
+        self._root = os.path.normpath(root)
+        self._real_root = os.path.realpath(root)
+        self._hashes = hashes or FileHashes()
+        self._steps = self._read = 0
+        self._files: dict[str, _File | None] = {}
+        self._imports: dict[str, tuple[Sequence[Import], bool]] = {}
+        self._starts: dict[str, bytes] = {}
+        self._modules: dict[_Script, tuple[list[str], bool]] = {}
+
+    def of(self, commands: Iterable[Command]) -> Seen:
+        """The files of one job, with their digests."""
+        found: dict[str, str] = {}
+        modules: list[str] = []
+        is_complete = True
+        for command in commands:
+            named, scripts = self._words(command)
+            found |= dict.fromkeys(named, "")
+            for script in scripts:
+                imported, is_all = self._imported(script)
+                modules += imported[len(script.files) :]
+                is_complete = is_complete and is_all
+        found |= dict.fromkeys(modules, "")
+        files, is_all = self._digests(found)
+        imports = frozenset(file.key for path in modules if (file := self._file(path)) and file.key in files)
+        return Seen(files, imports, is_complete and is_all)
+
+    def digests(self, keys: Iterable[str]) -> dict[str, str]:
+        """The present digests of recorded paths; "" for a file that is gone or too large by now."""
+        paths = {key: os.path.join(self._root, key) for key in islice(keys, MOST_FILES)}
+        return {**dict.fromkeys(paths, ""), **self._digests(paths.values())[0]}
+
+    def written_between(self, key: str, begin: float, end: float) -> bool:
+        """Whether a recorded file that is no code was last written between two times (seconds, epoch)."""
+        file = self._file(os.path.join(self._root, key))
+        return file is not None and begin <= file.mtime <= end and not self._is_code(file)
+
+    def _digests(self, paths: Iterable[str]) -> tuple[dict[str, str], bool]:
+        """Path below the root → digest, and whether no limit was met."""
+        out: dict[str, str] = {}
+        total = 0
+        for path in paths:
+            file = self._file(path)
+            if file is None or file.key in out:
+                continue
+            total += file.size
+            if len(out) == MOST_FILES or total > MOST_TOTAL_BYTES or self._read > _MOST_READ:
+                return out, False
+            try:
+                out[file.key] = self._hashes.digest(file.real)[:DIGITS]
+            except OSError:
+                continue  # removed meanwhile, or not readable
+        return out, True
+
+    def _file(self, path: str) -> _File | None:
+        """A regular file of the repository that is not too large; None for anything else."""
+        if path not in self._files:
+            self._files[path] = found = self._look_at(path)
+            self._read += found.size if found else 0
+        return self._files[path]
+
+    def _look_at(self, path: str) -> _File | None:
+        try:
+            status = os.stat(path)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+                return None
+            real = os.path.realpath(path)
+        except (OSError, ValueError):  # ValueError: a null byte
+            return None
+        if not is_below(real, self._real_root):
+            return None
+        plain = os.path.normpath(path)
+        below = plain if is_below(plain, self._root) else real
+        top = self._root if below is plain else self._real_root
+        return _File(os.path.relpath(below, top), real, status.st_size, status.st_mtime)
+
+    def _is_code(self, file: _File) -> bool:
+        return file.key.lower().endswith((*_PYTHON, *_OTHER_CODE)) or self._start(file).startswith(b"#!")
+
+    def _is_python(self, file: _File) -> bool:
+        if file.key.endswith(_PYTHON):
+            return True
+        first = self._start(file).partition(b"\n")[0]
+        return first.startswith(b"#!") and b"python" in first
+
+    def _start(self, file: _File) -> bytes:
+        if file.real not in self._starts:
+            try:
+                self._starts[file.real] = read_regular(file.real, 128)
+            except OSError:
+                self._starts[file.real] = b""
+        return self._starts[file.real]
+
+    # Words
+
+    def _words(self, command: Command) -> tuple[list[str], list[_Script]]:
+        """The paths that the words name, and the Python files to follow."""
+        named: list[str] = []
+        scripts: list[_Script] = []
+        before = ""
+        more = tuple(os.path.join(command.folder, each) for each in command.search)
+        for word in islice(_pieces(command.words), _MOST_WORDS):
+            module = word if before in ("-m", "--module") else word[2:] if word.startswith("-m") else ""
+            before = word
+            path = os.path.join(command.folder, word)
+            if (file := self._file(path)) is not None:
+                named.append(path)
+                if self._is_python(file):
+                    scripts.append(_Script((path,), (os.path.dirname(file.real), *more)))
+            elif _MODULE.match(module):
+                search = (command.folder, *more)
+                files = tuple(self._resolved(Import(0, module, ("__main__",)), "", search))
+                named += files
+                scripts.append(_Script(files, search))
+        return named, scripts
+
+    # Imports
+
+    def _imported(self, script: _Script) -> tuple[list[str], bool]:
+        """The Python files of a script and of everything that it imports, and whether no limit was met."""
+        if script not in self._modules:
+            self._modules[script] = self._follow(script)
+        return self._modules[script]
+
+    def _follow(self, script: _Script) -> tuple[list[str], bool]:
+        found = dict.fromkeys(script.files)
+        waiting = list(script.files)
+        is_complete = True
+        while waiting:
+            path = waiting.pop(0)
+            statements, is_all = self._statements(path)
+            is_complete = is_complete and is_all
+            for statement in statements:
+                if self._steps > _MOST_STEPS or len(found) > MOST_FILES:
+                    return list(found), False
+                for module in self._resolved(statement, os.path.dirname(path), script.search):
+                    if module not in found:
+                        found[module] = None
+                        waiting.append(module)
+        return list(found), is_complete
+
+    def _statements(self, path: str) -> tuple[Sequence[Import], bool]:
+        """The imports of a file, and whether these are all."""
+        if path not in self._imports:
+            file = self._file(path)
+            try:
+                source = read_regular(file.real, MOST_BYTES) if file is not None else b""
+            except OSError:
+                source = b""
+            found = list(islice(imports_of(source), _MOST_IMPORTS + 1))
+            self._imports[path] = found[:_MOST_IMPORTS], len(found) <= _MOST_IMPORTS
+        return self._imports[path]
+
+    def _resolved(self, statement: Import, folder: str, search: Sequence[str]) -> Iterator[str]:
+        """The files of the repository that an import in a file of `folder` loads."""
+        parts = statement.module.split(".") if statement.module else []
+        if statement.level:
+            folders: Sequence[str] = (
+                os.path.normpath(os.path.join(folder, *[".."] * (statement.level - 1))),
+            )
+        elif parts[0] in sys.builtin_module_names:
+            return
+        else:
+            folders = search
+        for top in folders:
+            files, inside = self._walk(top, parts)
+            if files or not parts:
+                yield from files
+                for name in statement.names if inside else ():
+                    yield from self._walk(inside, [name])[0]
+                return
+
+    def _walk(self, folder: str, parts: Sequence[str]) -> tuple[list[str], str]:
+        """The files that importing `parts` below a folder loads, and the folder of its submodules or "".
+
+        A folder without `__init__.py` is a package as well.
+        """
+        files: list[str] = []
+        for part in parts:
+            self._steps += 1
+            package, module = os.path.join(folder, part), os.path.join(folder, f"{part}.py")
+            if self._file(init := os.path.join(package, "__init__.py")) is not None:
+                files.append(init)
+            elif self._file(module) is not None:
+                return [*files, module], ""
+            elif not os.path.isdir(package):
+                return files, ""
+            folder = package
+        return files, folder
+
+
+def _pieces(words: Iterable[str]) -> Iterator[str]:
+    """Each word, and where it is a script or an option with a value, the words in it."""
+    for word in words:
+        yield word
+        if _SPLIT.search(word):
+            yield from filter(None, _SPLIT.split(word[: 1 << 16]))

@@ -1,0 +1,186 @@
+"""Seen files: a plan says which code differs from what a kept job ran, and `on_edit: rerun` runs it again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+
+import pytest
+
+from launcher import paths
+
+TRAIN = """
+    version: 1
+    name: train
+    %s
+    roles:
+      main: {entrypoint: python3, args: [train.py]}
+"""
+
+
+def git(folder, *args):
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run(["git", "-C", str(folder), *who, *args], check=True, capture_output=True)
+
+
+@pytest.fixture
+def train(scenario):
+    """A job that has run `train.py`, which imports `model.py`."""
+    scenario.write("train.py", "import model\n")
+    scenario.write("model.py", "x = 1\n")
+    file = scenario.write("train.launcher.yaml", TRAIN % "")
+    scenario.run_to_end(file)
+    return file
+
+
+def edited(scenario, *files, code=0):
+    """Job → the files that the plan calls edited."""
+    made = json.loads(scenario.launcher("plan", *files, "--format", "json", code=code).out)
+    return {job["key"]["job"]: job["edited"] for job in made["jobs"] if "edited" in job}
+
+
+def test_an_edit_of_what_a_kept_job_runs_is_said(scenario, train):
+    assert "1 job unchanged, already succeeded: train" in scenario.launcher("plan", train).out
+    scenario.write("model.py", "x = 2\n")
+    text = scenario.launcher("plan", train).out
+    assert (
+        "=   train  unchanged, already succeeded; differs from what ran: model.py "
+        "(to run it again: --rerun train; always: inputs)\n" in text
+    )
+    assert "Plan: no changes, 1 unchanged, 1 of them edited\n" in text
+    assert edited(scenario, train) == {"train": ["model.py"]}
+    assert "model.py" in scenario.launcher("plan", train, "--format", "markdown").out
+    scenario.launcher("plan", train, "--fail-on", "edited", code=3)
+    scenario.launcher("apply", train, "--yes", "--fail-on", "edited", code=3)
+    scenario.launcher("plan", train, "--detailed-exitcode")
+
+
+def test_new_and_removed_modules_are_edits_and_outputs_are_none(scenario, train):
+    scenario.write("train.py", "import model, more\n")
+    scenario.write("more.py", "")
+    (scenario.folder / "model.py").unlink()
+    assert edited(scenario, train) == {"train": ["model.py", "more.py", "train.py"]}
+
+
+def test_an_edit_that_is_taken_back_is_none(scenario, train):
+    scenario.write("model.py", "x = 2\n")
+    scenario.write("model.py", "x = 1\n")
+    assert edited(scenario, train) == {}
+
+
+def test_the_remedy_runs_the_job_again_and_it_comes_to_rest(scenario, train):
+    after = scenario.job("true", name="after", top="needs: [train]")
+    scenario.run_to_end(train, after)
+    scenario.write("model.py", "x = 2\n")
+    assert scenario.actions(train, after) == {"train": "keep", "after": "keep"}
+    assert scenario.actions(train, after, "--rerun", "train") == {"train": "rerun", "after": "rerun"}
+    scenario.run_to_end(train, after, "--rerun", "train")
+    assert scenario.actions(train, after) == {"train": "keep", "after": "keep"}
+    assert edited(scenario, train) == {}
+
+
+def test_each_of_two_checkouts_has_its_own_answer(scenario):
+    repo, other = scenario.folder / "repo", scenario.folder / "other"
+    scenario.write("repo/jobs/train.launcher.yaml", TRAIN % "")
+    scenario.write("repo/jobs/train.py", "import lib.model\n")
+    scenario.write("repo/jobs/lib/model.py", "x = 1\n")
+    git(repo, "init", "-q")
+    git(repo, "remote", "add", "origin", "https://git.example.org/team/repo.git")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "one")
+    shutil.copytree(repo, other)
+    scenario.run_to_end(repo / "jobs")
+    (other / "jobs" / "lib" / "model.py").write_text("x = 2\n")
+    assert edited(scenario, repo / "jobs") == {}
+    assert edited(scenario, other / "jobs") == {"train": ["jobs/lib/model.py"]}
+    head = subprocess.check_output(["git", "-C", str(repo), "rev-parse", "HEAD"], text=True)
+    assert (
+        f"differs from what ran ({head[:7]}): jobs/lib/model.py"
+        in scenario.launcher("plan", other / "jobs").out
+    )
+
+
+def test_what_a_job_writes_is_no_edit_and_what_git_tracks_is_one(scenario):
+    """A job that rewrites a file that it names would never come to rest otherwise."""
+    file = scenario.job("cat out.txt; echo 1 >>out.txt; echo 1 >>conf.txt", top="lifecycle: {on_edit: rerun}")
+    scenario.write("out.txt", "")
+    scenario.write("conf.txt", "")
+    scenario.run_to_end(file)
+    assert edited(scenario, file) == {}
+    git(scenario.folder, "init", "-q")
+    git(scenario.folder, "add", "conf.txt")
+    assert edited(scenario, file) == {"job": ["conf.txt"]}
+    scenario.write("out.txt", "later")
+    assert edited(scenario, file) == {"job": ["conf.txt", "out.txt"]}
+
+
+def test_on_edit_rerun_runs_the_job_and_its_dependents_again(scenario):
+    scenario.write("train.py", "print(1)\n")
+    file = scenario.write("train.launcher.yaml", TRAIN % "")
+    after = scenario.job("true", name="after", top="needs: [train]")
+    scenario.run_to_end(file, after)
+    scenario.write("train.launcher.yaml", TRAIN % "lifecycle: {on_edit: rerun}")
+    assert scenario.actions(file, after) == {"train": "keep", "after": "keep"}
+    scenario.write("train.py", "print(2)\n")
+    assert scenario.actions(file, after) == {"train": "rerun", "after": "rerun"}
+    assert "train    rerun: train.py differs from what ran" in scenario.launcher("plan", file, after).out
+    scenario.launcher("plan", file, after, "--out", "plan.json")
+    scenario.launcher("apply", "plan.json", "--wait")
+    assert scenario.actions(file, after) == {"train": "keep", "after": "keep"}
+    scenario.write("train.launcher.yaml", TRAIN % "")
+    assert scenario.actions(file, after) == {"train": "keep", "after": "keep"}
+
+
+def test_on_edit_rerun_runs_a_failure_again_whose_code_was_mended(scenario):
+    scenario.write("train.py", "raise SystemExit(1)\n")
+    file = scenario.write("train.launcher.yaml", TRAIN % "lifecycle: {on_edit: rerun}")
+    scenario.apply(file, "--wait", code=5)
+    assert scenario.actions(file) == {"train": "hold"}
+    scenario.write("train.py", "print(1)\n")
+    scenario.run_to_end(file)
+    assert scenario.actions(file) == {"train": "keep"}
+
+
+def test_an_edit_under_a_running_attempt_leaves_it_alone(scenario):
+    gate = scenario.gate()
+    scenario.write("part.sh", "true\n")
+    file = scenario.job(f"{gate.script}; sh part.sh", top="lifecycle: {on_edit: rerun}")
+    scenario.apply(file)
+    gate.entered()
+    scenario.write("part.sh", "false\n")
+    assert scenario.actions(file) == {"job": "keep"}
+    scenario.write("part.sh", "echo\n")
+    gate.open()
+    scenario.wait("job")
+    assert scenario.actions(file) == {"job": "rerun"}
+
+
+def test_an_attempt_of_an_older_version_says_nothing(scenario, train):
+    with sqlite3.connect(paths.ledger()) as store:
+        store.execute("UPDATE attempts SET seen = ''")
+    scenario.write("model.py", "x = 2\n")
+    assert edited(scenario, train) == {}
+
+
+def test_jobs_that_ran_the_same_code_share_a_line(scenario):
+    scenario.write("train.py", "")
+    file = scenario.write(
+        "sweep.launcher.yaml",
+        """
+        version: 1
+        name: sweep
+        matrix: {lr: {range: [0, 12]}}
+        roles:
+          main: {entrypoint: python3, args: [train.py, $<matrix.lr>]}
+        """,
+    )
+    scenario.run_to_end(file)
+    scenario.write("train.py", "print()")
+    lines = scenario.launcher("plan", file).out.splitlines()
+    assert [line for line in lines if "train.py" in line] == [
+        "=   12 jobs unchanged, already succeeded; differ from what ran: train.py "
+        "(to run them again: --rerun sweep; always: inputs): "
+        "sweep-0, sweep-1, sweep-2, sweep-3, sweep-4 … and 7 more"
+    ]

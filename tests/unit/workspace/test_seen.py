@@ -1,0 +1,202 @@
+"""Seen files: what the words of a command name, and what its Python files import."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher.specs.seen import NOTHING_SEEN, Seen, differing
+from launcher.workspace import seen as seen_
+from launcher.workspace.seen import Command, SeenFiles
+
+
+class Checkout:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, *names: str, text: str = "") -> Path:
+        for name in names:
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return path
+
+    def seen(self, *words: str, folder: str = "", search: tuple[str, ...] = ()) -> Seen:
+        found = tuple(str(self.root / each) for each in search)
+        return SeenFiles(str(self.root)).of([Command(words, str(self.root / folder), found)])
+
+    def names(self, *words: str, **where: object) -> list[str]:
+        return sorted(self.seen(*words, **where).files)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path / "repo")
+
+
+def test_words_that_name_files_are_seen(checkout: Checkout):
+    checkout.write("train.py", "conf/a.yaml", "conf/b.yaml", "bin/run")
+    assert checkout.names("bin/run", "train.py", "--config=conf/a.yaml", "conf", "none.py", "3") == [
+        "bin/run",
+        "conf/a.yaml",
+        "train.py",
+    ]
+    assert checkout.names("a.yaml", "../train.py", folder="conf") == ["conf/a.yaml", "train.py"]
+    assert checkout.names(str(checkout.root / "train.py"), folder="conf") == ["train.py"]
+
+
+def test_the_words_of_a_script_are_words(checkout: Checkout):
+    checkout.write("train.py", "b.csv", "model.py")
+    script = "set -x\npython train.py <b.csv >out.csv; python -c 'import model' && test -f 'none'\n"
+    assert checkout.names("sh", "-euc", script) == ["b.csv", "train.py"]
+
+
+def test_imports_are_followed(checkout: Checkout):
+    checkout.write("src/train.py", text="import model, numpy\nfrom data import load\n")
+    checkout.write("src/model.py", text="def f():\n    import layers.dense as d\n")
+    checkout.write("src/data.py", text="import train")  # a circle
+    checkout.write("src/layers/__init__.py", text="from . import sparse, nothing\nfrom .. import up\n")
+    checkout.write("src/layers/dense.py", "src/layers/sparse.py", "src/up.py", "src/unused.py", "model.py")
+    assert checkout.names("python", "src/train.py") == [
+        "src/data.py",
+        "src/layers/__init__.py",
+        "src/layers/dense.py",
+        "src/layers/sparse.py",
+        "src/model.py",
+        "src/train.py",
+        "src/up.py",
+    ]
+
+
+def test_a_module_is_run_with_its_packages(checkout: Checkout):
+    checkout.write("pkg/__init__.py", "pkg/sub/__init__.py", "pkg/sub/__main__.py", "top.py", "pkg/other.py")
+    checkout.write("pkg/mod.py", text="import top\nfrom pkg import other, missing\nfrom .sub import x")
+    assert checkout.names("python", "-m", "pkg.mod", "--x") == [
+        "pkg/__init__.py",
+        "pkg/mod.py",
+        "pkg/other.py",
+        "pkg/sub/__init__.py",
+        "top.py",
+    ]
+    assert "pkg/sub/__main__.py" in checkout.names("python", "-m", "pkg.sub")
+    assert checkout.names("python", "-mtop") == ["top.py"]
+    assert checkout.names("python", "-m", "http.server") == []
+
+
+def test_folders_without_init_and_of_pythonpath_are_searched(checkout: Checkout):
+    checkout.write("app/run.py", text="import lib.deep.a, time")
+    checkout.write("libs/lib/deep/a.py", "app/time.py")
+    assert checkout.names("python", "app/run.py") == ["app/run.py"]
+    assert checkout.names("python", "app/run.py", search=("libs",)) == ["app/run.py", "libs/lib/deep/a.py"]
+
+
+def test_a_program_whose_first_line_names_python_is_followed(checkout: Checkout):
+    checkout.write("bin/tool", text="#!/usr/bin/env python3\nimport helper")
+    checkout.write("bin/helper.py")
+    assert checkout.names("./bin/tool") == ["bin/helper.py", "bin/tool"]
+
+
+def test_nothing_outside_of_the_repository_is_read(checkout: Checkout, tmp_path: Path):
+    (tmp_path / "secret.py").write_text("import x")
+    checkout.write(
+        "train.py", text="import link, inside, gone, pipe\nfrom .. import secret\nfrom ... import y"
+    )
+    checkout.write("real.py", text="")
+    (checkout.root / "link.py").symlink_to("../secret.py")
+    (checkout.root / "inside.py").symlink_to("real.py")
+    (checkout.root / "gone.py").symlink_to("nowhere")
+    os.mkfifo(checkout.root / "pipe.py")
+    words = (
+        "train.py",
+        "link.py",
+        "pipe.py",
+        "../secret.py",
+        "/etc/passwd",
+        "/dev/zero",
+        "a\0b",
+        "",
+        "\udcff",
+    )
+    assert checkout.names(*words) == ["inside.py", "train.py"]
+
+
+def test_a_checkout_behind_a_link_has_the_same_paths(checkout: Checkout, tmp_path: Path):
+    checkout.write("train.py", text="import model")
+    checkout.write("model.py")
+    (tmp_path / "other").symlink_to(checkout.root)
+    for root, folder in ((tmp_path / "other", checkout.root), (checkout.root, tmp_path / "other")):
+        got = SeenFiles(str(root)).of([Command(("train.py",), str(folder))])
+        assert sorted(got.files) == ["model.py", "train.py"]
+
+
+def test_limits_are_met_and_said(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
+    for number in range(30):
+        checkout.write(f"m{number}.py", text=f"import m{number + 1}")
+    assert checkout.seen("m0.py").is_complete
+    monkeypatch.setattr(seen_, "MOST_FILES", 10)
+    found = checkout.seen("m0.py")
+    assert (len(found.files), found.is_complete) == (10, False)
+    monkeypatch.setattr(seen_, "MOST_FILES", 256)
+    monkeypatch.setattr(seen_, "MOST_TOTAL_BYTES", 100)
+    assert not checkout.seen("m0.py").is_complete
+    monkeypatch.setattr(seen_, "_MOST_STEPS", 5)
+    assert not checkout.seen("m0.py").is_complete
+
+
+def test_a_large_file_is_not_seen(checkout: Checkout):
+    checkout.write("train.py", text="import big")
+    checkout.write("big.py", text="#" * (seen_.MOST_BYTES + 1))
+    assert checkout.names("train.py", "big.py") == ["train.py"]
+
+
+def test_each_file_is_read_once_for_any_number_of_jobs(checkout: Checkout, monkeypatch: pytest.MonkeyPatch):
+    checkout.write("train.py", text="import model")
+    checkout.write("model.py")
+    read: list[str] = []
+    real = seen_.read_regular
+    monkeypatch.setattr(seen_, "read_regular", lambda path, limit: read.append(path) or real(path, limit))
+    finder = SeenFiles(str(checkout.root))
+    for number in range(50):
+        finder.of([Command(("python", "train.py", str(number)), str(checkout.root))])
+    assert sorted(os.path.basename(path) for path in read) == ["model.py", "train.py"]
+
+
+def test_recorded_files_are_looked_at_wherever_the_words_lead_now(checkout: Checkout):
+    checkout.write("a.py", "b.py")
+    finder = SeenFiles(str(checkout.root))
+    now = finder.digests(["a.py", "gone.py", "../secret.py"])
+    assert now["a.py"]
+    assert (now["gone.py"], now["../secret.py"]) == ("", "")
+
+
+RECORD = {"train.py": "1", "model.py": "2"}
+
+
+@pytest.mark.parametrize(
+    ("now", "want"),
+    [
+        (Seen(RECORD), ()),
+        (Seen({**RECORD, "train.py": "3"}), ("train.py",)),
+        (Seen({**RECORD, "train.py": ""}), ("train.py",)),
+        (Seen({"train.py": "1"}), ("model.py",)),
+        (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"})), ("new.py",)),
+        (Seen({**RECORD, "out.json": "3"}), ()),
+        (Seen({**RECORD, "new.py": "3"}, frozenset({"new.py"}), is_complete=False), ()),
+    ],
+)
+def test_files_differ_that_changed_that_are_gone_or_that_are_imported_now(now: Seen, want: tuple[str, ...]):
+    assert differing(RECORD, now) == want
+
+
+def test_a_record_that_was_cut_short_claims_nothing_about_the_rest():
+    cut = Seen(RECORD, is_complete=False).record()
+    new = frozenset({"new.py"})
+    assert differing(cut, Seen({**RECORD, "new.py": "3"}, new)) == ()
+    assert differing(cut, Seen({**RECORD, "model.py": "3", "new.py": "3"}, new)) == ("model.py",)
+
+
+def test_an_attempt_without_a_record_differs_in_nothing():
+    assert differing({}, Seen(RECORD, frozenset(RECORD))) == ()
+    assert NOTHING_SEEN.record() == {}
