@@ -81,7 +81,7 @@ def _dry_run(step: Step, engines: Engines) -> Step:
     bound = engines.bind(step.launch)
     info = engines.dry_run(bound)
     notes = (*getattr(info.request, "notes", ()), *_workspace_notes(bound, engines))
-    return replace(step, bound=bound._replace(info=info), notes=notes or step.notes)
+    return replace(step, bound=bound._replace(info=info), notes=(*step.notes, *notes))
 
 
 def _check_reach(step: Step, engines: Engines) -> None:

@@ -119,8 +119,8 @@ class Plan:
         )
 
     def with_notes(self, notes: Mapping[JobKey, Sequence[str]]) -> Plan:
-        """The plan with notes on steps, by job key."""
-        steps = (replace(step, notes=tuple(notes.get(step.key, step.notes))) for step in self.steps)
+        """The plan with further notes on steps, by job key."""
+        steps = (replace(step, notes=(*step.notes, *notes.get(step.key, ()))) for step in self.steps)
         return replace(self, steps=tuple(steps))
 
     def summary(self) -> str:

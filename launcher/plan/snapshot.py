@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.specs.attempt import ENDED_STATES, UNSTARTED_STATES, Attempt
@@ -11,6 +11,7 @@ from launcher.specs.launch import JobKey
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
 _NEVER_RAN = UNSTARTED_STATES | {"skipped"}
+OUTPUT_GONE = "its output folder is gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Snapshot:
         live: every live attempt, also of jobs that were not asked for, by job and number.
         counts: attempts on record per (job, digest); bounds automatic re-runs.
         fingerprints: per observed scheduler, the identity of its engine.
+        lost_outputs: the app ids of successes whose output folder is gone.
     """
 
     latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
@@ -33,6 +35,26 @@ class Snapshot:
     live: Sequence[Attempt] = ()
     counts: Mapping[tuple[JobKey, str], int] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    lost_outputs: frozenset[str] = frozenset()
+
+    def without_outputs(self, app_ids: Collection[str]) -> Snapshot:
+        """The snapshot in which the output folders of these successes are gone."""
+
+        def marked(attempts: Mapping[JobKey, Attempt]) -> dict[JobKey, Attempt]:
+            return {
+                key: replace(each, drift="; ".join(filter(None, (each.drift, OUTPUT_GONE))))
+                if each.app_id in app_ids
+                else each
+                for key, each in attempts.items()
+            }
+
+        return replace(
+            self,
+            latest=marked(self.latest),
+            ran=marked(self.ran),
+            succeeded=marked(self.succeeded),
+            lost_outputs=frozenset(app_ids),
+        )
 
 
 def merge(

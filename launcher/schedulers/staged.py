@@ -8,7 +8,7 @@ from launcher.schedulers.api import Scheduler, filter_regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any, TypeVar
 
@@ -210,6 +210,20 @@ class StagedScheduler(Scheduler[T]):
     def outputs(self) -> list[str]:
         """The names of all output folders that the engine has; see `launcher.specs.outputs`."""
         return []
+
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        """The address of the attempt's output folder, which is made before any replica starts; "" for none.
+
+        A path where the replicas run, or a name that the engine knows.
+        """
+        return ""
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        """The app ids of those attempts whose output folder, recorded as `output`, is gone.
+
+        An engine that cannot be asked has lost none.
+        """
+        return set()
 
     def output_folder(self, name: str) -> str:
         """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""

@@ -131,6 +131,13 @@ def _with_needs(
     return replace(container, kwargs={**container.kwargs, "mounts": mounts, "environment": environment})
 
 
+def lost(engine: EngineView, attempts: Iterable[Attempt]) -> set[str]:
+    """The app ids of the attempts whose volume the engine has no more."""
+    recorded = [each for each in attempts if each.output]
+    there = {each.name for each in engine.volumes(LABEL)} if recorded else set()
+    return {each.app_id for each in recorded if each.output not in there}
+
+
 def names(engine: EngineView) -> list[str]:
     """The output folders at the engine."""
     return sorted(output_of(each.name) for each in engine.volumes(LABEL))

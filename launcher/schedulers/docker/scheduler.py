@@ -432,6 +432,20 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             return ""
         return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
 
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        from launcher.schedulers.docker.names import output_volume
+        from launcher.specs.outputs import has_output, own_output
+
+        return output_volume(own_output(attempt)) if has_output(app) else ""
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        from launcher.schedulers.docker import outputs
+
+        try:
+            return outputs.lost(self.view, attempts)
+        except SchedulerError:
+            return set()
+
     def remove_output(self, name: str) -> None:
         from launcher.schedulers.docker import outputs
 
