@@ -14,6 +14,7 @@ from launcher.specs import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
+from launcher.specs.outputs import own_output
 from tests.contract.conftest import Case
 from tests.contract.test_staged import attempt_of
 
@@ -90,3 +91,47 @@ def test_cleaning_up_after_an_app_leaves_its_output(case: Case, staged: Staged) 
     staged.remove(first.app_id)
     need = StoodOn("prepare", 1, 1, first.app_id, case.name)
     assert ran(case, staged, reader, replace(attempt_of(case, reader), needs=(need,))) == [first.app_id]
+
+
+def recorded(staged: Staged, app: AppDef, attempt: Attempt) -> Attempt:
+    return replace(attempt, output=staged.output_of(attempt, app))
+
+
+def lost(staged: Staged, *attempts: Attempt) -> set[str]:
+    """What a plan finds, which has asked the engine for the jobs first."""
+    staged.observe([each.key for each in attempts])
+    return staged.lost_outputs(attempts)
+
+
+def test_a_removed_output_folder_is_gone(case: Case, staged: Staged) -> None:
+    app = case.app(WRITE)
+    attempt = recorded(staged, app, prepare(case, app, 1))
+    assert attempt.output
+    ran(case, staged, app, attempt)
+    assert lost(staged, attempt) == set()
+    staged.remove(attempt.app_id)
+    assert lost(staged, attempt) == set()
+    staged.remove_output(own_output(attempt))
+    assert lost(staged, attempt) == {attempt.app_id}
+    assert lost(staged, replace(attempt, output="")) == set()  # of an older version
+
+
+def test_the_records_of_an_app_name_its_output_folder(case: Case, staged: Staged) -> None:
+    app = case.app(WRITE)
+    attempt = recorded(staged, app, prepare(case, app, 1))
+    ran(case, staged, app, attempt)
+    seen, record, described = (
+        ask(attempt.app_id) for ask in (staged.attempt, staged.record, staged.describe)
+    )
+    assert seen and record and described
+    assert {seen.output, record.output, described.output} == {attempt.output}
+
+
+def test_a_job_that_does_not_speak_of_an_output_folder_can_ask_for_one(case: Case, staged: Staged) -> None:
+    silent, asking = case.app("true"), replace(case.app("true"), output=True)
+    attempt = prepare(case, asking, 1)
+    is_local = case.name in ("local_cwd", "local_dir")
+    assert bool(staged.output_of(attempt, silent)) == is_local
+    attempt = recorded(staged, asking, attempt)
+    ran(case, staged, asking, attempt)
+    assert own_output(attempt) in staged.outputs()
