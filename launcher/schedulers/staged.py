@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from launcher.errors import SchedulerError
 from launcher.schedulers.api import Scheduler, filter_regex
 
 TYPE_CHECKING = False
@@ -224,6 +225,14 @@ class StagedScheduler(Scheduler[T]):
         An engine that cannot be asked has lost none.
         """
         return set()
+
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        """The files of the attempt's output folder as a tar archive, in pieces, and the folder of the archive
+        that has them ("" for all of it).
+
+        Raises SchedulerError; while the pieces are read, too.
+        """
+        raise SchedulerError(f"{self.backend} cannot copy output folders")
 
     def output_folder(self, name: str) -> str:
         """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""

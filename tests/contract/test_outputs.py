@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.errors import SchedulerError
+from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers import StagedScheduler
 from launcher.specs import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
 from launcher.specs.outputs import own_output
+from launcher.unpacking import unpack
 from tests.contract.conftest import Case
 from tests.contract.test_staged import attempt_of
 
@@ -120,11 +123,8 @@ def test_the_records_of_an_app_name_its_output_folder(case: Case, staged: Staged
     app = case.app(WRITE)
     attempt = recorded(staged, app, prepare(case, app, 1))
     ran(case, staged, app, attempt)
-    seen, record, described = (
-        ask(attempt.app_id) for ask in (staged.attempt, staged.record, staged.describe)
-    )
-    assert seen and record and described
-    assert {seen.output, record.output, described.output} == {attempt.output}
+    answers = [ask(attempt.app_id) for ask in (staged.attempt, staged.record, staged.describe)]
+    assert [each and each.output for each in answers] == [attempt.output] * 3
 
 
 def test_a_job_that_does_not_speak_of_an_output_folder_can_ask_for_one(case: Case, staged: Staged) -> None:
@@ -135,3 +135,36 @@ def test_a_job_that_does_not_speak_of_an_output_folder_can_ask_for_one(case: Cas
     attempt = recorded(staged, asking, attempt)
     ran(case, staged, asking, attempt)
     assert own_output(attempt) in staged.outputs()
+
+
+def copied(staged: Staged, attempt: Attempt, folder: Path) -> Path:
+    pieces, top = staged.output_archive(attempt)
+    unpack(pieces, str(folder), top=top)
+    return folder
+
+
+def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged, tmp_path: Path) -> None:
+    big = "head -c 3000000 /dev/zero >deep/er/big"
+    write = f'cd "$LAUNCHER_OUTPUT_DIR"; mkdir -p deep/er; echo x >a; ln -s ../a deep/link; {big}; chmod +x a'
+    attempt = prepare(case, app := case.app(write), 1)
+    ran(case, staged, app, attempt)
+    got = copied(staged, attempt, tmp_path / "new" / "got")
+    assert (got / "a").read_text() == (got / "deep" / "link").read_text() == "x\n"
+    assert os.access(got / "a", os.X_OK)
+    assert (got / "deep" / "er" / "big").stat().st_size == 3_000_000
+    staged.remove(attempt.app_id)  # and nothing of the copy keeps the folder in use
+    assert os.listdir(copied(staged, attempt, tmp_path / "again")) != []
+    staged.remove_output(own_output(attempt))
+
+
+@pytest.mark.parametrize("hostile", ["ln -s /etc/passwd x", "ln -s ../../x x", "mkfifo x"])
+def test_a_folder_that_leads_out_is_not_copied(
+    case: Case, staged: Staged, tmp_path: Path, hostile: str
+) -> None:
+    attempt = prepare(case, app := case.app(f'cd "$LAUNCHER_OUTPUT_DIR"; echo x >a; {hostile}'), 1)
+    ran(case, staged, app, attempt)
+    with pytest.raises(LauncherError, match="'x'"):
+        copied(staged, attempt, tmp_path / "got")
+    assert "got" not in "".join(os.listdir(tmp_path))
+    staged.remove(attempt.app_id)
+    staged.remove_output(own_output(attempt))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -146,3 +148,81 @@ class TestLoss:
         assert not Path(again.output).exists()
         block.unlink()
         scenario.wait("first")
+
+
+class TestTheCommand:
+    def test_it_prints_the_path_alone(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        printed = scenario.launcher("output", "prepare").out
+        assert printed == f"{folder_of(scenario, 'prepare')}\n"
+        assert json.loads(scenario.launcher("output", "prepare@1", "--json").out)["output"] == printed.strip()
+
+    def test_it_copies_the_files(self, scenario):
+        more = "mkdir -p a/b; ln -s ../lines a/link; touch a/b/c; chmod +x a/b/c"
+        scenario.job(f"{WRITE}; cd $LAUNCHER_OUTPUT_DIR; {more}", name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        done = scenario.launcher("output", "prepare", "--copy", "got/it")
+        got = scenario.folder / "got" / "it"
+        assert (got / "lines").read_text() == (got / "a" / "link").read_text() == "data\n"
+        assert os.access(got / "a" / "b" / "c", os.X_OK)
+        assert (done.out, done.err) == ("", "copied 2 files, 5 B, to got/it\n")
+        assert os.listdir(got.parent) == ["it"]
+
+    def test_it_overwrites_nothing(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        (scenario.folder / "got").mkdir()
+        (scenario.folder / "got" / "mine").touch()
+        refused = scenario.launcher("output", "prepare", "--copy", "got", code=1)
+        assert "got is not empty" in refused.err
+        assert os.listdir(scenario.folder / "got") == ["mine"]
+
+    @pytest.mark.parametrize(
+        "hostile",
+        ["ln -s /etc/passwd x", "ln -s ../.. x", "ln -s . a; ln -s a/.. x", "mkfifo x", "mknod x c 1 3"],
+    )
+    def test_a_folder_that_leads_out_is_not_copied(self, scenario, hostile):
+        scenario.job(f"{WRITE}; cd $LAUNCHER_OUTPUT_DIR; {hostile}", name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        before = sorted(os.listdir(scenario.folder))
+        refused = scenario.launcher("output", "prepare", "--copy", "got", code=1)
+        assert "'x'" in refused.err
+        assert sorted(os.listdir(scenario.folder)) == before
+
+    def test_a_job_without_one_is_told_how_to_get_one(self, pipeline):
+        gone = pipeline.launcher("output", "prepare", code=1)
+        assert "is gone" in gone.err
+        assert "launcher apply prepare.launcher.yaml --rerun prepare" in gone.err
+        app = pipeline.launcher("run", "-s", "local_cwd", "utils.echo", code=None)
+        handle = json.loads(pipeline.launcher("list", "--json").out)[0]["handle"]
+        assert app.code == 0
+        assert "no job file made it" in pipeline.launcher("output", handle, code=1).err
+
+    def test_a_waiting_attempt_has_none_yet(self, scenario):
+        gate = scenario.gate()
+        scenario.job(gate.script, name="prepare")
+        scenario.job("true", name="train", top="needs: [prepare]")
+        scenario.apply(".")
+        gate.entered()
+        assert "has not started" in scenario.launcher("output", "train", code=1).err
+        gate.open()
+        scenario.wait("train")
+        assert scenario.launcher("output", "train").out == f"{scenario.attempts('train')[0].output}\n"
+
+    @pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
+    def test_a_copy_that_is_stopped_leaves_nothing(self, scenario, name):
+        scenario.job("truncate -s 200G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        before = sorted(os.listdir(scenario.folder))
+        copying = scenario.start("output", "prepare", "--copy", "got")
+        while not any(each.stat().st_size for each in scenario.folder.glob(".got.*/files/huge")):
+            assert copying.poll() is None
+        copying.send_signal(getattr(signal, f"SIG{name}"))
+        copying.wait(60)
+        hidden = set(os.listdir(scenario.folder)) - set(before)
+        assert len(hidden) == (1 if name == "KILL" else 0)
+        assert "got" not in hidden
+        (folder_of(scenario, "prepare") / "huge").unlink()
+        scenario.launcher("output", "prepare", "--copy", "got")
+        assert sorted(os.listdir(scenario.folder)) == sorted([*before, "got"])

@@ -446,6 +446,13 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
         except SchedulerError:
             return set()
 
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        from launcher.schedulers.docker import outputs
+        from launcher.specs.outputs import own_output
+
+        images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
+        return outputs.archive(self.engine, own_output(attempt), images), outputs.ARCHIVED
+
     def remove_output(self, name: str) -> None:
         from launcher.schedulers.docker import outputs
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from launcher import paths
+from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
 from launcher.schedulers.local import attemptfile
 from launcher.specs.attempt import Attempt
@@ -63,6 +64,17 @@ def is_gone(state_dir: str, attempt: Attempt) -> bool:
         return True
     except OSError:
         return False
+
+
+def archive(state_dir: str, name: str) -> Iterator[bytes]:
+    """The files of an output folder as a tar archive, in pieces. Raises SchedulerError."""
+    from launcher.schedulers.packing import packed
+
+    path = folder(state_dir, name)
+    try:
+        yield from packed(path)
+    except (OSError, ValueError) as error:
+        raise SchedulerError(f"cannot read {path}: {error}") from error
 
 
 def names(state_dir: str) -> list[str]:

@@ -307,6 +307,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         return {each.app_id for each in attempts if outputs.is_gone(self._state_dir, each)}
 
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        from launcher.schedulers.local import outputs
+        from launcher.specs.outputs import own_output
+
+        return outputs.archive(self._state_dir, own_output(attempt)), ""
+
     def output_folder(self, name: str) -> str:
         from launcher.schedulers.local import outputs
 

@@ -252,6 +252,15 @@ def output_path(clusters: Clusters, attempt: Attempt) -> str:
     return os.path.join(cluster.root, "outputs", own_output(attempt))
 
 
+def cluster_with(clusters: Clusters, attempt: Attempt) -> Cluster:
+    """The cluster that an attempt was submitted to."""
+    return clusters.at(_place_of(attempt))
+
+
+def _place_of(attempt: Attempt) -> Place:
+    return known.place_of_app(attempt.app_id) or known.place_of(attempt.document.get("cfg", {}))
+
+
 def lost_outputs(clusters: Clusters, attempts: Iterable[Attempt]) -> set[str]:
     """The app ids of the attempts whose recorded output folder was not there when `attempts` asked.
 
@@ -259,8 +268,7 @@ def lost_outputs(clusters: Clusters, attempts: Iterable[Attempt]) -> set[str]:
     """
     lost = set()
     for each in attempts:
-        place = known.place_of_app(each.app_id) or known.place_of(each.document.get("cfg", {}))
-        there = clusters.outputs.get(place)
+        there = clusters.outputs.get(_place_of(each))
         if each.output and there is not None and own_output(each) not in there:
             lost.add(each.app_id)
     return lost

@@ -405,6 +405,12 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
 
         return lost_outputs(self._clusters, attempts)
 
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        from launcher.schedulers.slurm.observe import cluster_with
+        from launcher.specs.outputs import own_output
+
+        return cluster_with(self._clusters, attempt).pack(own_output(attempt)), ""
+
     def remove_output(self, name: str) -> None:
         self._clusters.of_each(lambda cluster: cluster.ask("remove_output", name=name))
 
