@@ -204,6 +204,11 @@ class Outcome:
         return self.app.message if self.app is not None else ""
 
     @property
+    def output(self) -> str:
+        """The address of the output folder that its app has made; "" for none."""
+        return self.app.made_output if self.app is not None else ""
+
+    @property
     def succeeded(self) -> bool:
         return not self.error and self.state == "succeeded"
 

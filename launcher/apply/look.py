@@ -63,7 +63,8 @@ def plan_launches(
     chosen, others = select(launches, choices.select)
     engines.expect(chosen)
     room = _room(chosen, engines, limits)
-    snapshot = observe(store, engines, keys_of(chosen), dict.fromkeys(launch.scheduler for launch in chosen))
+    schedulers = dict.fromkeys(launch.scheduler for launch in chosen)
+    snapshot = observe(store, engines, keys_of(chosen), schedulers, _needed(chosen))
     plan = reconcile(
         chosen,
         with_inputs(snapshot, chosen),
@@ -102,13 +103,18 @@ def keys_of(launches: Iterable[Launch]) -> list[JobKey]:
     return list(dict.fromkeys([*needs, *(key for each in needs.values() for key in each)]))
 
 
+def _needed(launches: Iterable[Launch]) -> set[JobKey]:
+    """The jobs that others of these need."""
+    return {key for each in needs_of(launches).values() for key in each}
+
+
 def plan_rest(
     plan: Plan, keys: Sequence[JobKey], schedulers: Iterable[str], store: Store, engines: Engines
 ) -> Plan:
     """What is left to do of a plan. Raises StaleError or BlockedError when it does not fit the snapshot."""
     engines.expect(step.launch for step in plan.steps if step.launch is not None)
     launches = [step.launch for step in plan.steps if step.launch is not None]
-    snapshot = with_inputs(observe(store, engines, keys, schedulers), launches)
+    snapshot = with_inputs(observe(store, engines, keys, schedulers, _needed(launches)), launches)
     # Only a saved plan can expire, not one that was just made in this process.
     checked = recheck(plan, snapshot, now=time.time() if plan.plan_id else 0)
     if refusal := checked.refusal():

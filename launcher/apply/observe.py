@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from launcher.apply.engines import Engines
 from launcher.plan.snapshot import Snapshot, merge
@@ -13,11 +13,20 @@ from launcher.state.home import token
 from launcher.state.store import Store
 
 
-def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: Iterable[str]) -> Snapshot:
+def observe(
+    store: Store,
+    engines: Engines,
+    keys: Sequence[JobKey],
+    schedulers: Iterable[str],
+    needed: Iterable[JobKey] = (),
+) -> Snapshot:
     """The attempts of `keys` in ledger and engines, and all other live attempts.
 
     Only the engines involved are asked: those that the jobs name and those of their latest attempts. For
     other attempts the ledger is used, so that an engine that a plan does not need cannot make it fail.
+
+    Args:
+        needed: the jobs among `keys` that others need: the output folders of their successes are looked at.
     """
     wanted = set(keys)
     recorded = store.decisive(wanted)
@@ -38,7 +47,7 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
         unseen.pop(attempt.app_id, None)
     seen += _looked_up(engines, (attempt for attempt in unseen.values() if attempt.scheduler in names))
     held = [attempt for attempt in seen if not (attempt.elsewhere and _is_over(store, attempt))]
-    return merge(
+    snapshot = merge(
         ledger=[*recorded, *elsewhere],
         engines=held,
         fingerprints={name: engines.get(name).fingerprint() for name in names},
@@ -46,6 +55,22 @@ def observe(store: Store, engines: Engines, keys: Sequence[JobKey], schedulers: 
         home=token(),
         shared=SHARED_ENGINES,
     )
+    lost = _lost_outputs(engines, (snapshot.ran[key] for key in needed if key in snapshot.ran), names)
+    return snapshot.without_outputs(lost) if lost else snapshot
+
+
+def _lost_outputs(engines: Engines, attempts: Iterable[Attempt], asked: Collection[str]) -> set[str]:
+    """The app ids of the successes whose output folder is gone, on this machine and the engines asked."""
+    by_scheduler: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.state == "succeeded" and attempt.output:
+            by_scheduler.setdefault(attempt.scheduler, []).append(attempt)
+    lost: set[str] = set()
+    for name, successes in by_scheduler.items():
+        scheduler = engines.get(name)
+        if name in asked or not scheduler.shared_engine:
+            lost |= scheduler.lost_outputs(successes)
+    return lost
 
 
 def _looked_up(engines: Engines, unseen: Iterable[Attempt]) -> list[Attempt]:

@@ -44,7 +44,8 @@ class Submission:
         self._step, self._bound = step, step.bound
         self._engines, self._store, self._events = engines, store, events
         self._scheduler = engines.get(step.bound.launch.scheduler)
-        self._attempt = _attempt(step, step.bound.launch, provenance)
+        attempt = _attempt(step, step.bound.launch, provenance)
+        self._attempt = replace(attempt, output=self._scheduler.output_of(attempt, step.bound.launch.app))
         self._about: dict[str, Any] = {
             "attempt": step.number,
             "app_id": step.app_id,

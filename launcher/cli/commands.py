@@ -32,6 +32,7 @@ COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
             "status": "show the running apps, or one app with its replicas",
             "describe": "show all details of an app",
             "logs": "show the output of an app's replicas",
+            "output": "print where a job's output folder is, or copy its files",
             "wait": "wait until apps have ended",
             "cancel": "stop apps",
             "queue": "show what apps hold of this machine, and who is in line",

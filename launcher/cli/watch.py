@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from _thread import RLock
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from launcher.cli.console import Console, OutputClosed, OutputError
 from launcher.cli.live_display import LiveDisplay
 from launcher.cli.render.image_text import IMAGE_EVENTS
 from launcher.cli.render.log_lines import Shaper, prefixes
-from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, result_json
+from launcher.cli.render.outcomes import errors_text, event_line, outcomes_text, outputs_text, result_json
 from launcher.cli.render.plan_text import plan_text
 from launcher.inventory import recorded
 from launcher.inventory.find import shortest_name
@@ -121,12 +123,21 @@ class Watch:
         if shown:
             text = outcomes_text(shown, color=self._console.color, columns=self._console.columns)
             self._write(("\n" if self._shapers else "") + text)
+        self._show_outputs([outcome for outcome in shown if outcome.kind != "keep"])
         for outcome in outcomes:
             if outcome.app is not None and outcome.app.is_held and outcome.app.abandoned:
                 self._console.note(f"{outcome.key.job}: {outcome.message}")  # a table may cut the remedy
         advice = self._advice(outcomes)
         if advice:
             self._console.note(advice)
+
+    def _show_outputs(self, outcomes: Sequence[Outcome]) -> None:
+        """Show where the jobs of `apply --wait` have left files."""
+        found = [outcome for outcome in outcomes if outcome.output and not _is_empty_here(outcome.output)]
+        if self._wait and 0 < len(found) <= _MOST_ROWS:
+            self._write("\n" + outputs_text(found, color=self._console.color))
+        elif self._wait and found:
+            self._console.note(f"{len(found)} jobs have output folders: launcher output JOB")
 
     def _advice(self, outcomes: Sequence[Outcome]) -> str:
         """A command for the next step: follow running jobs, or see the output of a failed one."""
@@ -231,6 +242,13 @@ class Watch:
                 pass  # the console discards further output
             except OutputError as error:
                 self._console.error(error)
+
+
+def _is_empty_here(address: str) -> bool:
+    """Whether it is a folder of this machine with nothing in it. Local jobs have one in any case."""
+    with suppress(OSError):
+        return os.path.isabs(address) and not os.listdir(address)
+    return False
 
 
 def _key(event: Mapping[str, Any]) -> JobKey:

@@ -379,6 +379,7 @@ def _start(
         needs=tuple(sorted(stands)),
         after=_awaited(desired),
         waits_for=step.waits_for or busy,
+        notes=tuple(ground.warning for ground in desired.grounds if ground.warning),
     )
 
 

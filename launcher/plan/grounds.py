@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, TypeVar
 
 from launcher.plan.reasons import Reason
-from launcher.plan.snapshot import Snapshot
+from launcher.plan.snapshot import OUTPUT_GONE, Snapshot
 from launcher.plan.step import Step, is_abandoned, is_unfinished, submitter
 from launcher.specs.attempt import WAITING_STATES, Attempt
 from launcher.specs.launch import JobKey, Launch
 from launcher.specs.needs import Need, StoodOn
+from launcher.specs.outputs import jobs_read, lists_needs
 from launcher.text import natural
 
 _State = Literal["succeeded", "pending", "starts", "none"]
@@ -38,6 +39,7 @@ class Ground:
         is_routine: this plan starts `stands` for nothing but its trigger `every_apply`.
         note: what decides about a need that no job file declares or that is disabled; "" for any other.
         unresolved: why it is not known which jobs its name stands for; "" for a need that is one job.
+        warning: why the new attempt may find less of the need than it expects; "" for nothing to say.
     """
 
     need: Need
@@ -49,6 +51,7 @@ class Ground:
     is_routine: bool = False
     note: str = ""
     unresolved: str = ""
+    warning: str = ""
 
     @property
     def job(self) -> str:
@@ -90,7 +93,25 @@ class Grounds:
 
     def of(self, launch: Launch) -> tuple[Ground, ...]:
         """One ground for each need of the job."""
-        return tuple(self._ground(need, launch) for need in launch.needs)
+        found = (self._ground(need, launch) for need in launch.needs)
+        return tuple(self._with_output(ground, launch) for ground in found)
+
+    def _with_output(self, ground: Ground, launch: Launch) -> Ground:
+        """The ground, without an attempt to stand on where the job reads an output folder that is gone."""
+        stands = ground.stands
+        if stands is None or ground.is_pending or stands.app_id not in self.snapshot.lost_outputs:
+            return ground
+        remedy = f"the output folder of `{ground.job}` is gone; to make it again: --rerun {ground.job}"
+        if not self._reads(launch, ground.need):
+            return replace(ground, warning=remedy)
+        trouble = f"{ground.job}: {OUTPUT_GONE}"
+        return replace(ground, stands=None, state="none", trouble=trouble, note=remedy)
+
+    def _reads(self, launch: Launch, need: Need) -> bool:
+        """Whether the job reads the output folder of the need. LAUNCHER_NEEDS names those of a matrix."""
+        step = self.steps.get(key_of(launch, need))
+        of_matrix = step is not None and step.launch is not None and bool(step.launch.matrix)
+        return of_matrix or need.job in jobs_read(launch.app) or lists_needs(launch.app)
 
     def _ground(self, need: Need, launch: Launch) -> Ground:
         if why := launch.unresolved.get(need.job):

@@ -13,6 +13,7 @@ from launcher.specs.needs import StoodOn
 
 _SEEN_TO_END = ENDED_STATES - {"lost"}
 _NEVER_RAN = UNSTARTED_STATES | {"skipped"}
+OUTPUT_GONE = "its output folder is gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class Snapshot:
         fingerprints: per observed scheduler, the identity of its engine.
         home: token of this state folder; "" before the first command that changes something.
         shared: the schedulers whose engines have apps of several state folders.
+        lost_outputs: the app ids of successes whose output folder is gone.
     """
 
     latest: Mapping[JobKey, Attempt] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class Snapshot:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     home: str = ""
     shared: Collection[str] = ()
+    lost_outputs: frozenset[str] = frozenset()
 
     def knows(self, attempt: Attempt, need: StoodOn) -> bool:
         """Whether the edition of a need on record can be compared with those in this state folder.
@@ -51,6 +54,25 @@ class Snapshot:
         """
         foreign = attempt.home not in ("", self.home) and attempt.scheduler in self.shared
         return not foreign or need.scheduler in self.shared
+
+    def without_outputs(self, app_ids: Collection[str]) -> Snapshot:
+        """The snapshot in which the output folders of these successes are gone."""
+
+        def marked(attempts: Mapping[JobKey, Attempt]) -> dict[JobKey, Attempt]:
+            return {
+                key: replace(each, drift="; ".join(filter(None, (each.drift, OUTPUT_GONE))))
+                if each.app_id in app_ids
+                else each
+                for key, each in attempts.items()
+            }
+
+        return replace(
+            self,
+            latest=marked(self.latest),
+            ran=marked(self.ran),
+            succeeded=marked(self.succeeded),
+            lost_outputs=frozenset(app_ids),
+        )
 
 
 def merge(

@@ -27,6 +27,7 @@ def of_description(answer: DescribeAppResponse, scheduler: str, session: str) ->
         ended_at=answer.ended_at,
         message=_text(answer.msg),
         exit_code=answer.exit_code,
+        output=answer.output,
     )
     record.num_restarts = max(0, answer.num_restarts)
     record.replicas = _replicas(answer.roles_statuses)
@@ -84,6 +85,7 @@ def description_of(record: AppRecord, app: AppDef | None = None) -> DescribeAppR
         created_at=record.created_at,
         started_at=record.started_at,
         ended_at=record.ended_at,
+        output=record.output,
     )
 
 

@@ -51,7 +51,8 @@ class DescribeAppResponse:
     """An app in its present state.
 
     The fields up to `roles` are those of TorchX. `num_restarts` is -1 where it is unknown. Fields of launcher
-    follow: `exit_code` of the replica that decided a failure, times in seconds since the epoch.
+    follow: `exit_code` of the replica that decided a failure, times in seconds since the epoch, and `output`
+    as in AppRecord.
     """
 
     app_id: str = NOT_SET
@@ -69,6 +70,7 @@ class DescribeAppResponse:
     created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    output: str = ""
 
 
 @dataclass

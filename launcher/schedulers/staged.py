@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from launcher.errors import SchedulerError
 from launcher.schedulers.api import Scheduler, filter_regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any, TypeVar
 
@@ -213,6 +214,28 @@ class StagedScheduler(Scheduler[T]):
     def outputs(self) -> list[str]:
         """The names of all output folders that the engine has; see `launcher.specs.outputs`."""
         return []
+
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        """The address of the attempt's output folder, which is made before any replica starts; "" for none.
+
+        A path where the replicas run, or a name that the engine knows.
+        """
+        return ""
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        """The app ids of those attempts whose output folder, recorded as `output`, is gone.
+
+        An engine that cannot be asked has lost none.
+        """
+        return set()
+
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        """The files of the attempt's output folder as a tar archive, in pieces, and the folder of the archive
+        that has them ("" for all of it).
+
+        Raises SchedulerError; while the pieces are read, too.
+        """
+        raise SchedulerError(f"{self.backend} cannot copy output folders")
 
     def output_folder(self, name: str) -> str:
         """The absolute path on this machine of an output folder; "" where only apps of this one reach it."""

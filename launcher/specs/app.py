@@ -127,9 +127,12 @@ class Role:
 class AppDef:
     """An app: roles that run together. `metadata` is for people and tools, no part of what runs.
 
+    `output` asks for an output folder of its job also where no role speaks of one.
+
     A value: launcher never edits a caller's. Nothing is checked here (`check_app` does).
     """
 
     name: str
     roles: list[Role] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
+    output: bool = False

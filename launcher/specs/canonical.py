@@ -39,7 +39,7 @@ VERSION = "lr1"
 
 _MIB = 2**20
 _MOUNT_DEFAULTS: dict[str, Any] = {"read_only": False, "permissions": "rwm"}
-_FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s", "workspace"})
+_FIELDS = frozenset({"scheduler", "cfg", "roles", "timeout_s", "workspace", "output"})
 
 
 class UnstorableValueError(LauncherError, TypeError):
@@ -72,7 +72,8 @@ def digest(document: Mapping[str, Any]) -> str:
 
 def app_from_document(document: Mapping[str, Any], name: str, metadata: Mapping[str, Any]) -> AppDef:
     """The AppDef that a document was made from; its name and metadata are no part of a document."""
-    return AppDef(name=name, roles=[_to_role(role) for role in document["roles"]], metadata=dict(metadata))
+    roles = [_to_role(role) for role in document["roles"]]
+    return AppDef(name=name, roles=roles, metadata=dict(metadata), output=bool(document.get("output")))
 
 
 def renormalise(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +103,14 @@ def _normal(
     return {
         "scheduler": scheduler,
         "roles": [_from_role(role) for role in app.roles],
-        **_compact({"cfg": json_value(options, "cfg"), "timeout_s": timeout_s, "workspace": workspace}),
+        **_compact(
+            {
+                "cfg": json_value(options, "cfg"),
+                "timeout_s": timeout_s,
+                "workspace": workspace,
+                "output": app.output or None,
+            }
+        ),
     }
 
 

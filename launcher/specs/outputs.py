@@ -1,6 +1,7 @@
 """Output folders: where a job leaves files for the jobs that need it. One folder per edition of a job.
 
-A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_DIR.
+A job has one when its roles speak of it, as `$<output_dir>` or LAUNCHER_OUTPUT_DIR, or its file says
+`output: true`. Local jobs always have one.
 """
 
 from __future__ import annotations
@@ -40,9 +41,17 @@ def references(app: AppDef) -> Iterator[Reference]:
 
 
 def has_output(app: AppDef) -> bool:
-    """Whether the app has an output folder of its own."""
-    texts = (text for role in app.roles for _, text in macro_texts(role))
-    return any(not each.job for each in references(app)) or any(OUTPUT_VARIABLE in text for text in texts)
+    """Whether the app asks for an output folder of its own."""
+    return app.output or any(not each.job for each in references(app)) or _speaks_of(OUTPUT_VARIABLE, app)
+
+
+def lists_needs(app: AppDef) -> bool:
+    """Whether the app's roles speak of the variable that lists its needs with their output folders."""
+    return _speaks_of(NEEDS_VARIABLE, app)
+
+
+def _speaks_of(variable: str, app: AppDef) -> bool:
+    return any(variable in text for role in app.roles for _, text in macro_texts(role))
 
 
 def jobs_read(app: AppDef) -> list[str]:

@@ -34,6 +34,8 @@ class AppRecord:
         message: the reason of the outcome, in a short sentence.
         inputs_changed: as in `Attempt`; of an app as its scheduler reports it. Not read from the store.
         num_restarts: of the app, of its roles and of single replicas together.
+        output: address of its output folder, a path or the name of a volume; "" for none. It is made when the
+            app starts.
         replicas, warnings: set by `Scheduler.record` only; not stored.
         own: whether this state folder holds its files. An engine may be shared.
         in_use: whether the client that started it has yet to read the outcome.
@@ -42,7 +44,7 @@ class AppRecord:
 
     __slots__ = (
         "abandoned", "app_id", "created_at", "digest", "ended_at", "exit_code", "in_use", "inputs_changed",
-        "job", "message", "name", "num_restarts", "number", "own", "plan_id", "project", "replicas",
+        "job", "message", "name", "num_restarts", "number", "output", "own", "plan_id", "project", "replicas",
         "scheduler", "session", "started_at", "state", "target", "warnings",
     )  # fmt: skip
 
@@ -63,6 +65,7 @@ class AppRecord:
         ended_at: float | None = None,
         message: str = "",
         exit_code: int | None = None,
+        output: str = "",
     ) -> None:
         self.scheduler = scheduler
         self.session = session
@@ -82,6 +85,7 @@ class AppRecord:
         self.message = message
         self.exit_code = exit_code
         self.inputs_changed = ""
+        self.output = output
         self.num_restarts = 0
         self.replicas: Sequence[ReplicaRecord] = ()
         self.warnings: Sequence[str] = ()
@@ -98,6 +102,11 @@ class AppRecord:
     def handle(self) -> str:
         """The app's handle, `SCHEDULER://SESSION/APP_ID`."""
         return f"{self.scheduler}://{self.session}/{self.app_id}"
+
+    @property
+    def made_output(self) -> str:
+        """The address of its output folder; "" before it has started, which makes the folder."""
+        return self.output if self.started_at or self.state == "succeeded" else ""
 
     @property
     def is_live(self) -> bool:
@@ -122,6 +131,7 @@ class AppRecord:
         if seen.state != "unknown" and (self.state, seen.state) != ("lost", "failed"):
             self.state = seen.state
         self.name = self.name or seen.name
+        self.output = self.output or seen.output
         self.created_at = self.created_at or seen.created_at
         self.started_at = seen.started_at or self.started_at
         self.ended_at, self.message, self.exit_code = seen.ended_at, seen.message, seen.exit_code
@@ -213,6 +223,7 @@ def of_attempt(attempt: Attempt) -> AppRecord:
         ended_at=attempt.ended_at,
         message=attempt.message,
         exit_code=attempt.exit_code,
+        output=attempt.output,
     )
     record.inputs_changed = attempt.inputs_changed
     return record

@@ -92,13 +92,13 @@ _FIELDS = tuple("commit" if name == "git_commit" else name for name in _PLAIN)  
 
 _SHORT = (
     "app_id", "scheduler", "session", "name", "project", "target", "job", "number", "digest", "plan_id",
-    "state", "created_at", "started_at", "ended_at", "message", "exit_code",
+    "state", "created_at", "started_at", "ended_at", "message", "exit_code", "output",
 )  # fmt: skip
 _OF_ATTEMPT = {  # JobKey.session, without the specs
     "session": "CASE target WHEN 'default' THEN project ELSE project || '.' || target END",
     "name": "job",
 }
-_OF_APP = {"digest": "''", "plan_id": "''"}
+_OF_APP = {"output": "''", "digest": "''", "plan_id": "''"}
 
 ATTEMPT_RECORD = ", ".join(f"{_OF_ATTEMPT.get(name, name)} AS {name}" for name in _SHORT)
 """The columns to select from `attempts` for `to_record`."""
@@ -117,7 +117,7 @@ INSERT_APP = f"INTO apps ({', '.join(APP_COLUMNS)}) VALUES ({', '.join('?' * len
 def to_record(row: tuple[Any, ...]) -> AppRecord:
     """The record of a row with the columns of RECORD."""
     app_id, scheduler, session, name, project, target, job, number, digest, plan_id, *seen = row
-    state, created_at, started_at, ended_at, message, exit_code = seen
+    state, created_at, started_at, ended_at, message, exit_code, output = seen
     return AppRecord(
         scheduler,
         session,
@@ -133,6 +133,7 @@ def to_record(row: tuple[Any, ...]) -> AppRecord:
         ended_at=ended_at,
         message=message,
         exit_code=exit_code,
+        output=output,
     )
 
 

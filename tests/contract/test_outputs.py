@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.errors import SchedulerError
+from launcher.errors import LauncherError, SchedulerError
 from launcher.schedulers import StagedScheduler
 from launcher.specs import AppDef
 from launcher.specs.attempt import Attempt
 from launcher.specs.launch import JobKey
 from launcher.specs.needs import StoodOn
+from launcher.specs.outputs import own_output
+from launcher.unpacking import unpack
 from tests.contract.conftest import Case
 from tests.contract.test_staged import attempt_of
 
@@ -72,7 +76,8 @@ def test_a_program_finds_the_folders_of_all_its_needs(case: Case, staged: Staged
     )
     listed, line = ran(case, staged, reader, replace(attempt_of(case, reader), needs=needs))
     none, found = json.loads(listed)
-    assert none == {"job": "fetch", "output_dir": None}
+    is_local = case.name in ("local_cwd", "local_dir")  # whose jobs always have an output folder
+    assert (none["job"], bool(none["output_dir"])) == ("fetch", is_local)
     assert found.keys() == {"job", "output_dir"}
     assert (found["job"], line) == ("prepare", first.app_id)
 
@@ -89,3 +94,77 @@ def test_cleaning_up_after_an_app_leaves_its_output(case: Case, staged: Staged) 
     staged.remove(first.app_id)
     need = StoodOn("prepare", 1, 1, first.app_id, case.name)
     assert ran(case, staged, reader, replace(attempt_of(case, reader), needs=(need,))) == [first.app_id]
+
+
+def recorded(staged: Staged, app: AppDef, attempt: Attempt) -> Attempt:
+    return replace(attempt, output=staged.output_of(attempt, app))
+
+
+def lost(staged: Staged, *attempts: Attempt) -> set[str]:
+    """What a plan finds, which has asked the engine for the jobs first."""
+    staged.observe([each.key for each in attempts])
+    return staged.lost_outputs(attempts)
+
+
+def test_a_removed_output_folder_is_gone(case: Case, staged: Staged) -> None:
+    app = case.app(WRITE)
+    attempt = recorded(staged, app, prepare(case, app, 1))
+    assert attempt.output
+    ran(case, staged, app, attempt)
+    assert lost(staged, attempt) == set()
+    staged.remove(attempt.app_id)
+    assert lost(staged, attempt) == set()
+    staged.remove_output(own_output(attempt))
+    assert lost(staged, attempt) == {attempt.app_id}
+    assert lost(staged, replace(attempt, output="")) == set()  # of an older version
+
+
+def test_the_records_of_an_app_name_its_output_folder(case: Case, staged: Staged) -> None:
+    app = case.app(WRITE)
+    attempt = recorded(staged, app, prepare(case, app, 1))
+    ran(case, staged, app, attempt)
+    answers = [ask(attempt.app_id) for ask in (staged.attempt, staged.record, staged.describe)]
+    assert [each and each.output for each in answers] == [attempt.output] * 3
+
+
+def test_a_job_that_does_not_speak_of_an_output_folder_can_ask_for_one(case: Case, staged: Staged) -> None:
+    silent, asking = case.app("true"), replace(case.app("true"), output=True)
+    attempt = prepare(case, asking, 1)
+    is_local = case.name in ("local_cwd", "local_dir")
+    assert bool(staged.output_of(attempt, silent)) == is_local
+    attempt = recorded(staged, asking, attempt)
+    ran(case, staged, asking, attempt)
+    assert own_output(attempt) in staged.outputs()
+
+
+def copied(staged: Staged, attempt: Attempt, folder: Path) -> Path:
+    pieces, top = staged.output_archive(attempt)
+    unpack(pieces, str(folder), top=top)
+    return folder
+
+
+def test_the_files_of_an_output_folder_can_be_copied(case: Case, staged: Staged, tmp_path: Path) -> None:
+    big = "head -c 3000000 /dev/zero >deep/er/big"
+    write = f'cd "$LAUNCHER_OUTPUT_DIR"; mkdir -p deep/er; echo x >a; ln -s ../a deep/link; {big}; chmod +x a'
+    attempt = prepare(case, app := case.app(write), 1)
+    ran(case, staged, app, attempt)
+    got = copied(staged, attempt, tmp_path / "new" / "got")
+    assert (got / "a").read_text() == (got / "deep" / "link").read_text() == "x\n"
+    assert os.access(got / "a", os.X_OK)
+    assert (got / "deep" / "er" / "big").stat().st_size == 3_000_000
+    staged.remove(attempt.app_id)  # and nothing of the copy keeps the folder in use
+    assert os.listdir(copied(staged, attempt, tmp_path / "again")) != []
+    staged.remove_output(own_output(attempt))
+
+
+@pytest.mark.parametrize("hostile", ["ln -s /etc/passwd x", "ln -s ../../x x", "mkfifo x"])
+def test_a_folder_that_leads_out_is_not_copied(
+    case: Case, staged: Staged, tmp_path: Path, hostile: str
+) -> None:
+    attempt = prepare(case, app := case.app(f'cd "$LAUNCHER_OUTPUT_DIR"; echo x >a; {hostile}'), 1)
+    ran(case, staged, app, attempt)
+    with pytest.raises(LauncherError, match="'x'"):
+        copied(staged, attempt, tmp_path / "got")
+    assert "got" not in "".join(os.listdir(tmp_path))
+    staged.remove(attempt.app_id)
+    staged.remove_output(own_output(attempt))

@@ -97,6 +97,7 @@ def app_json(app: AppRecord) -> dict[str, Any]:
         "ended_at": iso(app.ended_at),
         "exit_code": app.exit_code,
         "message": app.message,
+        "output": app.made_output or None,
     }
 
 

@@ -47,6 +47,12 @@ def outcomes_text(outcomes: Sequence[Outcome], *, color: bool = False, columns: 
     return table(_HEADINGS, rows, color=color)
 
 
+def outputs_text(outcomes: Sequence[Outcome], *, color: bool = False) -> str:
+    """A table of the jobs' output folders, whose addresses are never cut."""
+    rows: list[list[Cell]] = [[(outcome.key.job, "bold"), outcome.output] for outcome in outcomes]
+    return table(("JOB", "OUTPUT"), rows, color=color)
+
+
 def _fit(rows: list[list[Cell]], app_ids: Sequence[str], columns: int) -> None:
     wanted = min(_LEAST, max((width(text_of(row[-1])) for row in rows), default=0))
     if _left(rows, columns) < wanted:
@@ -95,6 +101,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "handle": outcome.handle or None,
         "state": outcome.state,
         "message": outcome.message,
+        "output": outcome.output or None,
         "error": outcome.error or None,
         "hint": outcome.hint or None,
         "warnings": list(outcome.warnings),

@@ -60,6 +60,8 @@ def _facts(app: AppRecord, now: float) -> Iterator[tuple[str, str]]:
         yield "created", f"{timestamp(app.created_at)} ({ago(app.created_at, now)})"
     if ran := ran_for(app, now):
         yield ("running for" if app.is_live else "took"), ran
+    if app.made_output:
+        yield "output", app.made_output
     if app.num_restarts:
         yield "restarts", str(app.num_restarts)
     if app.exit_code:

@@ -92,6 +92,7 @@ class DockerApp:
             ended_at=view.ended_at,
             message=view.message,
             exit_code=view.exit_code,
+            output=labels.output,
         )
         found.inputs_changed = view.inputs_changed
         found.abandoned = self.is_abandoned

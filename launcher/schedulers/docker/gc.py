@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import is_id
-from launcher.schedulers.docker import apps, record, rows, tombstones
+from launcher.schedulers.docker import apps, outputs, record, rows, tombstones
 from launcher.schedulers.docker.apps import DockerApp
 from launcher.schedulers.docker.client.engine import Engine
 from launcher.schedulers.docker.client.errors import Conflict
@@ -122,6 +122,7 @@ class _SharedObject:
 def sweep(engine: Engine, *, now: float | None = None) -> list[str]:
     """Remove scratch volumes without an app, the network and workspace images, if unused; returns which."""
     record.sweep()
+    outputs.remove_copiers(engine)
     remove = {
         "volume": engine.remove_volume,
         "network": engine.remove_network,

@@ -197,6 +197,11 @@ class Labels:
             return ()
 
     @property
+    def output(self) -> str:
+        """The volume of the app's output folder; "" for none."""
+        return self.text("output-volume")
+
+    @property
     def attempt(self) -> Attempt | None:
         """The attempt of a job as it was reserved; None for an app without a job."""
         if not self.is_job:
@@ -225,6 +230,7 @@ class Labels:
             order_only=tuple(self.text("order-only").split()),
             home=self.text("home"),
             inputs=self.text("inputs"),
+            output=self.output,
             inputs_changed=self.text("inputs-changed"),
             created_at=self.created_at,
         )

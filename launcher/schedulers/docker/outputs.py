@@ -7,7 +7,7 @@ this machine, and mounted as such.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from launcher.errors import SchedulerError
@@ -18,6 +18,8 @@ from launcher.schedulers.docker.client.view import EngineView
 from launcher.schedulers.docker.labels import PREFIX, SCHEDULER
 from launcher.schedulers.docker.names import OUTPUT, is_of_need, output_of, output_of_need, output_volume
 from launcher.schedulers.docker.request.job import DockerContainer, DockerJob
+from launcher.schedulers.ids import random_id
+from launcher.schedulers.owner import from_json, this_process
 from launcher.schedulers.registry import get_scheduler
 from launcher.schedulers.staged import StagedScheduler
 from launcher.specs.attempt import Attempt
@@ -129,6 +131,65 @@ def _with_needs(
             mounts.append({"type": kind, "source": source, "target": target, "read_only": True})
     environment = {**container.kwargs.get("environment", {}), **variable}
     return replace(container, kwargs={**container.kwargs, "mounts": mounts, "environment": environment})
+
+
+def lost(engine: EngineView, attempts: Iterable[Attempt]) -> set[str]:
+    """The app ids of the attempts whose volume the engine has no more."""
+    recorded = [each for each in attempts if each.output]
+    there = {each.name for each in engine.volumes(LABEL)} if recorded else set()
+    return {each.app_id for each in recorded if each.output not in there}
+
+
+def archive(engine: Engine, name: str, images: Iterable[str]) -> Iterator[bytes]:
+    """The files of an output folder as a tar archive, in pieces, below the folder `ARCHIVED`.
+
+    A container that is never started mounts the volume: no image is pulled for it, and nothing runs.
+
+    Args:
+        images: names of images to make it from, the first that the engine has; else it takes any.
+
+    Raises SchedulerError when the engine has no image.
+    """
+    remove_copiers(engine)
+    volume = output_volume(name)
+    mount = {"Type": "volume", "Source": volume, "Target": OUTPUT, "ReadOnly": True}
+    body = {
+        "Image": _image_at_hand(engine, images),
+        "Cmd": ["true"],
+        "Labels": {_COPIER: this_process().to_json()},
+        "HostConfig": {"Mounts": [{**mount, "VolumeOptions": {"NoCopy": True}}], "NetworkMode": "none"},
+    }
+    made = engine.create(f"{volume}-{random_id()}", body)
+    try:
+        yield from engine.archive(made, OUTPUT)
+    finally:
+        engine.remove(made)
+
+
+ARCHIVED = OUTPUT.rpartition("/")[2]
+"""The folder of an archive that has the files."""
+_COPIER = f"{PREFIX}copier"
+"""Marks the container that an archive is read from; its value is the process that made it."""
+
+
+def _image_at_hand(engine: EngineView, images: Iterable[str]) -> str:
+    for name in images:
+        if (found := engine.image(name)) is not None:
+            return found.id
+    for other in engine.images():
+        return other.id
+    raise SchedulerError(
+        "the engine has no image, and reading a volume takes a container of one",
+        hint="pull any image: docker pull busybox",
+    )
+
+
+def remove_copiers(engine: Engine) -> None:
+    """Remove the containers of processes that were killed while they read an archive."""
+    for each in engine.containers(_COPIER):
+        owner = from_json(each.labels[_COPIER])
+        if owner is None or not owner.is_alive(each.created_at):
+            engine.remove(each.id)
 
 
 def names(engine: EngineView) -> list[str]:

@@ -432,6 +432,27 @@ class DockerScheduler(StagedScheduler["DockerJob"]):
             return ""
         return "" if shares_folders(host) else f"the engine at {host} has no folders of this machine"
 
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        from launcher.schedulers.docker.names import output_volume
+        from launcher.specs.outputs import has_output, own_output
+
+        return output_volume(own_output(attempt)) if has_output(app) else ""
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        from launcher.schedulers.docker import outputs
+
+        try:
+            return outputs.lost(self.view, attempts)
+        except SchedulerError:
+            return set()
+
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        from launcher.schedulers.docker import outputs
+        from launcher.specs.outputs import own_output
+
+        images = [str(role["image"]) for role in attempt.document.get("roles", ()) if role.get("image")]
+        return outputs.archive(self.engine, own_output(attempt), images), outputs.ARCHIVED
+
     def remove_output(self, name: str) -> None:
         from launcher.schedulers.docker import outputs
 

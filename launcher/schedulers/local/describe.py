@@ -26,6 +26,7 @@ def response(app_id: str, app_dir: str, view: AppView, record: Record | None) ->
     app = _app(record)
     if app is not None and record is not None:
         found.name, found.created_at = app.name, record["created_at"]
+        found.output = str(record.get("output") or "")
     answer = description_of(found, app)
     request = attemptfile.read_request(app_dir) or {}
     answer.ui_url = _file_uri(request["log_dir"]) if request.get("log_dir") else None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Iterator, Mapping
 
 from launcher import paths
+from launcher.errors import SchedulerError
 from launcher.schedulers.appfolder import remove_tree
+from launcher.schedulers.local import attemptfile
 from launcher.specs.attempt import Attempt
 from launcher.specs.outputs import needs_variable, output_macro, own_output, read_outputs
 
@@ -26,23 +29,52 @@ def folder(state_dir: str, name: str) -> str:
     return os.path.join(root(state_dir), name)
 
 
-def variables(state_dir: str, attempt: Attempt) -> dict[str, str]:
-    """The variable that lists the attempt's needs, with the folders of those that have made one."""
+def variables(state_dir: str, attempt: Attempt, pending: Collection[str]) -> dict[str, str]:
+    """The variable that lists the attempt's needs, with the folders of those that have one.
+
+    Args:
+        pending: the needs that make theirs before this attempt starts.
+    """
     paths_of = {job: folder(state_dir, name) for job, name in read_outputs(attempt).items()}
-    there = {job: path for job, path in paths_of.items() if os.path.isdir(path)}
+    there = {job: path for job, path in paths_of.items() if job in pending or os.path.isdir(path)}
     return needs_variable(paths_of, there)
 
 
-def make(state_dir: str, attempt: Attempt) -> None:
-    """Make the attempt's own folder, unless an attempt of its edition has. Raises StateError.
+def make_root(state_dir: str) -> None:
+    """Make the folder of all output folders, which is private. Raises StateError.
 
-    It is open to other users, since containers read it as theirs; the folders around it are private.
+    A supervisor makes the folder in it when its app starts: an attempt that never ran leaves none.
     """
-    path = paths.ensure(folder(state_dir, own_output(attempt)))
+    paths.ensure(root(state_dir))
+
+
+def will_be_made(app_dir: str) -> bool:
+    """Whether an app that has not started yet makes an output folder when it does."""
+    return bool((attemptfile.read(app_dir) or {}).get("output"))
+
+
+def is_gone(state_dir: str, attempt: Attempt) -> bool:
+    """Whether the attempt has recorded an output folder, and there is none. A folder that cannot be looked at
+    is not gone."""
+    if not attempt.output:
+        return False
     try:
-        os.chmod(path, 0o755)
-    except OSError as error:
-        raise paths.unusable(error, path) from error
+        return not stat.S_ISDIR(os.stat(folder(state_dir, own_output(attempt))).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+
+
+def archive(state_dir: str, name: str) -> Iterator[bytes]:
+    """The files of an output folder as a tar archive, in pieces. Raises SchedulerError."""
+    from launcher.schedulers.packing import packed
+
+    path = folder(state_dir, name)
+    try:
+        yield from packed(path)
+    except (OSError, ValueError) as error:
+        raise SchedulerError(f"cannot read {path}: {error}") from error
 
 
 def names(state_dir: str) -> list[str]:

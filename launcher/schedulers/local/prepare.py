@@ -55,6 +55,18 @@ class Preparation:
                 error.role, error.k = replica.role.name, replica.k
                 raise
 
+    def make_output(self, folder: str) -> None:
+        """Make the app's output folder, "" for none, unless an attempt of its edition has.
+
+        It is open to other users, since containers read it as theirs; the folders around it are private.
+        Raises SpawnError; call `unmake` then.
+        """
+        if folder and self._make_folder(folder):
+            try:
+                os.chmod(folder, 0o755)
+            except OSError as error:
+                raise SpawnError(f"cannot open the folder {folder} to others: {error.strerror}") from error
+
     def keep(self) -> None:
         """Keep the folders: the app is running."""
         self._made = []

@@ -22,7 +22,7 @@ from launcher.schedulers.local.rules import check, notes
 from launcher.specs.app import AppDef, CfgVal, Role
 from launcher.specs.macros import OUTPUT_DIR, SYMBOLIC_APP_ID, escape, hosts_of, macros, substitute
 from launcher.specs.order import host_variable, rules_of, serving
-from launcher.specs.outputs import OUTPUT_VARIABLE, has_output
+from launcher.specs.outputs import OUTPUT_VARIABLE
 from launcher.specs.secret import Secret
 from launcher.text import plural
 
@@ -31,6 +31,7 @@ STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
 ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 RANK0_ENV = "LAUNCHER_RANK0_HOST"
+_OUTPUT = f"$<{OUTPUT_DIR}>"
 HOST = "localhost"
 
 
@@ -75,8 +76,7 @@ def build_request(
     )
     hosts = {role.name: HOST for role in app.roles}
     fixed = {host_variable(name): hosts[name] for name in serving(app)}
-    if has_output(app):
-        fixed[OUTPUT_VARIABLE] = f"$<{OUTPUT_DIR}>"
+    fixed[OUTPUT_VARIABLE] = _OUTPUT
     for role, folder in zip(app.roles, path_names([role.name for role in app.roles]), strict=True):
         dirs = [os.path.join(log_dir, folder, str(k)) for k in range(role.num_replicas)]
         request.role_log_dirs[role.name] = dirs
@@ -115,9 +115,11 @@ def bind_request(
     """The request under a real app id: a new value, macros and escapes resolved.
 
     Args:
-        outputs: macro → absolute folder, for `$<output_dir>` and those of needs.
+        outputs: macro → absolute folder, for `$<output_dir>` and those of needs; None for an app without a
+            job, which gets no variable for an output folder.
     """
     values = {"app_id": app_id, **(outputs or {})}
+    hidden = None if outputs else (OUTPUT_VARIABLE, _OUTPUT)
 
     def bind(text: str) -> str:
         return substitute(text, values)
@@ -127,7 +129,7 @@ def bind_request(
         app_id=app_id,
         log_dir=bind(request.log_dir),
         role_params={
-            role: [_bind_replica(param, bind) for param in params]
+            role: [_bind_replica(_without_variable(param, hidden), bind) for param in params]
             for role, params in request.role_params.items()
         },
         role_log_dirs={
@@ -243,14 +245,17 @@ def without_gpus(request: PopenRequest) -> PopenRequest:
         return request
     from launcher.turns.deal import GPUS
 
-    def seeing_all(param: ReplicaParam) -> ReplicaParam:
-        hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
-        return replace(
-            param, env={name: value for name, value in param.env.items() if (name, value) != hidden}
-        )
-
-    params = {role: [seeing_all(param) for param in each] for role, each in request.role_params.items()}
+    hidden = (ENV_CUDA_VISIBLE_DEVICES, GPUS)
+    params = {
+        role: [_without_variable(param, hidden) for param in each]
+        for role, each in request.role_params.items()
+    }
     return replace(request, role_params=params, role_gpus={})
+
+
+def _without_variable(param: ReplicaParam, hidden: tuple[str, str] | None) -> ReplicaParam:
+    """The replica without a variable of this name and value."""
+    return replace(param, env={name: value for name, value in param.env.items() if (name, value) != hidden})
 
 
 def requested_gpus(app: AppDef) -> int:

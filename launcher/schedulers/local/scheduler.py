@@ -211,21 +211,24 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
     def create(self, reservation: Reservation, app: AppDef, cfg: Mapping[str, CfgVal]) -> None:
         from launcher.schedulers.local import outputs, submit
         from launcher.schedulers.local.request import bind_request, without_gpus
-        from launcher.specs.outputs import has_output
 
         mine = _ours(reservation)
         request = self._request(app, self.run_opts().resolve(cfg), mine.attempt.key.session)
         bound = bind_request(request, mine.app_id, outputs.folders(self._state_dir, mine.attempt))
-        own = {**mine.attempt.variables, **outputs.variables(self._state_dir, mine.attempt)}
+        pending = [each.job for each in mine.waits_for if outputs.will_be_made(self._app_dir(each.app_id))]
+        own = {**mine.attempt.variables, **outputs.variables(self._state_dir, mine.attempt, pending)}
         for params in bound.role_params.values():
             for param in params:
                 param.env.update(own)
         if mine.turn is None:
             bound = without_gpus(bound)
-        if has_output(app):
-            outputs.make(self._state_dir, mine.attempt)
+        outputs.make_root(self._state_dir)
         mine.is_over = True
-        mine.supervisor = self._keep(submit.create(self._state_dir, mine.claim, bound, attached=False))
+        mine.supervisor = self._keep(
+            submit.create(
+                self._state_dir, mine.claim, bound, attached=False, output=self.output_of(mine.attempt, app)
+            )
+        )
         mine.is_over = False
 
     def start(self, reservation: Reservation) -> None:
@@ -304,6 +307,22 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
 
         return outputs.names(self._state_dir)
 
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        from launcher.specs.outputs import own_output
+
+        return self.output_folder(own_output(attempt))
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        from launcher.schedulers.local import outputs
+
+        return {each.app_id for each in attempts if outputs.is_gone(self._state_dir, each)}
+
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        from launcher.schedulers.local import outputs
+        from launcher.specs.outputs import own_output
+
+        return outputs.archive(self._state_dir, own_output(attempt)), ""
+
     def output_folder(self, name: str) -> str:
         from launcher.schedulers.local import outputs
 
@@ -336,10 +355,12 @@ class LocalScheduler(StagedScheduler["PopenRequest"]):
         view = self._view(app_id)
         if view is None:
             return None
+        from launcher.schedulers.local import attemptfile
         from launcher.schedulers.local.apprecord import app_record, replica_records
 
         found = app_record(self.backend, self.session_name, app_id, view)
         found.replicas = replica_records(self._app_dir(app_id), view)
+        found.output = str((attemptfile.read(self._app_dir(app_id)) or {}).get("output") or "")
         return found
 
     def wait_record(self, app_id: str, timeout_s: float | None = None) -> AppRecord | None:

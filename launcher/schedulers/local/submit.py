@@ -24,8 +24,13 @@ _TAKE_BACK_S = 10.0
 """How long a supervisor may take to remove what it made; it gives its replicas less (TAKE_BACK_GRACE_S)."""
 
 
-def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool) -> SupervisorClient:
+def create(
+    state_dir: str, claim: Claim, request: PopenRequest, *, attached: bool, output: str = ""
+) -> SupervisorClient:
     """Start a supervisor that has prepared the app and waits for "go".
+
+    Args:
+        output: the output folder, which the supervisor makes when the app starts; "" for none.
 
     Raises StartError, SecretError or SchedulerError, with the app removed.
     """
@@ -39,7 +44,7 @@ def create(state_dir: str, claim: Claim, request: PopenRequest, *, attached: boo
     # The supervisor must hold the only copy of the lock: with a second one it would look alive when killed.
     claim.release()
     try:
-        supervisor.create(request, attached=attached, secrets=secrets)
+        supervisor.create(request, attached=attached, secrets=secrets, output=output)
     except BaseException:
         take_back(state_dir, supervisor)
         raise

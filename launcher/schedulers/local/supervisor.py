@@ -65,6 +65,7 @@ class Supervisor:
         self._reported_loss = False
         self._reported_drop = False
         self._app_dir = ""
+        self._output = ""  # the folder to make before the app starts; "" for none
         self._attached = False
         self._closed = False  # the client closed an attached app, rather than exiting
         self._timeout_s: float | None = None
@@ -122,6 +123,7 @@ class Supervisor:
 
     def _create(self, message: Mapping[str, Any]) -> None:
         self._app_dir = message["app_dir"]
+        self._output = message.get("output", "")
         self._attached = message["attached"]
         self._timeout_s = message["timeout_s"]
         roles = [_role(each) for each in message["roles"]]
@@ -192,6 +194,11 @@ class Supervisor:
             )  # from here on readers must assume that replicas were started
             if self._timeout_s:
                 self._loop.after(self._timeout_s, self._time_is_up)
+            try:
+                self._preparation.make_output(self._output)
+            except SpawnError as error:
+                self._cannot_start(error)
+                return
             self._app.start()
 
     # -- waiting for other apps ----------------------------------------------------------------------------

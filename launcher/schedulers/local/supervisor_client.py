@@ -85,12 +85,18 @@ class SupervisorClient:
             theirs.close()
 
     def create(
-        self, request: PopenRequest, *, attached: bool, secrets: Mapping[str, str] | None = None
+        self,
+        request: PopenRequest,
+        *,
+        attached: bool,
+        secrets: Mapping[str, str] | None = None,
+        output: str = "",
     ) -> None:
         """Let the supervisor prepare the app. Raises StartError naming role and command when it fails.
 
         Args:
             secrets: the value of each reference in the request; handed over in memory, written nowhere.
+            output: the output folder to make when the app starts; "" for none.
         """
         self.attached = attached
         self._ask(
@@ -98,6 +104,7 @@ class SupervisorClient:
                 "op": "create",
                 "app_dir": self.app_dir,
                 "handle": request.handle,
+                "output": output,
                 "attached": attached,
                 "timeout_s": request.timeout_s,
                 "grace_s": request.grace_s,

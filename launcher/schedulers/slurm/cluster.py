@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import tarfile
 import zlib
@@ -13,9 +14,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError, StateError
+from launcher.schedulers import packing
+from launcher.schedulers.ids import random_id
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.site import unpack
 from launcher.schedulers.slurm.site.agent import main as agent
+from launcher.unpacking import PieceReader
 
 if TYPE_CHECKING:
     from launcher.schedulers.slurm.known import Place
@@ -26,6 +30,7 @@ Answer = dict[str, Any]
 _SITE = "launcher.schedulers.slurm.site"
 _IMPORT = re.compile(r"^from (launcher\.[\w.]+)\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
+_LONGEST_GREETING = 1 << 20  # bytes
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
     "run launcher on a machine of the cluster, or name its login node: the run option `host`, or"
@@ -94,12 +99,25 @@ class Cluster:
         """
         if self._ssh is None:
             try:
-                unpack.unpack(io.BufferedReader(_Stream(iter(archive))), self.job_dir, app_id)
+                unpack.unpack(io.BufferedReader(PieceReader(iter(archive))), self.job_dir, app_id)
             except (OSError, ValueError, tarfile.TarError) as error:
                 raise SchedulerError(f"cannot unpack the workspace: {error}") from error
             return
         header = json.dumps({"job_dir": self.job_dir, "app_id": app_id}).encode() + b"\n"
         self._ssh.run(_source("unpack"), _chained(header, archive))
+
+    def pack(self, output: str) -> Iterator[bytes]:
+        """The files of an output folder as a tar archive, in pieces. Raises SchedulerError."""
+        if self._ssh is None:
+            try:
+                yield from packing.packed(os.path.join(os.path.expanduser(self.job_dir), "outputs", output))
+            except (OSError, ValueError) as error:
+                raise SchedulerError(f"cannot read the output folder: {error}") from error
+            return
+        mark = f"launcher-{random_id()}{random_id()}:"
+        about = json.dumps({"job_dir": self.job_dir, "name": output, "mark": mark}).encode() + b"\n"
+        program = resources.files("launcher.schedulers").joinpath("packing.py").read_bytes()
+        yield from _behind(mark.encode(), self._ssh.stream(program, [about]))
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
@@ -126,27 +144,24 @@ class Cluster:
         return answer
 
 
-class _Stream(io.RawIOBase):
-    """Pieces of bytes as a file to read from."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._held = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._held and (piece := next(self._pieces, None)) is not None:
-            self._held = piece
-        count = min(len(buffer), len(self._held))
-        buffer[:count], self._held = self._held[:count], self._held[count:]
-        return count
-
-
 def _chained(header: bytes, archive: Iterable[bytes]) -> Iterator[bytes]:
     yield header
     yield from archive
+
+
+def _behind(mark: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes behind a mark: a login shell may print something before it."""
+    head = b""
+    for piece in pieces:
+        head += piece
+        before, found, rest = head.partition(mark)
+        if found:
+            yield rest
+            yield from pieces
+            return
+        if len(before) > _LONGEST_GREETING:
+            break
+    raise SchedulerError("the login node gave no answer that launcher understands")
 
 
 def _connection(host: str) -> Ssh:

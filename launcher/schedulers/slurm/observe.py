@@ -30,6 +30,7 @@ from launcher.schedulers.slurm.state import (
 from launcher.schedulers.slurm.waiter import Waiter
 from launcher.specs.attempt import Attempt
 from launcher.specs.jobkey import JobKey
+from launcher.specs.outputs import own_output
 from launcher.state.records import LIVE, AppRecord
 
 T = TypeVar("T")
@@ -43,9 +44,13 @@ class Clusters:
     """The clusters that a scheduler has to do with: connected on first use, closed together.
 
     Safe to use from several threads.
+
+    Attributes:
+        outputs: place → the output folders that it had when a plan was made.
     """
 
     def __init__(self) -> None:
+        self.outputs: dict[Place, set[str]] = {}
         self._made: dict[Place, Cluster] = {}
         self._waiters: dict[Place, Waiter] = {}
         self._expected: dict[Place, None] = {}
@@ -222,7 +227,7 @@ def attempts(
     out: list[Attempt] = []
     for cluster in clusters.everywhere():
         try:
-            apps = seen(cluster, **fields)
+            apps = _seen_with_outputs(clusters, cluster, fields) if look else seen(cluster, **fields)
         except LauncherError:
             if clusters.is_expected(cluster):
                 raise
@@ -231,6 +236,43 @@ def attempts(
         found = [_attempt(facts, ends.get(app_id), take_over) for app_id, facts in apps.items()]
         out += _current([each for each in found if each is not None], wanted, done)
     return out
+
+
+def _seen_with_outputs(clusters: Clusters, cluster: Cluster, fields: Mapping[str, Any]) -> dict[str, Facts]:
+    """As `seen`; also notes the output folders of the cluster, for `lost_outputs`."""
+    *_, answer, listed = cluster.call(*cluster.greeting, {"op": "observe", **fields}, {"op": "outputs"})
+    if "outputs" in listed:
+        clusters.outputs[cluster.place] = set(listed["outputs"])
+    found: dict[str, Facts] = checked(answer)["apps"]
+    return found
+
+
+def output_path(clusters: Clusters, attempt: Attempt) -> str:
+    """The path on its cluster of an attempt's output folder."""
+    cluster = clusters.at(known.place_of(attempt.document.get("cfg", {})))
+    return os.path.join(cluster.root, "outputs", own_output(attempt))
+
+
+def cluster_with(clusters: Clusters, attempt: Attempt) -> Cluster:
+    """The cluster that an attempt was submitted to."""
+    return clusters.at(_place_of(attempt))
+
+
+def _place_of(attempt: Attempt) -> Place:
+    return known.place_of_app(attempt.app_id) or known.place_of(attempt.document.get("cfg", {}))
+
+
+def lost_outputs(clusters: Clusters, attempts: Iterable[Attempt]) -> set[str]:
+    """The app ids of the attempts whose recorded output folder was not there when `attempts` asked.
+
+    None of a cluster that was not asked, or did not answer.
+    """
+    lost = set()
+    for each in attempts:
+        there = clusters.outputs.get(_place_of(each))
+        if each.output and there is not None and own_output(each) not in there:
+            lost.add(each.app_id)
+    return lost
 
 
 def _attempt(facts: Facts, end: Mapping[str, Any] | None, take_over: bool) -> Attempt | None:

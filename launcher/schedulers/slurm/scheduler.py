@@ -394,6 +394,23 @@ class SlurmScheduler(StagedScheduler["SlurmRequest"]):
         found = [join(folder, "outputs", name) for folder in here]
         return next((path for path in found if isdir(path)), found[0] if found else "")
 
+    def output_of(self, attempt: Attempt, app: AppDef) -> str:
+        from launcher.schedulers.slurm.observe import output_path
+        from launcher.specs.outputs import has_output
+
+        return output_path(self._clusters, attempt) if has_output(app) else ""
+
+    def lost_outputs(self, attempts: Iterable[Attempt]) -> set[str]:
+        from launcher.schedulers.slurm.observe import lost_outputs
+
+        return lost_outputs(self._clusters, attempts)
+
+    def output_archive(self, attempt: Attempt) -> tuple[Iterator[bytes], str]:
+        from launcher.schedulers.slurm.observe import cluster_with
+        from launcher.specs.outputs import own_output
+
+        return cluster_with(self._clusters, attempt).pack(own_output(attempt)), ""
+
     def remove_output(self, name: str) -> None:
         self._clusters.of_each(lambda cluster: cluster.ask("remove_output", name=name))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from tempfile import TemporaryFile
 
@@ -25,6 +25,7 @@ _LINGER_S = 20
 _LONGEST_ROOT = 40  # of the 108 bytes that the path of a socket may have; ssh's own part of it has 62
 _UNREACHED = 255  # ssh's own exit code for a connection that failed
 _NO_COMMAND = 127
+_PIECE = 1 << 18
 
 
 class Ssh:
@@ -42,6 +43,10 @@ class Ssh:
 
         Raises SchedulerError, with the last line of its errors, when it cannot be run or fails.
         """
+        return b"".join(self.stream(program, pieces))
+
+    def stream(self, program: bytes, pieces: Iterable[bytes] = ()) -> Iterator[bytes]:
+        """As `run`, with the output in pieces, as it arrives. Killed when the caller leaves early."""
         argv = ["ssh", "-T", *self._options(), "--", self.host, _LOADER]
         with TemporaryFile() as errors:  # no pipe: the process that keeps the connection would hold it open
             try:
@@ -57,14 +62,13 @@ class Ssh:
                 raise SchedulerError(f"cannot run ssh: {why}", hint="install OpenSSH's client") from error
             with process:
                 try:
-                    output = _exchange(process, program, pieces)
+                    yield from _exchange(process, program, pieces)
                 except BaseException:
                     process.kill()
                     raise
             if process.returncode:
                 errors.seek(0)
                 raise self._failed(process.returncode, errors.read().decode(errors="replace"))
-            return output
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
@@ -108,7 +112,7 @@ class Ssh:
         return SchedulerError(f"{self.host}: {last}")
 
 
-def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable[bytes]) -> bytes:
+def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -119,7 +123,8 @@ def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable
     except BrokenPipeError:  # it ended: its errors say why
         with suppress(OSError):
             process.stdin.close()
-    return process.stdout.read()
+    while piece := process.stdout.read1(_PIECE):  # type: ignore[attr-defined]  # it is buffered
+        yield piece
 
 
 def _quietly(argv: list[str]) -> int:

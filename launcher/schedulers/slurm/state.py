@@ -307,6 +307,7 @@ def _bare(recorded: Mapping[str, Any], view: View) -> AppRecord:
         ended_at=view.ended_at,
         message=view.message,
         exit_code=view.exit_code,
+        output=str(recorded.get("output") or "") if key else "",
     )
     made.num_restarts = view.num_restarts
     return made

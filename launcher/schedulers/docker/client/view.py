@@ -17,7 +17,7 @@ from launcher.schedulers.docker.client.parallel import run_parallel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from launcher.schedulers.docker.client.container import Container
@@ -219,6 +219,15 @@ class EngineView:
             member = tar.next()
             file = member and tar.extractfile(member)
             return file.read(most) if file else None
+
+    def archive(self, container: str, path: str) -> Iterator[bytes]:
+        """A folder of the container, started or not, as a tar archive in pieces, below the folder's name."""
+        from launcher.schedulers.docker.client.streams import OPTIONS, ResponseStream
+
+        where, doing = f"/containers/{quoted(container)}/archive", f"read {path} in {container}"
+        answer = self._wire.get(where, doing, params={"path": path}, **OPTIONS)
+        with ResponseStream(self.host, answer) as stream:
+            yield from stream.pieces()
 
     # Commands in containers
 

@@ -117,13 +117,17 @@ def _common(
 
 
 def _standing(attempt: Attempt) -> dict[str, str]:
-    """Edition, needs, inputs and state folder; only those labels that are not empty or the default."""
+    """Edition, needs, inputs, output folder and state folder.
+
+    Without labels that are empty or the default.
+    """
     facts = {
         "edition": str(attempt.edition) if attempt.edition != attempt.number else "",
         "needs": needs.dumps(attempt.needs),
         "order-only": " ".join(attempt.order_only),
         "home": attempt.home,
         "inputs": attempt.inputs,
+        "output-volume": attempt.output,
     }
     return {name: value for name, value in facts.items() if value}
 

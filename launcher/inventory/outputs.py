@@ -1,0 +1,92 @@
+"""Find the output folder of a job, and copy its files."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.errors import LauncherError, SchedulerError
+from launcher.inventory import recorded
+from launcher.inventory.installed import scheduler_of
+from launcher.inventory.status import inspect
+from launcher.schedulers.staged import StagedScheduler
+from launcher.specs.app import AppDef
+from launcher.specs.attempt import Attempt
+from launcher.specs.handle import UnknownAppException
+from launcher.specs.outputs import own_output
+from launcher.state.records import AppRecord
+from launcher.unpacking import Unpacked, check_free, unpack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """The output folder of an attempt.
+
+    Attributes:
+        address: a path where the replicas run, or the name of a volume.
+        unseen: why it is not known whether the folder is there; "" when it is.
+    """
+
+    attempt: Attempt
+    address: str
+    unseen: str = ""
+
+
+def output_of(app: AppRecord) -> Output:
+    """The output folder of an app. Raises LauncherError when it has none, or none yet, or it is gone."""
+    attempt, scheduler = _attempt(app)
+    try:
+        is_there = own_output(attempt) in scheduler.outputs()
+    except SchedulerError as error:
+        if not attempt.output:
+            raise
+        return Output(attempt=attempt, address=attempt.output, unseen=str(error))
+    if is_there:  # also of an attempt that an older version made, and recorded no address
+        address = attempt.output or scheduler.output_of(attempt, AppDef("", output=True))
+        return Output(attempt=attempt, address=address)
+    raise _missing(inspect(app), attempt)
+
+
+def copy_output(app: AppRecord, found: Output, folder: str) -> Unpacked:
+    """Copy the files of an output folder into `folder`, which does not exist or is empty.
+
+    Raises LauncherError, with nothing of it left.
+    """
+    check_free(folder)
+    if found.unseen:
+        raise LauncherError(found.unseen)
+    pieces, top = _attempt(app)[1].output_archive(found.attempt)
+    with closing(pieces):  # type: ignore[type-var]  # a generator
+        return unpack(pieces, folder, top=top)
+
+
+def _attempt(app: AppRecord) -> tuple[Attempt, StagedScheduler[Any]]:
+    """The attempt of an app, and its scheduler. Raises LauncherError where there is none."""
+    scheduler = scheduler_of(app)
+    attempt = recorded.attempt(app.app_id)
+    if isinstance(scheduler, StagedScheduler):
+        if attempt is None or attempt.handle != app.handle:
+            attempt = scheduler.attempt(app.app_id)
+        if attempt is not None and attempt.handle == app.handle:
+            return attempt, scheduler
+    if scheduler.record(app.app_id) is None:
+        raise UnknownAppException(app.handle)
+    raise LauncherError(
+        f"{app.handle} has no output folder: no job file made it",
+        hint="apply a job file: `launcher convert` prints that of a component",
+    )
+
+
+def _missing(app: AppRecord, attempt: Attempt) -> LauncherError:
+    job = attempt.key.job
+    if not attempt.output:
+        hint = "write `output: true` in its job file, and apply it"
+        return LauncherError(f"attempt {attempt.number} of `{job}` has no output folder", hint=hint)
+    if not app.made_output:
+        hint = f"launcher wait {job}" if app.is_live else f"launcher apply {attempt.path} --rerun {job}"
+        return LauncherError(
+            f"attempt {attempt.number} of `{job}` has not started, and made no output folder", hint=hint
+        )
+    hint = f"to make it again: launcher apply {attempt.path} --rerun {job}"
+    return LauncherError(f"the output folder of `{job}` is gone: {attempt.output}", hint=hint)

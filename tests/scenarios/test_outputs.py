@@ -1,0 +1,228 @@
+"""Output folders: where they are, what happens when one is gone, and how their files are fetched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenario import Scenario
+
+WRITE = "echo data >$LAUNCHER_OUTPUT_DIR/lines"
+READ = "cat $<needs.prepare.output_dir>/lines"
+
+
+def folder_of(scenario: Scenario, app: str) -> Path:
+    """The output folder that `status` names."""
+    return Path(scenario.status(app)["output"])
+
+
+class TestWhereItIs:
+    def test_a_local_job_has_one_whether_or_not_its_roles_speak_of_it(self, scenario):
+        scenario.job("/bin/sh -c \"$(printf 'echo x >$%s_DIR/file' LAUNCHER_OUTPUT)\"", name="quiet")
+        scenario.run_to_end("quiet.launcher.yaml")
+        assert (folder_of(scenario, "quiet") / "file").read_text() == "x\n"
+
+    def test_status_describe_the_ledger_and_the_result_of_apply_agree(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        done = scenario.run_to_end("prepare.launcher.yaml", "--format", "json")
+        folder = folder_of(scenario, "prepare")
+        assert (folder / "lines").read_text() == "data\n"
+        described = json.loads(scenario.launcher("describe", "prepare", "--json").out)
+        assert described["output"] == str(folder)
+        assert json.loads(done.out)["jobs"][0]["output"] == str(folder)
+        assert scenario.attempts("prepare")[-1].output == str(folder)
+        assert f"output   {folder}" in scenario.launcher("status", "prepare").out
+
+    def test_the_result_of_apply_shows_folders_with_files_alone(self, scenario):
+        scenario.job("true", name="empty")
+        scenario.job(WRITE, name="prepare")
+        out = scenario.run_to_end(".").out
+        assert str(folder_of(scenario, "prepare")) in out
+        assert str(folder_of(scenario, "empty")) not in out
+
+    def test_an_attempt_that_waits_has_made_none(self, scenario):
+        gate = scenario.gate()
+        scenario.job(gate.script, name="prepare")
+        scenario.job("true", name="train", top="needs: [prepare]")
+        scenario.apply(".")
+        gate.entered()
+        assert folder_of(scenario, "prepare").is_dir()
+        assert scenario.status("train")["output"] is None
+        scenario.cancel("train")
+        assert not Path(scenario.attempts("train")[-1].output).exists()
+        gate.open()
+        scenario.wait("prepare")
+
+
+@pytest.fixture
+def pipeline(scenario):
+    """prepare has succeeded, and its output folder is gone; train has never run."""
+    scenario.job(WRITE, name="prepare")
+    scenario.run_to_end("prepare.launcher.yaml")
+    shutil.rmtree(folder_of(scenario, "prepare"))
+    return scenario
+
+
+def steps(scenario: Scenario, *argv: str) -> dict[str, Any]:
+    return {step["key"]["job"]: step for step in scenario.plan_document(*argv or ".")["jobs"]}
+
+
+class TestLoss:
+    def test_the_job_drifts_and_a_reader_is_held_until_it_has_run_again(self, pipeline):
+        pipeline.job(READ, name="train", top="needs: [prepare]")
+        found = pipeline.plan(".", code=None)
+        assert "keep: attempt 1 succeeded; its output folder is gone" in found
+        assert "prepare: its output folder is gone" in found
+        assert "--rerun prepare" in found
+        assert pipeline.actions(".") == {"prepare": "keep", "train": "hold"}
+        pipeline.run_to_end(".", code=None)
+        assert pipeline.attempts("train") == []
+        pipeline.run_to_end(".", "--rerun", "prepare")
+        assert pipeline.attempts("train")[-1].state == "succeeded"
+        assert pipeline.actions(".") == {"prepare": "keep", "train": "keep"}
+
+    def test_a_job_that_does_not_read_it_starts_with_a_note(self, pipeline):
+        pipeline.job("true", name="train", top="needs: [prepare]")
+        found = pipeline.plan(".", code=None)
+        assert pipeline.actions(".") == {"prepare": "keep", "train": "create"}
+        assert "note: the output folder of `prepare` is gone; to make it again: --rerun prepare" in found
+        pipeline.run_to_end(".")
+
+    def test_a_job_that_lists_its_needs_is_held(self, pipeline):
+        pipeline.job('echo "$LAUNCHER_NEEDS"', name="train", top="needs: [prepare]")
+        assert pipeline.actions(".") == {"prepare": "keep", "train": "hold"}
+
+    def test_a_finished_reader_is_left_alone(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        scenario.job(READ, name="train", top="needs: [prepare]")
+        scenario.run_to_end(".")
+        shutil.rmtree(folder_of(scenario, "prepare"))
+        assert scenario.actions(".") == {"prepare": "keep", "train": "keep"}
+        [_, drift] = steps(scenario)["prepare"]["reasons"]
+        assert (drift["code"], drift["detail"]) == ("drift", "its output folder is gone")
+
+    def test_a_reader_of_a_matrix_is_held_by_one_lost_folder(self, scenario):
+        scenario.job(WRITE, name="prepare", top="matrix: {n: [0, 1]}")
+        scenario.run_to_end("prepare.launcher.yaml")
+        shutil.rmtree(folder_of(scenario, "prepare-1"))
+        scenario.job("true", name="train", top="needs: [prepare]")
+        assert scenario.actions(".")["train"] == "hold"
+
+    def test_a_saved_plan_is_refused_whose_input_has_gone_since(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        scenario.job(READ, name="train", top="needs: [prepare]")
+        scenario.launcher("plan", ".", "--out", "plan.json", code=None)
+        shutil.rmtree(folder_of(scenario, "prepare"))
+        refused = scenario.launcher("apply", "plan.json", "--yes", code=None)
+        assert refused.code != 0
+        assert scenario.attempts("train") == []
+
+    def test_an_attempt_without_a_record_of_its_folder_has_lost_none(self, pipeline):
+        with sqlite3.connect(pipeline.home / "ledger.db") as db:  # as an older version wrote it
+            db.execute("UPDATE attempts SET output = ''")
+        pipeline.job(READ, name="train", top="needs: [prepare]")
+        assert pipeline.actions(".") == {"prepare": "keep", "train": "create"}
+
+    def test_a_job_that_no_other_needs_is_not_looked_at(self, pipeline):
+        assert "is gone" not in pipeline.plan(".")
+
+    def test_an_attempt_that_never_started_does_not_stand_in_for_the_lost_folder(self, scenario):
+        block = scenario.folder / "block"
+        scenario.job(f"while [ -e {block} ]; do sleep 0.05; done", name="first")
+        scenario.job(WRITE, name="prepare", top="needs: [first]")
+        scenario.run_to_end(".")
+        shutil.rmtree(folder_of(scenario, "prepare"))
+        block.touch()
+        scenario.apply(".", "--rerun", "first", "--rerun", "prepare")
+        again = scenario.attempts("prepare")[-1]
+        assert (again.number, again.edition, again.state) == (2, 1, "waiting")
+        scenario.cancel("prepare")
+        assert not Path(again.output).exists()
+        block.unlink()
+        scenario.wait("first")
+
+
+class TestTheCommand:
+    def test_it_prints_the_path_alone(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        printed = scenario.launcher("output", "prepare").out
+        assert printed == f"{folder_of(scenario, 'prepare')}\n"
+        assert json.loads(scenario.launcher("output", "prepare@1", "--json").out)["output"] == printed.strip()
+
+    def test_it_copies_the_files(self, scenario):
+        more = "mkdir -p a/b; ln -s ../lines a/link; touch a/b/c; chmod +x a/b/c"
+        scenario.job(f"{WRITE}; cd $LAUNCHER_OUTPUT_DIR; {more}", name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        done = scenario.launcher("output", "prepare", "--copy", "got/it")
+        got = scenario.folder / "got" / "it"
+        assert (got / "lines").read_text() == (got / "a" / "link").read_text() == "data\n"
+        assert os.access(got / "a" / "b" / "c", os.X_OK)
+        assert (done.out, done.err) == ("", "copied 2 files, 5 B, to got/it\n")
+        assert os.listdir(got.parent) == ["it"]
+
+    def test_it_overwrites_nothing(self, scenario):
+        scenario.job(WRITE, name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        (scenario.folder / "got").mkdir()
+        (scenario.folder / "got" / "mine").touch()
+        refused = scenario.launcher("output", "prepare", "--copy", "got", code=1)
+        assert "got is not empty" in refused.err
+        assert os.listdir(scenario.folder / "got") == ["mine"]
+
+    @pytest.mark.parametrize(
+        "hostile",
+        ["ln -s /etc/passwd x", "ln -s ../.. x", "ln -s . a; ln -s a/.. x", "mkfifo x", "mknod x c 1 3"],
+    )
+    def test_a_folder_that_leads_out_is_not_copied(self, scenario, hostile):
+        scenario.job(f"{WRITE}; cd $LAUNCHER_OUTPUT_DIR; {hostile}", name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        before = sorted(os.listdir(scenario.folder))
+        refused = scenario.launcher("output", "prepare", "--copy", "got", code=1)
+        assert "'x'" in refused.err
+        assert sorted(os.listdir(scenario.folder)) == before
+
+    def test_a_job_without_one_is_told_how_to_get_one(self, pipeline):
+        gone = pipeline.launcher("output", "prepare", code=1)
+        assert "is gone" in gone.err
+        assert "launcher apply prepare.launcher.yaml --rerun prepare" in gone.err
+        app = pipeline.launcher("run", "-s", "local_cwd", "utils.echo", code=None)
+        handle = json.loads(pipeline.launcher("list", "--json").out)[0]["handle"]
+        assert app.code == 0
+        assert "no job file made it" in pipeline.launcher("output", handle, code=1).err
+
+    def test_a_waiting_attempt_has_none_yet(self, scenario):
+        gate = scenario.gate()
+        scenario.job(gate.script, name="prepare")
+        scenario.job("true", name="train", top="needs: [prepare]")
+        scenario.apply(".")
+        gate.entered()
+        assert "has not started" in scenario.launcher("output", "train", code=1).err
+        gate.open()
+        scenario.wait("train")
+        assert scenario.launcher("output", "train").out == f"{scenario.attempts('train')[0].output}\n"
+
+    @pytest.mark.parametrize("name", ["KILL", "INT", "TERM"])
+    def test_a_copy_that_is_stopped_leaves_nothing(self, scenario, name):
+        scenario.job("truncate -s 200G $LAUNCHER_OUTPUT_DIR/huge", name="prepare")
+        scenario.run_to_end("prepare.launcher.yaml")
+        before = sorted(os.listdir(scenario.folder))
+        copying = scenario.start("output", "prepare", "--copy", "got")
+        while not any(each.stat().st_size for each in scenario.folder.glob(".got.*/files/huge")):
+            assert copying.poll() is None
+        copying.send_signal(getattr(signal, f"SIG{name}"))
+        copying.wait(60)
+        hidden = set(os.listdir(scenario.folder)) - set(before)
+        assert len(hidden) == (1 if name == "KILL" else 0)
+        assert "got" not in hidden
+        (folder_of(scenario, "prepare") / "huge").unlink()
+        scenario.launcher("output", "prepare", "--copy", "got")
+        assert sorted(os.listdir(scenario.folder)) == sorted([*before, "got"])
