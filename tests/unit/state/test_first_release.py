@@ -5,44 +5,23 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.state.rows import VERSION
+from tests.unit.state.homes import load, placed, unpack
 
-HOME: dict[str, Any] = json.loads(Path(__file__).with_name("home_0_1_0.json").read_text())
+HOME: dict[str, Any] = load("home_0_1_0.json")
 APPS = 7
 
 
 @pytest.fixture
 def first_release(scenario):
     """The scenario's state folder and job files, as release 0.1.0 left them."""
-    scenario.home.mkdir(mode=0o700)
-    for name, each in HOME["files"].items():
-        path = scenario.home / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if "text" in each:
-            path.write_text(placed(each["text"], scenario))
-        else:
-            path.write_bytes(base64.b64decode(each["base64"]))
-    for name, each in HOME["databases"].items():
-        made = sqlite3.connect(scenario.home / name)
-        made.executescript("PRAGMA journal_mode=WAL;" + placed(each["sql"], scenario))
-        made.execute(f"PRAGMA user_version={each['version']}")
-        made.close()
-    for name, text in HOME["jobs"].items():
-        scenario.write(name, text)
-    return scenario
-
-
-def placed(text: str, scenario) -> str:
-    """A text of then, with the folders of now."""
-    return text.replace("@FOLDER@/repo", str(scenario.folder)).replace("@FOLDER@/home", str(scenario.home))
+    return unpack(HOME, scenario)
 
 
 def output(scenario, command: str) -> str:
