@@ -139,6 +139,8 @@ def test_a_need_that_has_run_since_in_another_edition_runs_the_job_again() -> No
 def test_rerun_never_keeps_the_order_alone() -> None:
     train = job("train", needs=need("prepare", rerun=False))
     assert plan([PREPARE, train], *HISTORY[:2], done(PREPARE, 2)).is_empty
+    running = replace(HISTORY[1], state="running")
+    assert plan([PREPARE, train], done(PREPARE), done(PREPARE, 2), running).is_empty
     made = plan([CHANGED, job("train", "-v", needs=need("prepare", rerun=False))], *HISTORY[:2])
     assert step(made, "train").after == ("prepare",)
 
