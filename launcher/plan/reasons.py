@@ -52,7 +52,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "requested": "asked for on the command line",
     "policy": "a policy in the job's `lifecycle` decides",
     "trigger_fired": "a trigger in the job's `rerun_on` fired",
-    "needs_changed": "a job that it needs changed since, or will run",
+    "needs_changed": "a job that it needs was added, removed or changed since, or will run",
     "needs_failed": "a job that it needs has not succeeded",
     "max_attempts": "the automatic re-runs of this document are used up",
     "drift": "something of the latest attempt was removed or stopped by hand",
