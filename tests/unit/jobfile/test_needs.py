@@ -449,7 +449,8 @@ def test_a_name_whose_jobs_are_not_known_is_not_resolved(tmp_path: Path, text: s
 
 
 def test_a_broken_file_is_not_taken_for_a_matrix(tmp_path: Path) -> None:
-    (project(tmp_path) / "prepare.launcher.yaml").write_text("version: 1\nname: prepare\nroles: {}\nroles: {}\n")
+    twice = "version: 1\nname: prepare\nroles: {}\nroles: {}\n"
+    (project(tmp_path) / "prepare.launcher.yaml").write_text(twice)
     read = "needs: [prepare]\nroles: {main: {entrypoint: cat, args: [$<needs.prepare.output_dir>]}}\n"
     path = tmp_path / "train.launcher.yaml"
     path.write_text(f"version: 1\nname: train\n{read}")
