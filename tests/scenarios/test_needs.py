@@ -499,3 +499,37 @@ def test_a_matrix_is_run_again_by_its_name(scenario):
     scenario.launcher("plan", ".", "--rerun", "a+", "--out", saved)
     scenario.run_to_end(saved)
     assert len(stood_on(scenario)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(5))
+def test_after_each_edit_and_apply_the_record_is_what_the_files_ask_for(scenario, seed):
+    """Any needs of the matrix `a`, of its jobs and of `b`, with and without `rerun: never`."""
+    chance = random.Random(seed)
+    values, needs = [0, 1], {"b": {}, "sum": {}}
+    for _ in range(12):
+        if chance.random() < 0.5:
+            values = sorted(chance.sample(range(5), chance.randint(1, 3)))
+        job = chance.choice(["b", "sum"])
+        names = ["a", *(f"a-{n}" for n in values), *(["b"] if job == "sum" else [])]
+        needs[job] = {name: chance.random() < 0.3 for name in chance.sample(names, chance.randint(0, 2))}
+        for of in needs.values():  # no job of the matrix that it has no more
+            for name in [*of]:
+                if name.startswith("a-") and name not in names:
+                    del of[name]
+        scenario.job("true", name="a", top=f"matrix: {{n: {values}}}")
+        for name, of in needs.items():
+            listed = ", ".join(f"{need}: {{{'rerun: never' if never else ''}}}" for need, never in of.items())
+            scenario.job("true", name=name, top=f"needs: {{{listed}}}")
+        scenario.run_to_end(".")
+        assert set(scenario.actions(".").values()) == {"keep"}
+        for name, of in needs.items():
+            asked = dict.fromkeys(map("a-{}".format, values), of["a"]) if "a" in of else {}
+            asked |= {need: never for need, never in of.items() if need != "a"}
+            last = scenario.attempts(name)[-1]
+            recorded = {need.job: need.edition for need in last.needs}
+            never = {need for need in asked if asked[need]} | (set(last.order_only) - asked.keys())
+            editions = {need: scenario.attempts(need)[-1].edition for need in asked}
+            assert {need: recorded.get(need) for need in recorded.keys() - never} == {
+                need: editions[need] for need in asked.keys() - never
+            }
