@@ -30,7 +30,8 @@ def add_arguments(parser: Any) -> None:
         metavar="JOB",
         action="append",
         default=[],
-        help="run this job again even if it has not changed, JOB+ also those that need it; may be repeated",
+        help="run this job, or all jobs of this matrix, again even if they have not changed; JOB+ also the "
+        "jobs that need them; may be repeated",
     )
     group.add_argument("--retry-failed", action="store_true", help="run failed and lost jobs again")
     group.add_argument(

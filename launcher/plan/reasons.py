@@ -56,7 +56,7 @@ REASONS: Final[dict[ReasonCode, str]] = {
     "inputs_changed": "files that the job's `inputs` names are not those that its latest attempt ran with",
     "trigger_fired": "a trigger in the job's `rerun_on` fired",
     "files_edited": "files of the checkout that the job runs are not what its latest attempt ran",
-    "needs_changed": "a job that it needs changed since, or will run",
+    "needs_changed": "a job that it needs was added, removed or changed since, or will run",
     "needs_failed": "a job that it needs has not succeeded",
     "max_attempts": "the automatic re-runs of this document are used up",
     "drift": "something of the latest attempt was removed or stopped by hand",

@@ -405,3 +405,131 @@ def kill_at_random(scenario, pipeline, seed):
     assert scenario.apps() == recorded
     assert [scenario.processes_of(app_id) for app_id in recorded] == [[]] * len(recorded)
     assert scenario.actions(".") == dict.fromkeys(JOBS, "keep")
+
+
+# The set of needs
+
+
+STORIES = {
+    "grows": ("[0, 1, 2]", "needs_changed (now also needs a-2)"),
+    "shrinks": ("[1]", "needs_changed (no longer needs a-0)"),
+    "changes": (
+        "[7, 8]",
+        "needs_changed (now also needs a-7, a-8); needs_changed (no longer needs a-0, a-1)",
+    ),
+}
+
+
+def summing(scenario, values):
+    """The matrix `a`, each job of which writes its value, and `sum`, which adds up those of its needs."""
+    value = f"{scenario.folder}/$<job.name>"
+    scenario.job(f"echo $<matrix.n> >{value}", name="a", top=f"matrix: {{n: {values}}}")
+    jobs = "printenv LAUNCHER_NEEDS | grep -o 'a-[0-9]*' | sort -u"
+    scenario.job(f"cd {scenario.folder}; {jobs} | xargs cat | paste -sd+ >sum", name="sum", top="needs: [a]")
+
+
+def stood_on(scenario):
+    """The needs of each attempt of `sum`."""
+    return [[need.job for need in attempt.needs] for attempt in scenario.attempts("sum")]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_what_sums_up_a_matrix_runs_again_when_the_matrix(scenario, story):
+    values, words = STORIES[story]
+    summing(scenario, "[0, 1]")
+    scenario.run_to_end(".")
+    summing(scenario, values)
+    assert words in scenario.plan(".")
+    scenario.run_to_end(".")
+    cells = [f"a-{n}" for n in json.loads(values)]
+    for _ in range(2):
+        assert (scenario.folder / "sum").read_text() == "+".join(map(str, json.loads(values))) + "\n"
+        assert stood_on(scenario) == [["a-0", "a-1"], cells]
+        assert set(scenario.actions(".").values()) == {"keep"}
+        scenario.run_to_end(".")
+
+
+def test_the_set_of_needs_is_the_same_whichever_files_are_given(scenario):
+    scenario.write("launcher.toml", "")
+    summing(scenario, "[0, 1]")
+    scenario.run_to_end(".")
+    for files in (["."], ["sum.launcher.yaml"]):
+        paths = [scenario.folder / file for file in files]
+        assert scenario.actions(*paths)["sum"] == "keep"
+        assert scenario.actions(*paths, "--select", "sum")["sum"] == "keep"
+    summing(scenario, "[1]")
+    assert scenario.actions(scenario.folder / "sum.launcher.yaml") == {"sum": "rerun"}
+    (scenario.folder / "a.launcher.yaml").write_text("version: 1\nname: a\nmatrix: {n: [")
+    shown = scenario.plan(scenario.folder / "sum.launcher.yaml")
+    assert "its needs are not compared with those on record: " in shown
+    assert scenario.actions(scenario.folder / "sum.launcher.yaml") == {"sum": "keep"}
+    assert scenario.actions(scenario.folder / "sum.launcher.yaml", "--rerun", "sum") == {"sum": "hold"}
+    assert stood_on(scenario) == [["a-0", "a-1"]]
+
+
+def test_an_added_need_leaves_what_runs_and_makes_anew_what_waits(scenario, pipeline):
+    for job in ("other", "more"):
+        scenario.job("true", name=job)
+    scenario.run_to_end(scenario.folder / "other.launcher.yaml", scenario.folder / "more.launcher.yaml")
+    pipeline.write("prepare", f"until [ -e {pipeline.gate} ]; do sleep 0.05; done")
+    scenario.apply(".")
+    pipeline.write("prepare", f"until [ -e {pipeline.gate} ]; do sleep 0.05; done", top="needs: [other]")
+    pipeline.write("train", top="needs: [prepare, more]")
+    shown = scenario.plan(".")
+    assert "note: out of date once it has ended: it now also needs other" in shown
+    scenario.apply(".")
+    assert pipeline.states() == {"prepare": "running", "train": "waiting", "evaluate": "waiting"}
+    assert [attempt.state for attempt in scenario.attempts("train")] == ["skipped", "waiting"]
+    pipeline.open()
+    scenario.wait("evaluate")
+    actions = scenario.actions(".")
+    assert [actions[job] for job in JOBS] == ["rerun", "rerun", "rerun"]
+    scenario.run_to_end(".")
+    assert set(scenario.actions(".").values()) == {"keep"}
+    assert pipeline.ran() == [*JOBS, *JOBS]
+
+
+def test_a_matrix_is_run_again_by_its_name(scenario):
+    summing(scenario, "[0, 1]")
+    scenario.run_to_end(".")
+    kinds = scenario.actions(".", "--rerun", "a")
+    assert kinds == {"a-0": "rerun", "a-1": "rerun", "sum": "keep"}
+    assert set(scenario.actions(".", "--rerun", "a+").values()) == {"rerun"}
+    saved = scenario.folder / "plan.json"
+    scenario.launcher("plan", ".", "--rerun", "a+", "--out", saved)
+    scenario.run_to_end(saved)
+    assert len(stood_on(scenario)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(5))
+def test_after_each_edit_and_apply_the_record_is_what_the_files_ask_for(scenario, seed):
+    """Any needs of the matrix `a`, of its jobs and of `b`, with and without `rerun: never`."""
+    chance = random.Random(seed)
+    values, needs = [0, 1], {"b": {}, "sum": {}}
+    for _ in range(12):
+        if chance.random() < 0.5:
+            values = sorted(chance.sample(range(5), chance.randint(1, 3)))
+        job = chance.choice(["b", "sum"])
+        names = ["a", *(f"a-{n}" for n in values), *(["b"] if job == "sum" else [])]
+        needs[job] = {name: chance.random() < 0.3 for name in chance.sample(names, chance.randint(0, 2))}
+        for of in needs.values():  # no job of the matrix that it has no more
+            for name in [*of]:
+                if name.startswith("a-") and name not in names:
+                    del of[name]
+        scenario.job("true", name="a", top=f"matrix: {{n: {values}}}")
+        for name, of in needs.items():
+            listed = ", ".join(f"{need}: {{{'rerun: never' if never else ''}}}" for need, never in of.items())
+            scenario.job("true", name=name, top=f"needs: {{{listed}}}")
+        scenario.run_to_end(".")
+        assert set(scenario.actions(".").values()) == {"keep"}
+        for name, of in needs.items():
+            asked = dict.fromkeys(map("a-{}".format, values), of["a"]) if "a" in of else {}
+            asked |= {need: never for need, never in of.items() if need != "a"}
+            last = scenario.attempts(name)[-1]
+            recorded = {need.job: need.edition for need in last.needs}
+            never = {need for need in asked if asked[need]} | (set(last.order_only) - asked.keys())
+            editions = {need: scenario.attempts(need)[-1].edition for need in asked}
+            assert {need: recorded.get(need) for need in recorded.keys() - never} == {
+                need: editions[need] for need in asked.keys() - never
+            }

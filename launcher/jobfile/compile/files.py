@@ -84,6 +84,9 @@ def compile_files(
 ) -> Compiled:
     """Compile job files, and every job file below the directories among `paths`. All targets are checked.
 
+    A need that none of these files declares is looked for in the other job files of the project, since it may
+    name a matrix: without errors and `placeholders`, the needs of the launches are names of jobs.
+
     Args:
         variables: values of `vars` by name: text as typed on a command line, or of the variable's type.
         var_files: files with such values; `variables` win over them, later files over earlier ones.

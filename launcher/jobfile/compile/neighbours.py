@@ -139,20 +139,20 @@ class Neighbours:
 
     def meaning(self, launch: Launch, name: str) -> Meaning:
         """The jobs that a name among the needs of a launch stands for; a job's own name goes first."""
-        itself = frozenset({name})
+        itself = Meaning(frozenset({name}))
         files = [each for each in self.of(launch) if each.declares(name)]
-        matrices = [each for each in files if each.name == name and name not in each.jobs]
-        if any(name in each.jobs for each in files) or (files and not matrices):
-            return Meaning(itself)
-        for each in matrices:
-            if each.is_guessed:
-                why = f"{each.file} declares `{name}`, and the names of its jobs are not known here"
-                return Meaning(itself, f"{why}; give that file as well")
+        if any(name in each.jobs and each.is_whole for each in files):
+            return itself
+        matrices = [each for each in files if each.name == name]
+        unsure = next((each.file for each in matrices if each.is_guessed or not each.is_whole), "")
+        if unsure:
+            why = f"{unsure} declares `{name}`, and the names of its jobs are not known here"
+            return itself._replace(unresolved=f"{why}; give that file as well")
         if matrices:
             return Meaning(frozenset().union(*(each.jobs for each in matrices)))
-        unread = next(iter(self._unread(launch)), "")
-        why = f"no file that can be read declares `{name}`; mend {unread}"
-        return Meaning(itself, why) if unread else Meaning(itself)
+        unread = "" if files else next(self._unread(launch), "")
+        why = f"no file that can be read declares `{name}`; mend {unread}" if unread else ""
+        return itself._replace(unresolved=why)
 
     def _unread(self, launch: Launch) -> Iterator[str]:
         """The job files around a launch that cannot be read so far that the name of their job is known."""

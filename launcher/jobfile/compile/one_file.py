@@ -92,6 +92,7 @@ class Declared:
         name: of the file's job, or of its matrix.
         jobs: the names of the jobs.
         is_guessed: whether values of the matrix are not known, and with them the names of the jobs.
+        is_whole: whether all of the file could be parsed; else it may have a matrix further down.
     """
 
     file: str
@@ -99,6 +100,7 @@ class Declared:
     name: str
     jobs: frozenset[str]
     is_guessed: bool = False
+    is_whole: bool = True
 
     @property
     def names(self) -> frozenset[str]:
@@ -122,9 +124,8 @@ def declared_in(document: Document, target: str, inputs: Inputs, home: Home) -> 
     project = references_of(value, known, {}, home, problems).values["job.project"].text
     is_guessed = not made or any(path[:1] == ("matrix",) for path in problems.assumed)
     jobs = frozenset(named(name, combination) for combination in made)
-    if any(found.severity == "error" for found in document.problems):  # it may have a matrix further down
-        is_guessed, jobs = True, frozenset()
-    return Declared(document.source.file, project, name, jobs, is_guessed)
+    is_whole = not any(found.severity == "error" for found in document.problems)
+    return Declared(document.source.file, project, name, jobs, is_guessed, is_whole)
 
 
 def compile_document(document: Document, work: Work) -> FileResult:

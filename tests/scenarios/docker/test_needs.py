@@ -93,3 +93,26 @@ def test_the_next_apply_goes_on_where_the_watchers_of_waiting_jobs_have_died(sce
 @pytest.mark.parametrize("seed", seeds(2))
 def test_random_kills_of_clients_and_watchers(scenario, pipeline, seed):  # noqa: F811
     kill_at_random(scenario, pipeline, seed)
+
+
+def test_the_editions_of_another_home_run_nothing_again(scenario, tmp_path):
+    """A job of this engine stands on one of the machine alone, which each state folder counts for itself."""
+    there = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
+
+    def prepare(word):
+        roles = f"roles: {{main: {{entrypoint: echo, args: [{word}]}}}}"
+        return scenario.write("prepare.launcher.yaml", f"version: 1\nname: prepare\n{roles}\n")
+
+    def actions(env):
+        plan = scenario.launcher("plan", ".", "--format", "json", env=env).out
+        return {job["key"]["job"]: job["action"] for job in json.loads(plan)["jobs"]}
+
+    prepare("one")
+    scenario.job("true", name="train", top="needs: [prepare]")
+    scenario.run_to_end(".")
+    for word in ("two", "one"):
+        scenario.launcher("apply", prepare(word), "--yes", "--wait", env=there)
+    assert actions(there) == {"prepare": "keep", "train": "keep"}
+    assert actions(dict(os.environ)) == {"prepare": "keep", "train": "keep"}
+    prepare("two")
+    assert actions(dict(os.environ)) == {"prepare": "create", "train": "rerun"}

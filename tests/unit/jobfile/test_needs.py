@@ -448,6 +448,16 @@ def test_a_name_whose_jobs_are_not_known_is_not_resolved(tmp_path: Path, text: s
     assert "train.launcher.yaml" in found.unresolved["train"]
 
 
+def test_a_broken_file_is_not_taken_for_a_matrix(tmp_path: Path) -> None:
+    twice = "version: 1\nname: prepare\nroles: {}\nroles: {}\n"
+    (project(tmp_path) / "prepare.launcher.yaml").write_text(twice)
+    read = "needs: [prepare]\nroles: {main: {entrypoint: cat, args: [$<needs.prepare.output_dir>]}}\n"
+    path = tmp_path / "train.launcher.yaml"
+    path.write_text(f"version: 1\nname: train\n{read}")
+    assert compiled(tmp_path, path.name, neighbours=True).errors == ()
+    assert "prepare.launcher.yaml declares `prepare`" in load_job(path).unresolved["prepare"]
+
+
 def test_a_broken_file_leaves_the_names_that_others_declare(tmp_path: Path) -> None:
     (project(tmp_path) / "broken.launcher.yaml").write_text("{")
     job(tmp_path, "train", "matrix: {n: [1, 2]}")

@@ -97,7 +97,9 @@ class Jobs:
         if launch is None or not step.starts:
             return
         new = attempt(launch, "waiting", step.number)
-        new = replace(new, edition=step.edition, needs=step.needs, owner=HOLDER)
+        new = replace(
+            new, edition=step.edition, needs=step.needs, order_only=_order_only(step, launch), owner=HOLDER
+        )
         if not step.after:
             new = self._accepted(new)
         if step.kind != "resume" or self.attempts.get((step.key, step.number), new).state != "running":
@@ -150,10 +152,16 @@ class Jobs:
             if step.starts and step.launch is not None and not step.withdraws:
                 new = attempt(step.launch, "reserved", step.number)
                 if (step.key, step.number) not in self.attempts:
-                    self._put(replace(new, edition=step.edition, needs=step.needs))
+                    order_only = _order_only(step, step.launch)
+                    self._put(replace(new, edition=step.edition, needs=step.needs, order_only=order_only))
 
     def _stood_on(self, need: StoodOn, attempt: Attempt) -> Attempt:
         return self.attempts[attempt.key._replace(job=need.job), need.number]
 
     def _put(self, attempt: Attempt) -> None:
         self.attempts[attempt.key, attempt.number] = attempt
+
+
+def _order_only(step: Step, launch: Launch) -> tuple[str, ...]:
+    never = {need.job for need in launch.needs if not need.rerun}
+    return tuple(need.job for need in step.needs if need.job in never)

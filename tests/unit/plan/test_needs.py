@@ -139,6 +139,8 @@ def test_a_need_that_has_run_since_in_another_edition_runs_the_job_again() -> No
 def test_rerun_never_keeps_the_order_alone() -> None:
     train = job("train", needs=need("prepare", rerun=False))
     assert plan([PREPARE, train], *HISTORY[:2], done(PREPARE, 2)).is_empty
+    running = replace(HISTORY[1], state="running")
+    assert plan([PREPARE, train], done(PREPARE), done(PREPARE, 2), running).is_empty
     made = plan([CHANGED, job("train", "-v", needs=need("prepare", rerun=False))], *HISTORY[:2])
     assert step(made, "train").after == ("prepare",)
 
@@ -199,11 +201,12 @@ def test_a_change_of_the_set_and_of_an_edition_are_both_said() -> None:
 
 
 def test_many_other_needs_are_counted() -> None:
-    many = [job(f"b-{n}") for n in range(20)]
-    made = plan([*many, needing(*many)], *map(done, many), summed())
-    assert step(made, "sum").why() == (
-        "needs_changed (now also needs b-0, b-1, b-2, b-3, b-4, b-5, b-6, b-7 and 12 more)"
-    )
+    for count, more in ((8, ""), (9, " and 1 more"), (20, " and 12 more")):
+        many = [job(f"b-{n}") for n in range(count)]
+        made = plan([*many, needing(*many)], *map(done, many), summed())
+        assert step(made, "sum").why() == (
+            f"needs_changed (now also needs b-0, b-1, b-2, b-3, b-4, b-5, b-6, b-7{more})"
+        )
 
 
 def test_a_need_that_was_added_and_has_no_success_holds_the_job() -> None:
@@ -214,6 +217,14 @@ def test_a_need_that_was_added_and_has_no_success_holds_the_job() -> None:
         assert held.kind == "hold"
         assert held.why().startswith("needs_failed (a-1: ")
         assert held.why().endswith("needs_changed (now also needs a-1)")
+
+
+def test_a_need_on_record_that_has_no_success_here_runs_nothing_again() -> None:
+    off = replace(CELLS[0], enabled=False)
+    for history in ([], [done(CELLS[0], state="failed")]):
+        assert (
+            told(plan([off, needing(off)], *history, summed(CELLS[0])))["sum"] == "keep: attempt 1 succeeded"
+        )
 
 
 def test_a_policy_that_is_added_or_removed_runs_nothing_again() -> None:
@@ -412,6 +423,13 @@ def test_a_need_that_is_not_planned_is_judged_by_its_latest_attempt(files: list[
     made = plan(files, done(PREPARE), done(PREPARE, 2, state="failed"))
     assert told(made)["train"].startswith("hold: needs_failed (prepare: failed)")
     assert "its latest attempt decides" in step(made, "train").notes[0]
+
+
+@pytest.mark.parametrize("left", [{"state": "created"}, {"state": "waiting"}, {"state": "skipped"}])
+def test_an_attempt_that_never_ran_leaves_the_need_to_the_one_before(left: dict[str, Any]) -> None:
+    for state, after in (("succeeded", ()), ("running", ("prepare",))):
+        made = step(plan(TRAIN, done(PREPARE, state=state), done(PREPARE, 2, **left)), "train")
+        assert (made.kind, made.needs, made.after) == ("create", (on(PREPARE),), after)
 
 
 def test_a_need_that_runs_outside_of_the_plan_is_waited_for() -> None:

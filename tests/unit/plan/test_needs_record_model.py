@@ -1,0 +1,179 @@
+"""Random files, matrices, edits and histories: a success that a plan keeps stands on what the files ask for.
+
+The oracle knows files and attempts alone. It compares names and editions, and calls nothing of the planner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from launcher.jobfile.compile.needs import resolve_needs
+from launcher.plan.codec import dumps, loads
+from launcher.plan.model import Plan
+from launcher.plan.recheck import located, recheck
+from launcher.specs.attempt import ENDED_STATES, Attempt
+from launcher.specs.launch import JobKey, Launch
+from launcher.specs.needs import Need
+from tests.lanes import sampled, seeds
+from tests.unit.plan.needs_model import Jobs
+from tests.unit.plan.world import ORIGIN, job, world
+
+FILES = ("a", "b", "c", "d", "e")
+"""A file needs only files before it."""
+EDITS = 40
+
+
+@dataclass
+class Files(Jobs):
+    """Job files, each of one job or of a matrix, whose needs name other files or jobs of their matrices."""
+
+    axes: dict[str, list[int]] = field(default_factory=dict)
+    records: dict[tuple[JobKey, int], object] = field(default_factory=dict)
+
+    def launches(self) -> list[Launch]:
+        made = []
+        for name, version in self.version.items():
+            needs = tuple(sorted(self.needs.get(name, {}).values()))
+            on = name not in self.disabled
+            if name in self.axes:
+                cells = [job(f"{name}-{value}", str(version)) for value in self.axes[name]]
+                made += [replace(cell, matrix=name, needs=needs, enabled=on) for cell in cells]
+            else:
+                made.append(replace(job(name, str(version)), needs=needs, enabled=on))
+        return resolve_needs(made)[0]
+
+    def edit(self, random: Random) -> None:
+        """Change one thing of one file."""
+        at = random.randrange(len(FILES))
+        name = FILES[at]
+        kind = random.choice(["document", "matrix", "matrix", "need", "need", "need", "policy", "enable"])
+        if kind == "document":
+            self.version[name] += 1
+        elif kind == "matrix":
+            self._change_matrix(name, random)
+        elif kind == "enable":
+            self.disabled ^= {name} if random.random() < 0.3 else set()
+        elif at:
+            self._change_need(name, random.choice(FILES[:at]), kind, random)
+
+    def _change_matrix(self, name: str, random: Random) -> None:
+        values = self.axes.get(name)
+        if values is None or random.random() < 0.2:
+            self.axes[name] = random.sample(range(5), random.randint(1, 3))
+        elif random.random() < 0.15:
+            del self.axes[name]  # one job, of the name that the matrix had
+        elif random.random() < 0.5 and len(values) > 1:
+            values.remove(random.choice(values))
+        else:
+            self.axes[name] = sorted({*values, random.randrange(5)})
+
+    def _change_need(self, name: str, other: str, kind: str, random: Random) -> None:
+        needs = self.needs.setdefault(name, {})
+        if other in self.axes and random.random() < 0.3:
+            other = f"{other}-{random.choice(self.axes[other])}"
+        if other in needs and kind == "policy":
+            needs[other] = Need(other, not needs[other].rerun)
+        elif other in needs:
+            del needs[other]
+        else:
+            needs[other] = Need(other, random.random() < 0.75)
+
+    def carried_out(self, random: Random, plan: Plan) -> None:
+        """The plan is applied, at times after it was saved, or by a client that is killed."""
+        if random.random() < 0.3:
+            plan = self._saved(plan)
+        until = random.randrange(4) if random.random() < 0.15 else None
+        if random.random() < 0.1:
+            self.leave_behind(plan)
+        else:
+            self.apply(plan, until=until)
+        if random.random() < 0.15:
+            self.end_latest(
+                random.choice(plan.steps).key.job, random.choice(["cancelled", "lost", "orphaned"])
+            )
+        if random.random() < 0.7:
+            self.settle([step.key.job for step in plan.steps if random.random() < 0.1])
+
+    def _saved(self, plan: Plan) -> Plan:
+        saved = located(loads(dumps(plan.stamped(plan_id="p1", created_at=0))), root="/src", origin=ORIGIN)
+        checked = recheck(replace(saved, plan_id=""), world(*self.attempts.values()), now=0)
+        assert checked.stale == ()
+        return checked.plan
+
+    def _put(self, attempt: Attempt) -> None:
+        """What an attempt stands on is fixed when it is made; one of the same number may take its place."""
+        super()._put(attempt)
+        if attempt.state not in ("reserved", "waiting"):
+            record = attempt.needs, attempt.order_only
+            assert self.records.setdefault((attempt.key, attempt.number), record) == record
+
+    def judge(self, plan: Plan) -> None:
+        """A success that the plan keeps stands on the needs of its file, at their editions of today.
+
+        One that runs again for its needs alone, which have succeeded, does not.
+        """
+        jobs = {launch.key: launch for launch in self.launches()}
+        for step in plan.steps:
+            codes = {reason.code for reason in step.reasons}
+            if step.kind == "keep" and codes == {"already_succeeded"}:
+                assert self._is_current(jobs[step.key])
+            elif step.kind == "rerun" and codes == {"needs_changed"} and not step.after:
+                assert step.guard.state in ("skipped", "waiting") or not self._is_current(jobs[step.key])
+
+    def _is_current(self, launch: Launch) -> bool:
+        last = self._latest(launch.key, *(ENDED_STATES - {"skipped"}), "running")
+        assert last is not None
+        assert last.state == "succeeded"
+        recorded = {each.job: each.edition for each in last.needs}
+        asked = {need.job: self._edition(launch.key._replace(job=need.job)) for need in launch.needs}
+        policies = {need.job for need in launch.needs if not need.rerun}
+        policies |= set(last.order_only) - asked.keys()
+        return {job: recorded.get(job) for job in recorded.keys() - policies} == {
+            job: asked[job] for job in asked.keys() - policies
+        }
+
+    def _edition(self, key: JobKey) -> int:
+        good = self._latest(key, "succeeded")
+        return good.edition if good is not None else 0
+
+    def _latest(self, key: JobKey, *states: str) -> Attempt | None:
+        found = (each for each in self.attempts.values() if each.key == key and each.state in states)
+        return max(found, key=lambda each: each.number, default=None)
+
+
+@pytest.mark.parametrize("seed", sampled(seeds(25), 0))
+def test_what_a_plan_keeps_stands_on_the_needs_of_its_files(seed: int) -> None:
+    for part in range(20):
+        history(Random(seed * 20 + part))
+
+
+def history(random: Random) -> None:
+    files = Files(version=dict.fromkeys(FILES, 1))
+    for _ in range(EDITS):
+        files.edit(random)
+        if random.random() < 0.5:
+            continue
+        plan = files.plan(retry_failed=random.random() < 0.3)
+        if plan.problems:
+            continue
+        files.judge(plan)
+        files.carried_out(random, plan)
+        after = files.plan()
+        if not after.problems:
+            files.judge(after)
+    files.disabled.clear()
+    files.settle()
+    for _ in range(2):
+        files.apply(files.plan(retry_failed=True, rerun=_cancelled(files)))
+        files.settle()
+    last = files.plan()
+    assert last.problems or last.is_empty, str(last)
+    files.judge(last)
+
+
+def _cancelled(files: Files) -> list[str]:
+    """The jobs that were cancelled: only a name runs them again."""
+    return [step.key.job for step in files.plan().steps if step.kind == "hold" and step.launch is not None]
