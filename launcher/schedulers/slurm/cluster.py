@@ -115,14 +115,12 @@ class Cluster:
     def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
         modules = _agent()
         output = ssh.run(_source("bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()])
-        lines = output.decode(errors="replace").splitlines()
         try:
-            # The last line: a login shell may greet.
-            answer = json.loads(lines[-1]) if lines else None
+            answer = json.loads(output)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise SchedulerError(f"{self.host} was cut off before it had answered", hint="try again")
+            raise SchedulerError(f"{self.host} gave no answer that launcher understands", hint="try again")
         return answer
 
 

@@ -2,6 +2,9 @@
 
 Nothing of a program, a path or an app is part of a command line: a constant loader reads the program from its
 input. ssh obeys the user's own configuration; BatchMode keeps it from asking.
+
+The startup files of the login shell there may print before a program and after it, and change its exit code.
+So the loader prints a random mark around the output of a program that succeeds, and around the errors of any.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from launcher import paths
 from launcher.errors import SchedulerError
 
 _LOADER = (
-    "python3 -c 'import sys; i = sys.stdin.buffer; "
-    'exec(compile(i.read(int(i.readline())), "launcher", "exec"), {"__name__": "__main__"})\''
+    "python3 -c 'import atexit, sys; i = sys.stdin.buffer; n, mark = i.readline().decode().split(); "
+    "print(mark, flush=True); print(mark, file=sys.stderr, flush=True); "
+    "atexit.register(print, mark, file=sys.stderr, flush=True); "
+    'exec(compile(i.read(int(n)), "launcher", "exec"), {"__name__": "__main__"}); print(mark, flush=True)\''
 )
 _OPTIONS = ("BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
 _LINGER_S = 20
@@ -40,8 +45,9 @@ class Ssh:
     def run(self, program: bytes, pieces: Iterable[bytes] = ()) -> bytes:
         """Run a Python program with `pieces` as its input; returns its output.
 
-        Raises SchedulerError, with the last line of its errors, when it cannot be run or fails.
+        Raises SchedulerError, with the last line of its errors, when it cannot be run, fails or is cut off.
         """
+        mark = os.urandom(16).hex().encode()
         argv = ["ssh", "-T", *self._options(), "--", self.host, _LOADER]
         with TemporaryFile() as errors:  # no pipe: the process that keeps the connection would hold it open
             try:
@@ -57,14 +63,15 @@ class Ssh:
                 raise SchedulerError(f"cannot run ssh: {why}", hint="install OpenSSH's client") from error
             with process:
                 try:
-                    output = _exchange(process, program, pieces)
+                    output = _exchange(process, b"%d %s\n" % (len(program), mark) + program, pieces)
                 except BaseException:
                     process.kill()
                     raise
-            if process.returncode:
-                errors.seek(0)
-                raise self._failed(process.returncode, errors.read().decode(errors="replace"))
-            return output
+            if output.count(mark) == 2:
+                return output.split(mark)[1]
+            errors.seek(0)
+            said = errors.read().split(mark)
+            raise self._failed(process.returncode, said[min(1, len(said) - 1)].decode(errors="replace"))
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
@@ -97,6 +104,11 @@ class Ssh:
 
     def _failed(self, code: int, text: str) -> SchedulerError:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if not code and not lines:
+            return SchedulerError(
+                f"{self.host} was cut off before it had answered",
+                hint=f"try again; if that does not help, {self.host}:~/.bashrc ends or replaces the shell",
+            )
         last = lines[-1] if lines else f"ssh exited with {code}"
         if code == _UNREACHED:
             hint = f"`ssh {self.host} true` has to work without a question"
@@ -108,11 +120,11 @@ class Ssh:
         return SchedulerError(f"{self.host}: {last}")
 
 
-def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable[bytes]) -> bytes:
+def _exchange(process: subprocess.Popen[bytes], head: bytes, pieces: Iterable[bytes]) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(b"%d\n" % len(program) + program)
+        process.stdin.write(head)
         for piece in pieces:
             process.stdin.write(piece)
         process.stdin.close()
