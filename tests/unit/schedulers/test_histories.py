@@ -194,8 +194,8 @@ def events(
     """The record of a supervisor.
 
     roles: name → number of replicas, max_retries, policy.
-    history: `a/0` starts, `a/0=3` ends with 3, `a/0=!` was not ready in time, `a/0=-` ended with 0 since it was
-    stopped, `replica a/0 2` is restart 2 of it, `role a/0 1`, `app a/0 1`, `stop failed` or `stop` (for a restart).
+    history: `a/0` starts, `a/0=3` ends with 3, `a/0=!` was not ready in time, `a/0=-` was stopped.
+    `replica a/0 2` is restart 2 of it, `role a/0 1`, `app a/0 1`; `stop failed`, or `stop` for a restart.
     """
     made: list[dict[str, Any]] = [
         {

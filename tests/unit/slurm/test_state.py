@@ -340,6 +340,10 @@ def test_replicas_that_nothing_is_left_of_are_lost_and_those_never_started_are_c
     ]
 
 
+def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled():
+    assert {each[2] for each in shown(submitted(vanished=True))} == {"cancelled"}
+
+
 def test_a_replica_that_a_failure_kept_from_starting_is_cancelled_for_that_reason():
     kept = replica(0, "pending", stopped="setup failed", started_at=None)
     outcome = {"state": "failed", "message": "setup failed with 1: x", "ended_at": 9.0, "replicas": [kept]}
