@@ -76,15 +76,12 @@ def _header(path: str, found: os.stat_result, kind: bytes, size: int = 0, link: 
 
 
 def main() -> None:
-    """Write a mark, behind whatever a login shell has printed, then the archive."""
+    """Write the archive of the folder that the first line of the input names."""
     about = json.loads(sys.stdin.buffer.readline().decode("utf-8", "surrogateescape"))
     folder = os.path.join(os.path.expanduser(about["job_dir"]), "outputs", about["name"])
     out = sys.stdout.buffer
     try:
-        pieces = packed(folder)
-        first = next(pieces)
-        out.write(about["mark"].encode() + first)
-        for piece in pieces:
+        for piece in packed(folder):
             out.write(piece)
         out.flush()
     except (OSError, ValueError) as error:

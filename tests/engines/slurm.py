@@ -154,6 +154,30 @@ class SlurmCluster:
         self.run("scontrol", "shutdown", "slurmctld")
         assert processes.gone([pid], timeout_s=_COMMAND_S)
 
+    @property
+    def memory(self) -> Path:
+        """The folder of what the controller writes down."""
+        return self.folder / "state" / "slurmctld"
+
+    @contextmanager
+    def stopped(self) -> Iterator[Path]:
+        """End the controller, and start it with what is in its memory then."""
+        self.stop_controller()
+        yield self.memory
+        self.start("slurmctld")
+
+    def forget(self) -> None:
+        """Restart the controller without what it knew: it counts jobs from 1 again."""
+        with self.stopped() as memory:
+            shutil.rmtree(memory)
+            memory.mkdir()
+
+    def hide(self, folder: Path) -> None:
+        """Keep a folder from all nodes, as if it were not shared."""
+        pid = (self.folder / "munged.pid").read_text().strip()
+        command = ["nsenter", "--target", pid, "--mount", "mount", "-t", "tmpfs", "hidden", str(folder)]
+        subprocess.run(command, check=True, timeout=_COMMAND_S)
+
     def start(self, daemon: str) -> None:
         """Start a killed daemon again, and wait until the controller answers."""
         self._do("start", daemon)

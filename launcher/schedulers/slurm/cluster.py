@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.errors import SchedulerError, StartError, StateError
 from launcher.schedulers import packing
-from launcher.schedulers.ids import random_id
 from launcher.schedulers.slurm import known
 from launcher.schedulers.slurm.site import unpack
 from launcher.schedulers.slurm.site.agent import main as agent
@@ -30,7 +29,6 @@ Answer = dict[str, Any]
 _SITE = "launcher.schedulers.slurm.site"
 _IMPORT = re.compile(r"^from (launcher\.[\w.]+)\.(\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
-_LONGEST_GREETING = 1 << 20  # bytes
 _NO_COMMANDS = "there is no `sbatch` on this machine, and the job names no login node"
 _BOTH_WAYS = (
     "run launcher on a machine of the cluster, or name its login node: the run option `host`, or"
@@ -114,10 +112,9 @@ class Cluster:
             except (OSError, ValueError) as error:
                 raise SchedulerError(f"cannot read the output folder: {error}") from error
             return
-        mark = f"launcher-{random_id()}{random_id()}:"
-        about = json.dumps({"job_dir": self.job_dir, "name": output, "mark": mark}).encode() + b"\n"
+        about = json.dumps({"job_dir": self.job_dir, "name": output}).encode() + b"\n"
         program = resources.files("launcher.schedulers").joinpath("packing.py").read_bytes()
-        yield from _behind(mark.encode(), self._ssh.stream(program, [about]))
+        yield from self._ssh.stream(program, [about])
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
@@ -133,35 +130,18 @@ class Cluster:
     def _there(self, ssh: Ssh, request: Mapping[str, Any]) -> Answer:
         modules = _agent()
         output = ssh.run(_source("bundle"), [b"%d\n" % len(modules), modules, json.dumps(request).encode()])
-        lines = output.decode(errors="replace").splitlines()
         try:
-            # The last line: a login shell may greet.
-            answer = json.loads(lines[-1]) if lines else None
+            answer = json.loads(output)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise SchedulerError(f"{self.host} was cut off before it had answered", hint="try again")
+            raise SchedulerError(f"{self.host} gave no answer that launcher understands", hint="try again")
         return answer
 
 
 def _chained(header: bytes, archive: Iterable[bytes]) -> Iterator[bytes]:
     yield header
     yield from archive
-
-
-def _behind(mark: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The bytes behind a mark: a login shell may print something before it."""
-    head = b""
-    for piece in pieces:
-        head += piece
-        before, found, rest = head.partition(mark)
-        if found:
-            yield rest
-            yield from pieces
-            return
-        if len(before) > _LONGEST_GREETING:
-            break
-    raise SchedulerError("the login node gave no answer that launcher understands")
 
 
 def _connection(host: str) -> Ssh:

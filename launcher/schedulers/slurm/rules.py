@@ -15,6 +15,12 @@ from launcher.specs.macros import find_macros, role_of_host
 from launcher.specs.mounts import BindMount, DeviceMount, VolumeMount
 from launcher.text import nearest, plural
 
+OWN_MB = 25
+"""MiB that launcher's own processes take beside a replica: they count against the memory of its job."""
+_EXACT_MB = 1024
+"""From here on a replica gets the memory that it asks for, of which launcher's processes take little: such a
+request is often a part of a node, and a little more would not fit."""
+
 MARK = "\x01"
 """Stands around what only a node of the cluster can fill in; see `request`."""
 
@@ -177,7 +183,8 @@ def mem_per_cpu(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
     """MiB for each core; 0 where no role asks for memory, or the cluster manages none."""
     if not requests_memory(app, cfg):
         return 0
-    return ceil(max(role.resource.memMB for role in app.roles) / max(cpus_per_task(app), 1))
+    asked = max(role.resource.memMB for role in app.roles)
+    return ceil(max(asked, min(asked + OWN_MB, _EXACT_MB)) / max(cpus_per_task(app), 1))
 
 
 def gpus_per_task(app: AppDef, cfg: Mapping[str, CfgVal]) -> int:
@@ -200,6 +207,12 @@ def _of_shares(app: AppDef, cfg: Mapping[str, CfgVal]) -> Iterator[str]:
         yield "memory is not requested: the option nomem is set"
     elif any(0 < resource.memMB < most for _, resource in asked):
         yield f"each replica gets {most:g} MiB of memory: all replicas of a job alike"
+    if requests_memory(app, cfg):
+        yield (
+            f"up to {OWN_MB} MiB more memory are requested for launcher's own processes"
+            if most < _EXACT_MB
+            else f"launcher's own processes take {OWN_MB} MiB of the memory of each replica"
+        )
     for role, resource in asked:
         if resource.gpu > 0 and cfg.get("gres"):
             yield f"role `{role.name}`: its GPUs are not requested: gres requests those of a node"

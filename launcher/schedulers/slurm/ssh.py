@@ -2,13 +2,16 @@
 
 Nothing of a program, a path or an app is part of a command line: a constant loader reads the program from its
 input. ssh obeys the user's own configuration; BatchMode keeps it from asking.
+
+The startup files of the login shell there may print before a program and after it, and change its exit code.
+So the loader prints a random mark around the output of a program that succeeds, and around the errors of any.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from tempfile import TemporaryFile
 
@@ -16,8 +19,10 @@ from launcher import paths
 from launcher.errors import SchedulerError
 
 _LOADER = (
-    "python3 -c 'import sys; i = sys.stdin.buffer; "
-    'exec(compile(i.read(int(i.readline())), "launcher", "exec"), {"__name__": "__main__"})\''
+    "python3 -c 'import atexit, sys; i = sys.stdin.buffer; n, mark = i.readline().decode().split(); "
+    "print(end=mark, flush=True); print(mark, file=sys.stderr, flush=True); "
+    "atexit.register(print, mark, file=sys.stderr, flush=True); "
+    'exec(compile(i.read(int(n)), "launcher", "exec"), {"__name__": "__main__"}); print(mark, flush=True)\''
 )
 _OPTIONS = ("BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15", "ServerAliveCountMax=4")
 _LINGER_S = 20
@@ -41,12 +46,13 @@ class Ssh:
     def run(self, program: bytes, pieces: Iterable[bytes] = ()) -> bytes:
         """Run a Python program with `pieces` as its input; returns its output.
 
-        Raises SchedulerError, with the last line of its errors, when it cannot be run or fails.
+        Raises SchedulerError, with the last line of its errors, when it cannot be run, fails or is cut off.
         """
         return b"".join(self.stream(program, pieces))
 
     def stream(self, program: bytes, pieces: Iterable[bytes] = ()) -> Iterator[bytes]:
         """As `run`, with the output in pieces, as it arrives. Killed when the caller leaves early."""
+        mark = os.urandom(16).hex().encode()
         argv = ["ssh", "-T", *self._options(), "--", self.host, _LOADER]
         with TemporaryFile() as errors:  # no pipe: the process that keeps the connection would hold it open
             try:
@@ -62,13 +68,15 @@ class Ssh:
                 raise SchedulerError(f"cannot run ssh: {why}", hint="install OpenSSH's client") from error
             with process:
                 try:
-                    yield from _exchange(process, program, pieces)
+                    output = _exchange(process, b"%d %s\n" % (len(program), mark) + program, pieces)
+                    is_whole = yield from _between(mark, output)
                 except BaseException:
                     process.kill()
                     raise
-            if process.returncode:
+            if not is_whole:
                 errors.seek(0)
-                raise self._failed(process.returncode, errors.read().decode(errors="replace"))
+                said = errors.read().split(mark)
+                raise self._failed(process.returncode, said[min(1, len(said) - 1)].decode(errors="replace"))
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
@@ -101,6 +109,11 @@ class Ssh:
 
     def _failed(self, code: int, text: str) -> SchedulerError:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if not code and not lines:
+            return SchedulerError(
+                f"{self.host} was cut off before it had answered",
+                hint=f"try again; if that does not help, {self.host}:~/.bashrc ends or replaces the shell",
+            )
         last = lines[-1] if lines else f"ssh exited with {code}"
         if code == _UNREACHED:
             hint = f"`ssh {self.host} true` has to work without a question"
@@ -112,11 +125,11 @@ class Ssh:
         return SchedulerError(f"{self.host}: {last}")
 
 
-def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _exchange(process: subprocess.Popen[bytes], head: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(b"%d\n" % len(program) + program)
+        process.stdin.write(head)
         for piece in pieces:
             process.stdin.write(piece)
         process.stdin.close()
@@ -125,6 +138,22 @@ def _exchange(process: subprocess.Popen[bytes], program: bytes, pieces: Iterable
             process.stdin.close()
     while piece := process.stdout.read1(_PIECE):  # type: ignore[attr-defined]  # it is buffered
         yield piece
+
+
+def _between(mark: bytes, pieces: Iterable[bytes]) -> Generator[bytes, None, bool]:
+    """Yield the bytes between two marks; returns whether both were there."""
+    held, marks, tail = b"", 0, len(mark) - 1  # a mark may be cut by the end of a piece
+    for piece in pieces:
+        held += piece
+        while marks < 2 and mark in held:
+            inside, _, held = held.partition(mark)
+            if marks and inside:
+                yield inside
+            marks += 1
+        if marks == 1 and len(held) > tail:
+            yield held[:-tail]
+        held = held[-tail:]
+    return marks == 2
 
 
 def _quietly(argv: list[str]) -> int:

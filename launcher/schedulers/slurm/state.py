@@ -354,7 +354,7 @@ def names_of(facts: Facts) -> list[tuple[str, int]]:
 
 
 def _replica(role: str, k: int, seen: Mapping[str, Any] | None, view: View, waits: str) -> ReplicaRecord:
-    is_over = view.ended_at is not None or view.state in ENDED
+    is_over = view.state in ENDED
     if seen is None or seen.get("state") == "pending":  # never started
         why = str((seen or {}).get("stopped") or waits)
         return ReplicaRecord(role, k, "cancelled" if is_over else "pending", message=why)

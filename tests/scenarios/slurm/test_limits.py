@@ -38,6 +38,10 @@ def test_an_app_that_takes_more_memory_than_it_asked_for_has_failed(scenario):
     assert "memory" in message or "signal 9" in message
 
 
+def test_launchers_own_processes_leave_a_replica_the_little_memory_that_it_asks_for(scenario):
+    scenario.run_to_end(scenario.job("sleep 5", role="resource: {memMB: 16}"))
+
+
 @pytest.mark.slow
 def test_an_app_that_reaches_the_time_limit_of_slurm_has_failed(scenario):
     file = scenario.job("trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", top="cfg: {time: 1m}")

@@ -97,3 +97,11 @@ def test_an_ordinary_user_cancels_an_app_that_waits_and_one_that_runs(ordinary):
         assert ordinary.state(name) is AppState.CANCELLED
     assert replicas
     assert processes.gone(replicas, timeout_s=60)
+
+
+def test_a_bashrc_that_prints_and_sets_a_trap_does_no_harm(there):
+    (there.cluster.home / ".bashrc").write_text("printf 'no newline'; trap 'printf bye; exit 3' EXIT\n")
+    file = there.job("echo it ran")
+    there.run_to_end(file)
+    assert there.logs("job") == "it ran\n"
+    assert there.actions(file) == {"job": "keep"}

@@ -109,6 +109,20 @@ def test_a_submission_is_resumed_with_its_job(login, slurm):
     assert login.started() == ["a-1"]
 
 
+def test_a_held_job_that_is_cancelled_is_submitted_again_by_the_next_client(login, slurm):
+    job = create(login, "a-1")["job"]
+    subprocess.run(["scancel", job], check=True)
+    found = login.do("start", app_id="a-1", nonce="n1")
+    assert (found["error"], found["message"]) == (
+        "state",
+        f"job {job} of a-1 has gone: it was cancelled, or Slurm's controller lost it",
+    )
+    assert login.reserve("a-1", "n2", "n1") == {"resumed": False}
+    assert login.submit("a-1", "n2") == "queued"
+    login.wait_for("a-1")
+    assert login.started() == ["a-1"]
+
+
 def test_another_digest_cancels_the_held_job(login, slurm):
     create(login, "a-1")
     assert login.submit("a-1", "n2", "n1", digest="two") == "queued"
@@ -303,7 +317,7 @@ def test_hello_names_the_cluster(login, slurm):
 
 
 def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypatch):
-    called: list[str] = []
+    called: list[list[str]] = []
     real = commands.call
     for k in range(1, 31):
         login.reserve(f"a-{k}", "n1")
@@ -311,10 +325,11 @@ def test_the_number_of_calls_does_not_grow_with_the_apps(login, slurm, monkeypat
         (login.folder(f"a-{k}") / "created").write_text('{"at":1}')
 
     def call(argv: list[str], *args: object) -> object:
-        called.append(argv[0])
+        called.append(list(argv))
         return real(argv, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(commands, "call", call)
     monkeypatch.setattr(observe, "SECOND_LOOK_S", 0)
     login.facts()
-    assert called == ["squeue", "sacct"] * 2  # two looks
+    assert [argv[0] for argv in called] == ["squeue", "sacct"] * 2  # two looks
+    assert all({"-u", "-j"} & set(argv) for argv in called)  # none for the whole cluster

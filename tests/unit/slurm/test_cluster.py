@@ -26,7 +26,7 @@ echo "$@" >>"$SSH_LOG"
 for last; do :; done
 case "$*" in *"-O check"*) exit ${OWN_MASTER:-255};; *"-O "*) exit 0;; esac
 [ -z "$SSH_FAILS" ] || { echo "Warning: a new key"; echo "$SSH_FAILS" >&2; exit 255; }
-cd "$SSH_HOME" && HOME="$SSH_HOME" exec sh -c "$last"
+cd "$SSH_HOME" && HOME="$SSH_HOME" exec bash -c '[ ! -e .bashrc ] || . ./.bashrc; eval "$0"' "$last"
 """
 SBATCH = "#!/bin/sh\nexit 1\n"
 
@@ -157,18 +157,53 @@ def test_a_program_that_fails_says_how(there):
         Ssh("login1").run(b"raise ValueError('no')")
 
 
-def test_a_connection_that_is_cut_off_before_the_answer_is_an_error(there, monkeypatch):
+def startup(there, text):
+    """The file that the login shell reads first."""
+    (there / ".bashrc").write_text(text + "\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo Welcome to {the} cluster",
+        "printf 'no newline'",
+        """printf '{"ok": [{"outputs": ["x"]}]}'""",
+        "trap 'echo bye; echo bye >&2' EXIT",
+        "trap 'printf bye' EXIT",
+        "trap 'exit 3' EXIT",
+        "echo oh >&2; set -e; set -u",
+    ],
+)
+def test_startup_files_of_the_login_shell_do_no_harm(there, text, workspace):
+    startup(there, text)
+    cluster = Cluster(("login1", "~/jobs"))
+    assert cluster.ask("outputs") == {"outputs": []}
+    assert (put(cluster, there, workspace) / "workspace" / "run.sh").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["echo oh >&2", "trap 'echo bye >&2; exit 0' EXIT", "printf 'no newline' >&2"]
+)
+def test_a_program_that_fails_is_heard_through_startup_files(there, text):
+    startup(there, text)
+    for program in (b"raise ValueError('no')", b"import sys; sys.exit('ValueError: no')"):
+        with pytest.raises(SchedulerError, match=r"^login1: ValueError: no$"):
+            Ssh("login1").run(program)
+
+
+@pytest.mark.parametrize("text", ["exit 0", "exec cat >/dev/null", "echo hello; exit 0"])
+def test_a_startup_file_that_ends_the_shell_is_named(there, text):
+    startup(there, text)
+    with pytest.raises(SchedulerError, match="cut off") as error:
+        Cluster(("login1", "~")).ask("outputs")
+    assert "login1:~/.bashrc" in str(error.value.hint)
+
+
+def test_what_is_no_answer_is_an_error(there, monkeypatch):
     cluster = Cluster(("login1", "~"))
     monkeypatch.setattr("launcher.schedulers.slurm.cluster._source", lambda name: b"print('{\"ok\": [')")
-    with pytest.raises(SchedulerError, match="cut off"):
+    with pytest.raises(SchedulerError, match="gave no answer"):
         cluster.ask("outputs")
-
-
-def test_a_login_shell_that_greets_does_no_harm(there, monkeypatch):
-    cluster = Cluster(("login1", "~"))
-    text = b"print('Welcome to {the} cluster'); print('{\"ok\": [{\"outputs\": []}]}')"
-    monkeypatch.setattr("launcher.schedulers.slurm.cluster._source", lambda name: text)
-    assert cluster.ask("outputs") == {"outputs": []}
 
 
 def test_without_slurm_and_without_a_host_both_ways_are_named(monkeypatch):

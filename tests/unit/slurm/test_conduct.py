@@ -332,6 +332,16 @@ def test_a_job_that_slurm_ends_is_cancelled_at_once(site: Site) -> None:
     until(lambda: site.processes() == [])
 
 
+def test_what_slurm_says_of_another_job_with_its_id_is_not_believed(site: Site) -> None:
+    """A controller that lost its state counts anew, and ends the jobs that it does not know."""
+    site.scontrol("JobId=12 JobName=other JobState=COMPLETING Reason=TimeLimit TimeLimit=02:00:00 Restarts=1")
+    site.app(role("main", "echo up; exec sleep 1000"), requeue=True)
+    process = started(site)
+    process.terminate()
+    process.wait(END_S)
+    assert (site.outcome()["state"], site.outcome()["message"]) == ("cancelled", "cancelled")
+
+
 @pytest.mark.slow
 def test_a_replica_that_slurm_ended_first_is_cancelled_with_its_job(site: Site) -> None:
     """Slurm sends TERM to the wrappers and to the conductor, in any order: the step may be over by then."""

@@ -128,11 +128,17 @@ def test_tasks_are_counted_over_all_roles_and_get_the_largest_share():
             role("b", num_replicas=3, resource=Resource(3, 1, 1000)),
         )
     )
-    assert {"ntasks=5", "cpus-per-task=3", "mem-per-cpu=334M", "gpus-per-task=1"} <= set(lines)
+    assert {"ntasks=5", "cpus-per-task=3", "mem-per-cpu=342M", "gpus-per-task=1"} <= set(lines)
 
 
 def test_memory_without_cores_is_that_of_one_core():
-    assert "mem-per-cpu=100M" in sbatch_lines(request_of(role(resource=Resource(-1, -1, 100))))
+    assert "mem-per-cpu=2048M" in sbatch_lines(request_of(role(resource=Resource(-1, -1, 2048))))
+
+
+@pytest.mark.parametrize(("asked", "requested"), [(1, 26), (32, 57), (999, 1024), (1010, 1024), (1024, 1024)])
+def test_a_small_limit_of_memory_leaves_room_for_the_processes_beside_a_replica(asked, requested):
+    lines = sbatch_lines(request_of(role(resource=Resource(1, 0, asked))))
+    assert f"mem-per-cpu={requested}M" in lines
 
 
 def test_nomem_requests_no_memory():

@@ -31,8 +31,8 @@ def message_of(*roles: Role, **cfg: Any) -> str:
 
 
 def test_an_app_without_peculiarities_has_no_problem_and_no_note():
-    assert found(role(resource=Resource(2, 1, 4000)), partition="gpu") == []
-    assert notes(AppDef("app", [role(resource=Resource(2, 1, 4000))]), {}) == []
+    assert found(role(resource=Resource(2, 1, 0)), partition="gpu") == []
+    assert notes(AppDef("app", [role(resource=Resource(2, 1, 0))]), {}) == []
 
 
 def test_an_image_is_refused_with_what_to_write():
@@ -197,6 +197,8 @@ def test_an_option_of_a_plug_in_passes_with_a_note():
     [
         ({"resource": Resource(1.5, 0, 0)}, {}, "each replica gets 2 cores"),
         ({"resource": Resource(1, 0, 10)}, {"nomem": True}, "memory is not requested"),
+        ({"resource": Resource(1, 0, 32)}, {}, "up to 25 MiB more memory are requested"),
+        ({"resource": Resource(1, 0, 1024)}, {}, "processes take 25 MiB of the memory of each replica"),
         ({"resource": Resource(1, 2, 0)}, {"gres": "gpu:2"}, "its GPUs are not requested"),
         ({"resource": Resource(1, 0, 0, capabilities={"a": "b"})}, {}, "option constraint"),
         ({"port_map": {"http": 80}}, {}, "ports are not mapped"),
@@ -215,6 +217,7 @@ def test_roles_of_unequal_size_are_noted():
     assert notes(AppDef("app", roles), {}) == [
         "each replica gets 4 cores: whole ones, and all replicas of a job alike",
         "each replica gets 300 MiB of memory: all replicas of a job alike",
+        "up to 25 MiB more memory are requested for launcher's own processes",
     ]
 
 

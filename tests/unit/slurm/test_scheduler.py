@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from launcher.apply import follow
 from launcher.errors import SchedulerError
 from launcher.schedulers import get_scheduler
 from launcher.schedulers.slurm import known, observe
+from launcher.schedulers.slurm.submit import Held, start
 from launcher.schedulers.slurm.waiter import Waiter
 from launcher.specs.jobkey import JobKey
 from launcher.state.records import AppRecord
@@ -265,3 +267,20 @@ def test_recording_the_ends_of_many_live_apps_takes_one_request(scheduler, launc
     cluster.apps["train-0-x"] = ended("train-0-x")
     scheduler.attempt("train-0-x")
     assert len(cluster.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_over"),
+    [
+        ({"state": "queued"}, True),
+        ({"error": "refused", "message": "m"}, False),  # nothing will run: it is taken back
+        ({"error": "state", "message": "job 7 of train-1-x has gone"}, False),
+        ({"error": "unreachable", "message": "m"}, True),  # it may have been released
+        ({"error": "reserved", "message": "m"}, True),  # another client goes on with it
+    ],
+)
+def test_a_start_that_can_lead_to_nothing_is_taken_back(answer, is_over):
+    held = Held(SimpleNamespace(call=lambda op: [answer]), "train-1-x", "n1", resumed=True)
+    with nullcontext() if "state" in answer else pytest.raises(SchedulerError):
+        start(held)
+    assert held.is_over is is_over

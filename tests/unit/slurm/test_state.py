@@ -8,8 +8,11 @@ import pytest
 
 from launcher.schedulers import owner
 from launcher.schedulers.slurm.state import (
+    LEFT,
+    LEFT_UNSTARTED,
     RUN_AGAIN,
     attempt_of,
+    is_held,
     new_ends,
     record_of,
     replicas_of,
@@ -44,6 +47,7 @@ def facts(**fields):
     empty = dict.fromkeys(("owner", "created", "job", "submitted", "started", "cancel", "outcome", "ended"))
     return {
         "attempt": ATTEMPT.to_json(),
+        "folder": "/j/apps/train-2-x",
         **empty,
         "queue": [],
         "needs": {},
@@ -174,6 +178,19 @@ def ended(state, **fields):
             ("failed", "Slurm could not run it: NonZeroExitCode", None),
         ),
         ("BOOT_FAIL", {}, ("failed", "failed in Slurm", None)),
+        ("BOOT_FAIL", {"reason": ""}, ("failed", "failed in Slurm", None)),
+        ("FAILED", {"exit": ""}, ("failed", "failed in Slurm", None)),
+        (
+            "FAILED",
+            {"exit": "0:53", "reason": "JobLaunchFailure"},
+            ("failed", "the node cannot open /j/apps/train-2-x/slurm.out: is it shared?", None),
+        ),
+        ("CANCELLED+", {}, ("cancelled", "cancelled in Slurm", None)),
+        ("TIMEOUT", {"end": 119.0}, ("failed", "timed out after 59 s", None)),
+        ("TIMEOUT", {"end": 5460.0}, ("failed", "timed out after 90 min", None)),
+        ("TIMEOUT", {"end": 3660.0}, ("failed", "timed out after 1 h", None)),
+        ("TIMEOUT", {"end": None}, ("failed", "timed out", None)),
+        ("NODE_FAIL", {"nodes": "n1,n2"}, ("failed", "one of its nodes failed: n1,n2", None)),
         (
             "COMPLETED",
             {},
@@ -323,6 +340,10 @@ def test_replicas_that_nothing_is_left_of_are_lost_and_those_never_started_are_c
     ]
 
 
+def test_replicas_of_an_app_that_never_started_and_has_gone_are_cancelled():
+    assert {each[2] for each in shown(submitted(vanished=True))} == {"cancelled"}
+
+
 def test_a_replica_that_a_failure_kept_from_starting_is_cancelled_for_that_reason():
     kept = replica(0, "pending", stopped="setup failed", started_at=None)
     outcome = {"state": "failed", "message": "setup failed with 1: x", "ended_at": 9.0, "replicas": [kept]}
@@ -339,3 +360,152 @@ def test_a_role_that_waits_for_others_says_for_which():
         one_ready = {**found, "replicas": [each for each in (first, replica(1, "ready")) if each]}
         waits = "" if first and first["state"] == "ready" else "waiting for a (ready)"
         assert shown(one_ready)[2] == ("b", 0, "pending", None, waits)
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        ("JobHeldUser", "waits in Slurm's queue: JobHeldUser; `scontrol release 12` lets it start"),
+        ("JobHeldAdmin", "waits in Slurm's queue: JobHeldAdmin; `scontrol release 12` lets it start"),
+        ("None", "waits in Slurm's queue; `scontrol release 12` lets it start"),
+    ],
+)
+def test_a_job_on_hold_says_how_it_is_released(reason, why):
+    held = submitted(queue=[row(reason=reason, held=True, start_at=1e9)])
+    assert seen(held) == ("queued", why)
+    assert is_held(held)
+
+
+def test_only_a_submitted_job_that_slurm_has_is_on_hold():
+    assert not is_held(submitted())
+    assert not is_held(submitted(queue=[row(held=False)]))
+    assert not is_held(facts(created=1.0, queue=[row(held=True)]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "message"),
+    [
+        ({}, "lost", LEFT_UNSTARTED),
+        ({"started": {"job": "12", "at": 3.0}}, "lost", LEFT),
+        ({"cancel": {"message": "cancelled by ada@laptop"}}, "cancelled", "cancelled by ada@laptop"),
+        ({"started": {"cancelled": True, "message": "cancelled by ada"}}, "cancelled", "cancelled by ada"),
+        ({"started": {"cancelled": True}}, "cancelled", "cancelled"),
+        ({"started": {"withdrawn": True}}, "skipped", "withdrawn"),
+        ({"ended": {"state": "CANCELLED"}}, "cancelled", "cancelled in Slurm"),
+        ({"needs": {"prepare-1-x": "failed"}}, "skipped", "prepare failed"),
+        # It ran, so that it was not for its need that it ended.
+        ({"needs": {"prepare-1-x": "failed"}, "started": {"job": "12", "at": 3.0}}, "lost", LEFT),
+        ({"needs": {"prepare-1-x": "succeeded", "x-1-y": ""}}, "lost", LEFT_UNSTARTED),
+        (
+            {"needs": {"prepare-1-x": "failed", "data-1-y": "lost"}},
+            "skipped",
+            "prepare failed, data was lost",
+        ),
+    ],
+)
+def test_an_app_whose_job_slurm_has_forgotten(fields, state, message):
+    """Slurm purges a job soon after its end: what is on record says more."""
+    assert seen(submitted(vanished=True, **fields)) == (state, message)
+
+
+def gone(state, **fields):
+    """A job that has left the queue."""
+    return {"vanished": True, "ended": {"state": state, "end": 99.0, **fields}}
+
+
+STARTED = {"job": "12", "at": 61.0}
+OUTCOME = {"state": "succeeded", "started_at": 3.0, "ended_at": 4.0, "exit_code": 0, "restarts": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "started_at", "ended_at", "restarts", "exit_code"),
+    [
+        ({"queue": [row()]}, None, None, 0, None),
+        ({"queue": [row("RUNNING")]}, None, None, 0, None),  # its script has not run yet
+        ({"queue": [row("RUNNING")], "started": STARTED}, 61.0, None, 0, None),
+        ({"queue": [row()], "started": STARTED}, None, None, 0, None),  # requeued
+        ({"started": STARTED}, 61.0, None, 0, None),  # one empty queue is no end
+        ({"started": STARTED, "outcome": OUTCOME}, 3.0, 4.0, 2, 0),
+        ({"outcome": {"state": "skipped", "ended_at": 4.0}}, None, 4.0, 0, None),
+        ({"started": STARTED, **gone("FAILED", exit="3:0")}, 61.0, 99.0, 0, 3),
+        ({"started": STARTED, **gone("FAILED", exit="0:9")}, 61.0, 99.0, 0, 137),
+        ({"started": STARTED, "vanished": True}, 61.0, None, 0, None),
+        (gone("CANCELLED"), None, 99.0, 0, None),
+        ({"started": {"cancelled": True, "at": 5.0}}, None, 5.0, 0, None),
+        ({"started": {"withdrawn": True, "at": 5.0}}, None, 5.0, 0, None),
+    ],
+)
+def test_when_an_app_started_and_ended_how_often_it_was_restarted_and_its_exit_code(
+    fields, started_at, ended_at, restarts, exit_code
+):
+    found = submitted(**fields)
+    record = record_of(found, view_of(found))
+    assert (record.started_at, record.ended_at) == (started_at, ended_at)
+    assert (record.num_restarts, record.exit_code) == (restarts, exit_code)
+    attempt = attempt_of(found, view_of(found))
+    assert (attempt.started_at, attempt.ended_at, attempt.exit_code) == (started_at, ended_at, exit_code)
+
+
+def test_a_record_has_all_that_the_attempt_was_reserved_with():
+    found = submitted(queue=[row()])
+    record = record_of(found, view_of(found))
+    assert (record.key, record.session, record.app_id) == (ATTEMPT.key, "p", "train-2-x")
+    assert (record.digest, record.plan_id, record.created_at) == ("d", "", 1.5)
+    assert (record.state, record.message) == ("queued", "waits in Slurm's queue: Priority")
+
+
+def test_a_replica_says_when_and_where_it_ran_and_how_often():
+    over = replica(0, "ended", code=1, ended_at=4.0, restarts=2, error_file="{}", started_at=3.5)
+    found = submitted(queue=[row("RUNNING")], replicas=[over], started=STARTED)
+    each = replicas_of(found, view_of(found))[0]
+    assert (each.started_at, each.ended_at, each.num_restarts) == (3.5, 4.0, 2)
+    assert (each.host, each.structured_error_msg) == ("n1", "{}")
+
+
+@pytest.mark.parametrize(
+    ("state", "shown_as"), [("cancelled", "cancelled"), ("failed", "lost"), ("lost", "lost")]
+)
+def test_a_replica_without_an_end_ends_with_its_app(state, shown_as):
+    found = submitted(outcome={"state": state, "ended_at": 9.0, "replicas": [replica(0)]})
+    each = replicas_of(found, view_of(found))[0]
+    assert (each.state, each.ended_at) == (shown_as, 9.0)
+
+
+@pytest.mark.parametrize(("days", "form"), [(0, "%H:%M"), (2, "%Y-%m-%d %H:%M")])
+def test_an_expected_start_has_a_date_unless_that_is_today(days, form):
+    at = time.time() + days * 86400
+    why = f"waits in Slurm's queue: Priority; starts about {time.strftime(form, time.localtime(at))}"
+    assert seen(submitted(queue=[row(start_at=at)])) == ("queued", why)
+
+
+def test_a_role_is_as_far_as_all_of_its_replicas():
+    roles = [{"name": "a", "num_replicas": 2}, {"name": "b", "depends_on": {"a": "succeeded"}}]
+    attempt = {**ATTEMPT.to_json(), "document": {"roles": roles}}
+    found = submitted(attempt=attempt, queue=[row("RUNNING")], started=STARTED)
+    over, failed = replica(0, "ended", code=0), replica(1, "ended", code=1)
+    for replicas, waits in (
+        ([over], "waiting for a (succeeded)"),
+        ([over, failed], "waiting for a (succeeded)"),
+        ([over, replica(1, "ready")], "waiting for a (succeeded)"),
+        ([over, replica(1, "ended", code=0)], ""),
+    ):
+        assert shown({**found, "replicas": replicas})[2] == ("b", 0, "pending", None, waits)
+
+
+@pytest.mark.parametrize(
+    ("condition", "state", "waits"),
+    [
+        ("started", "running", ""),
+        ("ready", "running", "waiting for a (ready)"),
+        ("ready", "ready", ""),
+        ("ready", "ended", ""),
+        ("succeeded", "ready", "waiting for a (succeeded)"),
+        ("succeeded", "ended", ""),
+    ],
+)
+def test_which_state_of_a_replica_reaches_which_condition(condition, state, waits):
+    roles = [{"name": "a"}, {"name": "b", "depends_on": {"a": condition}}]
+    attempt = {**ATTEMPT.to_json(), "document": {"roles": roles}}
+    one = replica(0, state, code=0 if state == "ended" else None)
+    found = submitted(attempt=attempt, queue=[row("RUNNING")], started=STARTED, replicas=[one])
+    assert shown(found)[1] == ("b", 0, "pending", None, waits)

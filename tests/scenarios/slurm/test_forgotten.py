@@ -1,0 +1,239 @@
+"""Controllers that have lost a job, its release or all that they knew; holds and cancellations by hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from launcher.specs import AppState
+from tests.scenarios.slurm.test_faults import app_of, conductor_of, until_forgotten
+from tests.scenarios.test_kill import killed
+
+WHY_HELD = "waits in Slurm's queue: JobHeldUser; `scontrol release {job}` lets it start"
+LEFT_UNSTARTED = (
+    "it left Slurm's queue without an outcome before it started: it was cancelled in Slurm, or the controller"
+    " lost it"
+)
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.1)
+
+
+def killed_before_release(scenario, file):
+    """Leave a submission whose client dies before it has released the job; the id of that."""
+    assert killed(scenario, "step", "starting", "1", argv=["apply", file, "--yes"])
+    [job] = scenario.queue()
+    assert field(scenario, job.id, "JobState") == "PENDING"
+    return job.id
+
+
+def field(scenario, job, name):
+    words = scenario.cluster.run("scontrol", "show", "job", "-o", job).split()
+    return next(word.partition("=")[2] for word in words if word.startswith(f"{name}="))
+
+
+def drain(scenario):
+    scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
+
+
+def resume(scenario):
+    # A controller that was restarted may have forgotten why it was drained.
+    scenario.cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME", check=False)
+
+
+def accounted(scenario, line):
+    """Until accounting has a job: "7|name|FAILED"."""
+    until(lambda: line in scenario.cluster.run("sacct", "-nPXD", "-o", "JobID,JobName,State"))
+
+
+def foreign(scenario, folder, *, number, hold=True, script="sleep 1000"):
+    """Submit jobs that are not ours until one has the id `number`."""
+    hold = ["--hold"] if hold else []
+    argv = ["sbatch", "--parsable", *hold, "-o", "/dev/null", "--job-name=other", "--wrap", script]
+    while True:
+        made = subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        if int(made) >= int(number):
+            assert made == number
+            return made
+
+
+def test_a_held_job_that_is_gone_is_submitted_again(broken):
+    scenario = broken("--nodes", "1")
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{log}")
+    job = killed_before_release(scenario, file)
+    scenario.cluster.run("scancel", job)
+    scenario.run_to_end(file)
+    [attempt] = scenario.attempts()
+    assert (attempt.number, attempt.state, log.read_text()) == (1, "succeeded", "run\n")
+    assert scenario.cluster.clear() == []
+
+
+def test_a_held_job_that_the_controller_lost_is_submitted_again_and_no_other_is_released(broken, tmp_path):
+    scenario = broken("--nodes", "1")
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{log}")
+    job = killed_before_release(scenario, file)
+    scenario.cluster.forget()
+    other = foreign(scenario, tmp_path, number=job)
+    scenario.run_to_end(file)
+    assert log.read_text() == "run\n"
+    assert field(scenario, other, "Reason") == "JobHeldUser"
+
+
+@pytest.mark.parametrize("by", ["apply", "wait", "apply --wait"])
+def test_a_release_that_the_controller_lost_is_made_again(broken, tmp_path, by):
+    """It was killed right after the release, and comes back with what it had written down before."""
+    scenario = broken("--nodes", "1")
+    log = scenario.folder / "runs"
+    file = scenario.job(f"echo run >>{log}")
+    drain(scenario)
+    job = killed_before_release(scenario, file)
+    with scenario.cluster.stopped() as memory:
+        shutil.copytree(memory, tmp_path / "before")
+    scenario.apply(file)
+    assert scenario.state("job") is AppState.PENDING
+    time.sleep(1)  # times of Slurm count in seconds
+    scenario.cluster.kill("slurmctld")
+    shutil.rmtree(scenario.cluster.memory)
+    shutil.copytree(tmp_path / "before", scenario.cluster.memory)
+    scenario.cluster.start("slurmctld")
+    assert field(scenario, job, "Reason") == "JobHeldUser"
+    assert scenario.actions(file) == {"job": "keep"}
+    assert field(scenario, job, "Reason") == "JobHeldUser"  # a plan changes nothing
+    resume(scenario)
+    if by == "apply":
+        scenario.apply(file)
+        scenario.cluster.clear()
+    elif by == "wait":
+        scenario.wait("job")
+    else:
+        scenario.run_to_end(file)
+    assert scenario.state("job") is AppState.SUCCEEDED
+    assert log.read_text() == "run\n"
+
+
+def test_a_hold_of_the_user_stays_whatever_the_controller_does_and_says_how_to_end_it(broken):
+    scenario = broken("--nodes", "1")
+    file = scenario.job("true")
+    drain(scenario)
+    scenario.apply(file)
+    [job] = scenario.queue()
+    until(lambda: field(scenario, job.id, "AccrueTime") != "Unknown")
+    time.sleep(1)
+    scenario.cluster.run("scontrol", "uhold", job.id)
+    resume(scenario)
+    why = WHY_HELD.format(job=job.id)
+    for restart in (False, True):
+        if restart:
+            with scenario.cluster.stopped():
+                pass
+        scenario.apply(file)
+        scenario.launcher("wait", "job", "--timeout", "3", code=None)
+        assert field(scenario, job.id, "Reason") == "JobHeldUser"
+        assert scenario.status("job")["message"] == why
+    scenario.cluster.run("scontrol", "release", job.id)
+    scenario.wait("job")
+
+
+def test_a_folder_that_the_node_does_not_see_is_named(broken):
+    scenario = broken("--nodes", "1")
+    scenario.job_dir.mkdir(parents=True)
+    scenario.cluster.hide(scenario.job_dir)
+    scenario.run_to_end(scenario.job("true"), code=5)
+    path = scenario.job_dir / "apps" / app_of(scenario) / "slurm.out"
+    assert scenario.status("job")["message"] == f"the node cannot open {path}: is it shared?"
+
+
+def test_a_pending_job_that_slurm_forgot_may_have_been_cancelled_there(broken):
+    scenario = broken("--nodes", "1", "--set", "MinJobAge=2")
+    drain(scenario)
+    file = scenario.job("true")
+    scenario.apply(file)
+    [job] = scenario.queue()
+    scenario.cluster.run("scancel", job.id)
+    until_forgotten(scenario.cluster, job.id)
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    assert (attempt.state, attempt.message) == ("lost", LEFT_UNSTARTED)
+
+
+def test_a_pending_job_that_launcher_cancelled_is_cancelled_when_slurm_has_forgotten_it(broken, tmp_path):
+    scenario = broken("--nodes", "1", "--set", "MinJobAge=2")
+    drain(scenario)
+    scenario.apply(scenario.job("true"))
+    [job] = scenario.queue()
+    scenario.cancel("job")
+    until_forgotten(scenario.cluster, job.id)
+    (scenario.job_dir / "apps" / job.name / "outcome").unlink()  # as if the agent had died before it
+    (scenario.job_dir / "index").unlink(missing_ok=True)
+    elsewhere = {**os.environ, "LAUNCHER_HOME": str(tmp_path / "other")}
+    shown = scenario.launcher("describe", f"slurm://default/{job.name}", env=elsewhere)
+    assert "CANCELLED" in shown.out
+    assert "cancelled by" in shown.out
+
+
+def test_a_job_with_the_id_of_ours_is_neither_observed_nor_cancelled(broken, tmp_path):
+    """The controller lost its state, and counts anew."""
+    scenario = broken("--nodes", "1")
+    drain(scenario)
+    scenario.apply(scenario.job("true"))
+    [job] = scenario.queue()
+    scenario.cluster.forget()
+    other = foreign(scenario, tmp_path, number=job.id)
+    scenario.launcher("cancel", "job", code=None)
+    assert field(scenario, other, "JobState") == "PENDING"
+    drain(scenario)
+    scenario.apply(scenario.job("true", name="next"))
+    next_job = next(each for each in scenario.queue() if each.name.startswith("next"))
+    scenario.cluster.forget()
+    foreign(scenario, tmp_path, number=next_job.id)
+    scenario.wait("next", code=None)
+    [attempt] = scenario.attempts("next")
+    assert (attempt.state, attempt.message) == ("lost", LEFT_UNSTARTED)
+
+
+@pytest.mark.parametrize("accounting", [False, True])
+def test_the_end_of_a_job_with_the_id_of_ours_is_not_the_end_of_ours(broken, tmp_path, accounting):
+    scenario = broken("--nodes", "1", *(["--accounting"] if accounting else []))
+    gate = scenario.gate()
+    scenario.apply(scenario.job(f"{gate.script}; sleep 1000"))
+    gate.entered()
+    app_id = app_of(scenario)
+    job = scenario.job_of(app_id)
+    os.kill(conductor_of(scenario.cluster, job), 9)
+    scenario.cluster.clear()
+    if accounting:
+        accounted(scenario, f"{job}|{app_id}|FAILED")
+    scenario.cluster.forget()
+    foreign(scenario, tmp_path, number=job, hold=False, script="exit 7")
+    until(lambda: scenario.cluster.jobs() == [])
+    if accounting:
+        accounted(scenario, f"{job}|other|FAILED")
+    scenario.wait("job", code=None)
+    [attempt] = scenario.attempts()
+    said = "killed by signal 9" if accounting else "it left Slurm's queue without an outcome"
+    assert attempt.message == said
+
+
+def test_a_need_whose_id_another_job_has_now_is_not_waited_for(broken, tmp_path):
+    scenario = broken("--nodes", "1")
+    drain(scenario)
+    first = scenario.job("true", name="prepare")
+    scenario.apply(first)
+    [job] = scenario.queue()
+    scenario.cluster.forget()
+    foreign(scenario, tmp_path, number=job.id)
+    second = scenario.job("true", name="train", top="needs: [prepare]")
+    resume(scenario)
+    scenario.launcher("apply", second, "--yes", code=None)
+    dependent = [each for each in scenario.queue() if each.name.startswith("train")]
+    assert [field(scenario, each.id, "Dependency") for each in dependent] in ([], ["(null)"])
