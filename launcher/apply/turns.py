@@ -25,7 +25,7 @@ SUPPORTED = sys.platform == "linux"
 
 
 class Turns:
-    """The turns of the jobs that an apply starts, in the order in which it submits them.
+    """The turns of the jobs that an apply starts, in the order of the files, each behind those it needs.
 
     A job that replaces another attempt inherits the number of its ticket, so make this before those attempts
     are stopped. Raises StateError where the folders of tickets cannot be made.
@@ -37,7 +37,7 @@ class Turns:
     def __init__(self, steps: Sequence[Step], engines: Engines, limits: Sequence[Limit] = ()) -> None:
         starting = {
             step.key: (step, step.launch)
-            for step in in_order(steps)
+            for step in in_order(sorted(steps, key=lambda step: step.place))
             if step.launch is not None and step.starts and (step.launch.asks or limits)
         }
         launches = [launch for _, launch in starting.values()]

@@ -214,6 +214,7 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         blocked=job.get("blocked"),
         waits_for=job.get("waits_for", ""),
         notes=tuple(job.get("notes", ())),
+        place=job.get("place", 0),
     )
 
 

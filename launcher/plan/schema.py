@@ -248,6 +248,7 @@ _JOB = Record(
         "blocked": Text("Which policy or lack holds what would have effects.", choices=get_args(Blocked)),
         "waits_for": Text("Who was submitting the job when the plan was made."),
         "notes": Items(Text()),
+        "place": Whole("Its place in the order of turns, where that is not the order of jobs.", least=1),
     },
 )
 

@@ -109,6 +109,7 @@ class Step:
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
         adopts: needs of a kept job that its latest attempt has no record of: what it counts as standing on
             from now on; not saved.
+        place: among the jobs of the files, in their order: that of their turns.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
         latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
             leftover of another document; not saved.
@@ -134,6 +135,7 @@ class Step:
     blocked: Blocked | None = None
     waits_for: str = ""
     notes: tuple[str, ...] = ()
+    place: int = field(default=0, compare=False)
     adopts: tuple[StoodOn, ...] = field(default=(), compare=False)
     latest: Attempt | None = field(default=None, compare=False, repr=False)
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
