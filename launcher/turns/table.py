@@ -29,7 +29,7 @@ import time
 
 from launcher.filelock import is_at
 from launcher.turns.ask import marked, split_marks
-from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first
+from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first, of_app
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,15 +198,14 @@ def tickets(table: str) -> list[Ticket]:
 
 def watch(table: str, app: str, home: str = "") -> int | None:
     """A descriptor that hangs up when an app in line starts or its holder dies; None for one not in line."""
-    found = (each for each in tickets(table) if each.is_of(app, home) and each.state == QUEUED)
-    ticket = next(found, None)
-    return None if ticket is None else _open_held(_path(ticket) + _BELL)
+    found = [each for each in of_app(app, home, tickets(table)) if each.state == QUEUED]
+    return _open_held(_path(found[0]) + _BELL) if found else None
 
 
 def summon(table: str, app: str, home: str = "") -> bool:
     """Make an app in line start without waiting for its turn; False when it is not in line."""
     with _Locked((table,)):
-        found = [each for each in _tickets(table) if each.is_of(app, home) and each.state == QUEUED]
+        found = [each for each in of_app(app, home, _tickets(table)) if each.state == QUEUED]
         for each in found:
             _ring(table, each, _NOW)
     return bool(found)
