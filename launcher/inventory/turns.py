@@ -138,13 +138,17 @@ def left_by(ticket: Ticket) -> list[int]:
     return writers(proof(ticket)) if ticket.is_left else []
 
 
-def have_cleared() -> None:
-    """Have the first in line clear the shares of dead holders."""
-    for table in (slots_table(), gpu_table()):
-        try:
+def have_cleared(tables: Tables) -> None:
+    """Have the shares of dead holders cleared: by the first in line, else by a process of its own."""
+    from launcher.schedulers.leftovers import start_clearing
+
+    try:
+        if not tables.line:
+            start_clearing(each for each in tables.holders if each.is_left)
+        for table in (tables.folder, tables.gpu_folder):
             stir(table)
-        except OSError:  # a table that cannot be read, as the command says that shows it
-            continue
+    except OSError:  # the next one in line does it
+        pass
 
 
 def start_now(app_id: str) -> bool:

@@ -94,12 +94,12 @@ class Place:
         if not new and _NOW in b"".join(map(_drain, self.bells)):
             self.ask.at_once = True
         with _Locked(self.ask.tables):
-            others = {table: _tickets(table, besides=self.ask.name) for table in self.ask.tables}
+            others = {table: _others(table, self.ask) for table in self.ask.tables}
             while True:
                 decision = decide(self.ask, others[self.ask.table], others.get(self.ask.gpu_table, ()))
                 if self._watch(decision.watch):
                     break
-                others = {table: _tickets(table, besides=self.ask.name) for table in self.ask.tables}
+                others = {table: _others(table, self.ask) for table in self.ask.tables}
             self._record(decision)
             for table, listed in others.items():
                 if decision.starts:
@@ -275,6 +275,16 @@ class _Locked:
         for fd in self._fds:
             os.close(fd)
         self._fds = []
+
+
+def _others(table: str, ask: Ask) -> list[Ticket]:
+    """The tickets of other apps, in order. One that a watcher of this app has left is removed."""
+    found = _tickets(table, besides=ask.name)
+    left = [each for each in found if each.is_left and each.engine]
+    mine = [each for each in left if (each.app, each.home) == (ask.app, ask.home)]
+    for each in mine:
+        _remove_dead(_path(each))
+    return [each for each in found if each not in mine]
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:
