@@ -21,6 +21,7 @@ from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import client
 from launcher.specs import AppDef, AppState, Resource
 from launcher.specs.attempt import Attempt
+from launcher.state.home import token
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.line import HOLDS, QUEUED
 from launcher.turns.table import Place, draw, summon, tickets
@@ -535,7 +536,7 @@ def test_run_may_wait_in_line(case: DockerCase, table: Table) -> None:
 
 def test_an_app_in_line_may_be_told_to_start_now(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
-    assert summon(table.path, app_id)
+    assert summon(table.path, app_id, token())
     assert scheduler.wait(app_id).state is AppState.SUCCEEDED
     assert table.seen() == {"held-by-test": HOLDS}
     held.leave()
