@@ -18,11 +18,26 @@ if TYPE_CHECKING:
 
     from launcher.turns.line import Ticket
 
-AGAIN_S = 5.0
-"""How long not to clear the same tickets again: each change in the line asks for it."""
-
+_AGAIN_S = 5.0  # how long not to clear a share again: each change in the line asks for it
 _ENGINE_S = 60.0  # how long to try an engine that does not answer
 _FIRST_PAUSE_S = 0.5
+
+
+class Clearing:
+    """Clears the shares that the first in line waits for, each at most every few seconds."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}  # name of a ticket → not before
+
+    def start(self, tickets: Iterable[Ticket]) -> int:
+        """The pid of the process that clears them; 0 where none is due, or none can be spawned."""
+        now = time.monotonic()
+        due = [each for each in tickets if self._next.get(each.name, now) <= now]
+        self._next |= {each.name: now + _AGAIN_S for each in due}
+        try:
+            return start_clearing(due) if due else 0
+        except OSError:  # the next change in the line, or a command, does it
+            return 0
 
 
 def start_clearing(tickets: Iterable[Ticket]) -> int:
