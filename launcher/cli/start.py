@@ -112,11 +112,8 @@ def _why_not(app: AppRecord) -> str:
     if app.state == "waiting":
         return f"{app.message}: what a job needs cannot be skipped"
     if app.state == "queued":
-        return (
-            app.message
-            if app.abandoned
-            else "is in line, in a table or of a state folder that is not in use here"
-        )
+        other = "is in line, in a table or of a state folder that is not in use here"
+        return app.message if app.abandoned else other
     return f"is not in line: it has ended, {app.state.upper()}"
 
 

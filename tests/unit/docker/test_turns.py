@@ -19,6 +19,7 @@ from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import client
+from launcher.schedulers.leftovers import start_clearing
 from launcher.specs import AppDef, AppState, Resource
 from launcher.specs.attempt import Attempt
 from launcher.state.home import token
@@ -411,6 +412,9 @@ def test_a_watcher_killed_at_any_act_is_no_loss(
         settle(case, table, app, attempt)
         assert ended(case, staged, attempt)[0] == "succeeded", at
         assert ran.read_text().split() == ["once", "once"], at
+        if left := tickets(table.path):  # it was killed when its containers had ended
+            os.waitpid(start_clearing(left), 0)
+        assert table.seen() == {}
         if not was_killed:
             break
     assert {"none", "queued"} <= states
