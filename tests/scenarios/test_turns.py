@@ -138,6 +138,35 @@ def test_a_killed_holder_frees_its_place(scenario, line, holders):
     scenario.cancel("two")
 
 
+@pytest.mark.parametrize("count", sampled([6, 60], 6))
+def test_killed_supervisors_never_let_two_jobs_have_one_gpu(scenario, monkeypatch, count):
+    """Their replicas ignore TERM and start daemons. No command runs until the line is empty."""
+    monkeypatch.setenv("LAUNCHER_GPUS", "1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    over, chance = scenario.folder / "over", random.Random(count)
+    stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 0.2; sleep 0.2"
+    script = f"exec 9>>{scenario.folder}/one; flock -n 9 || echo $LAUNCHER_JOB_ID >>{over}; {stubborn}"
+    top = f"matrix: {{n: {{range: [0, {count}]}}}}"
+    scenario.apply(scenario.job(script, top=top, role="resource: {gpu: 1}"))
+    killed, deadline = set(), time.monotonic() + 10 * LIMIT_S
+    while "queued" in {each.state for each in tickets(gpu_table())}:
+        seen = tickets(gpu_table())
+        assert time.monotonic() < deadline, [(each.app, each.state, each.is_left) for each in seen]
+        time.sleep(chance.uniform(0, 0.4))
+        alive = scenario.supervisors()
+        for each in seen:
+            if each.state == "holds" and not each.is_left and each.app in alive and chance.random() < 0.5:
+                processes.kill([alive[each.app]])
+                killed.add(each.app)
+    for n in range(count):  # with none behind it, what the last one has left is for a command to end
+        scenario.launcher("wait", f"job-{n}", code=None)
+    assert killed
+    assert not over.exists()
+    states = [scenario.attempts(f"job-{n}")[-1].state for n in range(count)]
+    assert set(states) <= {"succeeded", "lost"}
+    assert states.count("lost") <= len(killed)
+
+
 CLEARING = """\
 import os, sys
 from launcher.cli.main import main
