@@ -17,6 +17,7 @@ from launcher.state.home import make_token
 from launcher.turns.ask import Ask, Limit
 from launcher.turns.asking import ask_of, total
 from launcher.turns.folders import gpu_table
+from launcher.turns.line import of_app
 from launcher.turns.machine import machine
 from launcher.turns.table import draw, stir, tickets
 
@@ -25,7 +26,7 @@ SUPPORTED = sys.platform == "linux"
 
 
 class Turns:
-    """The turns of the jobs that an apply starts, in the order in which it submits them.
+    """The turns of the jobs that an apply starts, in the order of the files, each behind those it needs.
 
     A job that replaces another attempt inherits the number of its ticket, so make this before those attempts
     are stopped. Raises StateError where the folders of tickets cannot be made.
@@ -37,7 +38,7 @@ class Turns:
     def __init__(self, steps: Sequence[Step], engines: Engines, limits: Sequence[Limit] = ()) -> None:
         starting = {
             step.key: (step, step.launch)
-            for step in in_order(steps)
+            for step in in_order(sorted(steps, key=lambda step: step.place))
             if step.launch is not None and step.starts and (step.launch.asks or limits)
         }
         launches = [launch for _, launch in starting.values()]
@@ -101,8 +102,9 @@ def _number(asks: Mapping[JobKey, Ask], steps: Sequence[Step]) -> bool:
     live = [ticket for table in tables for ticket in tickets(table)]
     for step in steps:
         if ask := asks.get(step.key):
-            apps = [step.app_id, *(guard.app_id for guard in (*step.stops, *step.withdraws))]
-            inherited = (each.number for each in live for app in apps if each.is_of(app, ask.home))
+            apps = [guard.app_id for guard in (*step.stops, *step.withdraws)]
+            apps += [step.app_id] * (step.kind == "resume")
+            inherited = (each.number for app in apps for each in of_app(app, ask.home, live))
             ask.number = min(inherited, default=0)
     new = [ask for ask in asks.values() if not ask.number]
     for table in tables:

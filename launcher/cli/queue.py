@@ -35,7 +35,7 @@ def run(args: Any, console: Console) -> int:
     has, tables = machine(with_gpus=True), Tables.read()
     left = {each.place: left_by(each) for each in tables.holders if each.is_left}
     if left:
-        have_cleared()
+        have_cleared(tables)
     if args.json:
         from json import dumps
 

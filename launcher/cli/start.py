@@ -112,7 +112,8 @@ def _why_not(app: AppRecord) -> str:
     if app.state == "waiting":
         return f"{app.message}: what a job needs cannot be skipped"
     if app.state == "queued":
-        return app.message if app.abandoned else "is in line, in a table that is not in use here"
+        other = "is in line, in a table or of a state folder that is not in use here"
+        return app.message if app.abandoned else other
     return f"is not in line: it has ended, {app.state.upper()}"
 
 
@@ -121,7 +122,8 @@ def _hint(app: AppRecord) -> str:
         return "remove the job from `needs:` and apply again"
     if app.state == "queued":
         return (
-            "set LAUNCHER_SLOTS as it was when the app was started; `launcher queue` names the table in use"
+            "set LAUNCHER_HOME and LAUNCHER_SLOTS as they were when the app was started;"
+            " `launcher queue` names the table in use"
         )
     again = f" --rerun {app.job}" if app.job else ""
     return f"launcher apply FILE{again}"

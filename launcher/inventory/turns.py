@@ -10,7 +10,7 @@ from launcher.state.home import token
 from launcher.turns.amounts import amount
 from launcher.turns.ask import MACHINE
 from launcher.turns.folders import gpu_table, slots_table
-from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED
+from launcher.turns.line import APPS, CPU, GPUS, HOLDS, MEMORY, QUEUED, of_app
 from launcher.turns.table import proof, stir, summon, tickets, watch
 
 TYPE_CHECKING = False
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from launcher.turns.line import Ticket
 
+OF_OTHERS = " of another state folder"
 _NAMED = 2  # holders in a phrase; more are counted
 
 
@@ -78,8 +79,8 @@ class Tables:
         return ticket.place not in self._own
 
     def is_mine(self, ticket: Ticket) -> bool:
-        """Whether its app is one of this state folder."""
-        return ticket.is_of(ticket.app, self.home)
+        """Whether its app is one of this state folder, as far as it says so."""
+        return ticket.is_of(self.home)
 
     def _in_line(self, queued: Sequence[Ticket]) -> Iterator[InLine]:
         """An app is behind all apps of its table and, with GPUs, behind all that ask for some."""
@@ -102,8 +103,14 @@ class Tables:
         if resource == APPS:
             places = f"one of {len(sharing)} places" if len(sharing) > 1 else "the place"
             return InLine(ticket, position, f"{places} of {label}" if sharing else "")
-        held = f" held by {_listed(sharing)}" if sharing else ""
+        held = f" held by {self._listed(sharing)}" if sharing else ""
         return InLine(ticket, position, amount(resource, ticket.asks(resource)) + held)
+
+    def _listed(self, holders: Sequence[Ticket]) -> str:
+        names = [each.app + ("" if self.is_mine(each) else OF_OTHERS) for each in holders]
+        if len(names) <= _NAMED:
+            return ", ".join(names)
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
 
     def _sharing(self, ticket: Ticket, resource: str, label: str) -> list[Ticket]:
         if resource == GPUS and not label:
@@ -118,10 +125,10 @@ class Tables:
 def why_queued(app_ids: Collection[str]) -> dict[str, str]:
     """What apps in line wait for, each in a phrase. Apps that no table of this machine has are left out."""
     tables = Tables.read()
-    starting = [each.app for each in tables.holders if tables.is_mine(each)]
-    in_line = {each.ticket.app: each.why for each in tables.line if tables.is_mine(each.ticket)}
-    found = {**dict.fromkeys(starting, "is about to start"), **in_line}
-    return {each: found[each] for each in app_ids if each in found}
+    why = {each.ticket.place: each.why for each in tables.line}
+    listed = [*tables.holders, *(each.ticket for each in tables.line)]
+    found = {app: of_app(app, tables.home, listed) for app in app_ids}
+    return {app: why.get(own[-1].place, "is about to start") for app, own in found.items() if own}
 
 
 def left_by(ticket: Ticket) -> list[int]:
@@ -131,13 +138,17 @@ def left_by(ticket: Ticket) -> list[int]:
     return writers(proof(ticket)) if ticket.is_left else []
 
 
-def have_cleared() -> None:
-    """Have the first in line clear the shares of dead holders."""
-    for table in (slots_table(), gpu_table()):
-        try:
+def have_cleared(tables: Tables) -> None:
+    """Have the shares of dead holders cleared: by the first in line, else by a process of its own."""
+    from launcher.schedulers.leftovers import start_clearing
+
+    try:
+        if not tables.line:
+            start_clearing(each for each in tables.holders if each.is_left)
+        for table in (tables.folder, tables.gpu_folder):
             stir(table)
-        except OSError:  # a table that cannot be read, as the command says that shows it
-            continue
+    except OSError:  # the next one in line does it
+        pass
 
 
 def start_now(app_id: str) -> bool:
@@ -192,10 +203,3 @@ def _group(ticket: Ticket, label: str) -> str:
 def _label(group: str) -> str:
     kind, _, name = group.partition(" ")
     return {MACHINE: "", "matrix": name.rpartition("/")[2], "apply": "this apply"}.get(kind, group)
-
-
-def _listed(holders: Sequence[Ticket]) -> str:
-    names = [each.app for each in holders]
-    if len(names) <= _NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

@@ -215,6 +215,7 @@ def _to_step(job: Mapping[str, Any]) -> Step:
         waits_for=job.get("waits_for", ""),
         edited=tuple(job.get("edited", ())),
         notes=tuple(job.get("notes", ())),
+        place=job.get("place", 0),
     )
 
 

@@ -42,12 +42,12 @@ def encode(plan: Plan) -> dict[str, Any]:
         ),
         "engines": dict(plan.engines),
         "commits": dict(plan.commits),
-        "jobs": [_step(step) for step in plan.steps],
+        "jobs": [_step(step, with_place=not plan.is_in_order) for step in plan.steps],
         **_filled({"orphans": orphans, "problems": problems, "turns": list(plan.turns)}),
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step, *, with_place: bool) -> dict[str, Any]:
     optional = {
         "changes": [_change(change) for change in step.changes],
         "launch": None if step.launch is None else _launch(step, step.launch),
@@ -64,6 +64,7 @@ def _step(step: Step) -> dict[str, Any]:
         "waits_for": step.waits_for,
         "edited": list(step.edited),
         "notes": list(step.notes),
+        "place": step.place if with_place else 0,
     }
     return {
         "key": _key(step.key),

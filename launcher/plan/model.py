@@ -86,6 +86,12 @@ class Plan:
         return not any(step.has_effects for step in self.steps)
 
     @property
+    def is_in_order(self) -> bool:
+        """Whether the jobs that start are in the order of their turns, too."""
+        places = [step.place for step in self.steps if step.starts]
+        return places == sorted(places)
+
+    @property
     def plan_digest(self) -> str:
         """The digest that a user approves; see `launcher.plan.effects`."""
         effective = [step for step in self.steps if step.has_effects]

@@ -197,7 +197,7 @@ def _own_today(step: Step, desired: Desired, latest: Attempt, snapshot: Snapshot
 def _decided(step: Step, desired: Desired, snapshot: Snapshot) -> Step:
     live = [attempt for attempt in snapshot.live if attempt.key == step.key]
     today = decide(desired, history_of(desired, snapshot, live))
-    return replace(today, launch=step.launch, notes=step.notes)
+    return replace(today, launch=step.launch, notes=step.notes, place=step.place)
 
 
 def _waits_in_vain(step: Step, today: Step, plan: Plan, grounds: Grounds) -> bool:

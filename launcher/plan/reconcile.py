@@ -88,7 +88,8 @@ def reconcile(
         made = _steps(job, snapshot, live.get(launch.key, ()))
         grounds.steps[launch.key] = made[0]
         steps += made
-    steps = [_with_note(step, others) for step in steps]
+    places = {launch.key: place for place, launch in enumerate(desired)}
+    steps = [replace(_with_note(step, others), place=places[step.key]) for step in steps]
     orphans = find_orphans(snapshot.live, {launch.key for launch in (*desired, *others)}, scopes)
     if prune:
         steps += [destroy(orphan) for orphan in orphans]

@@ -253,6 +253,7 @@ _JOB = Record(
         "waits_for": Text("Who was submitting the job when the plan was made."),
         "edited": Items(Text(), "Files of the checkout, below its root, that differ from what ran."),
         "notes": Items(Text()),
+        "place": Whole("Its place in the order of turns, where that is not the order of jobs.", least=1),
     },
 )
 

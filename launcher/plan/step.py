@@ -111,6 +111,7 @@ class Step:
         blocked: which policy or lack turned a step with effects into this hold; None for every other step.
         waits_for: the client that is submitting this job; wait for it, then plan again. "" for none.
         edited: the files of the checkout that are not what the attempt that decided ran, by path.
+        place: among the jobs of the files, in their order: that of their turns.
         notes: what the user should know, such as fields that the scheduler cannot enforce.
         latest: the attempt that decided: the one behind `guard`, or the one before it where that is a
             leftover of another document; not saved.
@@ -137,6 +138,7 @@ class Step:
     waits_for: str = ""
     edited: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    place: int = field(default=0, compare=False)
     latest: Attempt | None = field(default=None, compare=False, repr=False)
     bound: BoundLaunch | None = field(default=None, compare=False, repr=False)
 

@@ -87,12 +87,12 @@ class Crowd(NamedTuple):
     at_once: int | None
 
     def __str__(self) -> str:
-        """`12 jobs ask for 24 cores of 2: 1 at a time, in this order`."""
+        """`12 jobs ask for 24 cores of 2: 1 at a time`."""
         if self.resource == APPS:
-            return f"{len(self.jobs)} jobs of {self.limit.label}: {self.limit.apps} at a time, in this order"
+            return f"{len(self.jobs)} jobs of {self.limit.label}: {self.limit.apps} at a time"
         asked = f"{amount(self.resource, self.asked)} of {_share(self.resource, self.limit)}"
         pace = f"{self.at_once} at a time" if self.at_once else "as many at a time as fit"
-        return f"{len(self.jobs)} jobs ask for {asked}: {pace}, in this order"
+        return f"{len(self.jobs)} jobs ask for {asked}: {pace}"
 
 
 def limits_of(launch: Launch) -> Iterator[Limit]:
@@ -147,7 +147,8 @@ def with_turns(plan: Plan, room: Room) -> Plan:
     """The plan with notes on the jobs that it starts: which run alone, and where they take turns."""
     starting = [step.launch for step in plan.steps if step.starts and step.launch is not None]
     wants = [want for launch in starting if (want := room.want(launch)) is not None]
-    turns = [str(each) for each in crowds(wants)]
+    order = "in this order" if plan.is_in_order else "in the order of the file"
+    turns = [f"{each}, {order}" for each in crowds(wants)]
     if starting and not room.supported:
         turns = ["apps take turns on Linux only: here they all start at once"]
     elif turns and not room.shared:

@@ -18,11 +18,28 @@ if TYPE_CHECKING:
 
     from launcher.turns.line import Ticket
 
-AGAIN_S = 5.0
-"""How long not to clear the same tickets again: each change in the line asks for it."""
-
+_AGAIN_S = 5.0  # how long not to clear a share again: each change in the line asks for it
+_KILL_S = 3.0  # how long to look for processes that are just being spawned, or spawn others
+_LOOK_S = 0.1
 _ENGINE_S = 60.0  # how long to try an engine that does not answer
 _FIRST_PAUSE_S = 0.5
+
+
+class Clearing:
+    """Clears the shares that the first in line waits for, each at most every few seconds."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}  # name of a ticket → not before
+
+    def start(self, tickets: Iterable[Ticket]) -> int:
+        """The pid of the process that clears them; 0 where none is due, or none can be spawned."""
+        now = time.monotonic()
+        due = [each for each in tickets if self._next.get(each.name, now) <= now]
+        self._next |= {each.name: now + _AGAIN_S for each in due}
+        try:
+            return start_clearing(due) if due else 0
+        except OSError:  # the next change in the line, or a command, does it
+            return 0
 
 
 def start_clearing(tickets: Iterable[Ticket]) -> int:
@@ -40,10 +57,15 @@ def start_clearing(tickets: Iterable[Ticket]) -> int:
 
 def main() -> None:
     for path in sys.argv[1:]:
-        folder, name = os.path.split(path)
-        for ticket in table.tickets(folder):
-            if ticket.name == name and ticket.is_left:
-                clear(ticket)
+        if (ticket := _left(path)) is not None:
+            clear(ticket)
+
+
+def _left(path: str) -> Ticket | None:
+    """The ticket with this path, while what its dead holder has left counts."""
+    folder, name = os.path.split(path)
+    found = (each for each in table.tickets(folder) if each.name == name and each.is_left)
+    return next(found, None)
 
 
 def clear(ticket: Ticket) -> None:
@@ -51,17 +73,20 @@ def clear(ticket: Ticket) -> None:
     if ticket.engine:
         _ask_engine(ticket)
     elif ticket.folder:
-        _end_processes(ticket.folder)
+        _end_processes(ticket)
 
 
-def _end_processes(app_dir: str) -> None:
+def _end_processes(ticket: Ticket) -> None:
     """Kill what a dead supervisor has left. Its end is for the next command of its state folder to record."""
     from launcher.schedulers.local import process, rundir
     from launcher.schedulers.local.appview import AppView
 
-    view = rundir.read_state(app_dir)
-    if view is None or view.abandoned:
-        process.kill_leftovers(app_dir, view or AppView())
+    deadline = time.monotonic() + _KILL_S
+    while _left(os.path.join(ticket.table, ticket.name)) and time.monotonic() < deadline:
+        view = rundir.read_state(ticket.folder)
+        if view is None or view.abandoned:
+            process.kill_leftovers(ticket.folder, view or AppView())
+        time.sleep(_LOOK_S)
 
 
 def _ask_engine(ticket: Ticket) -> None:

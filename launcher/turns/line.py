@@ -78,9 +78,9 @@ class Ticket:
         """Sorts tickets in the order of their turns."""
         return self.number, self.app, self.home
 
-    def is_of(self, app: str, home: str) -> bool:
-        """Whether it is of this app of this state folder. Tickets of older versions do not say the latter."""
-        return self.app == app and self.home in ("", home)
+    def is_of(self, home: str) -> bool:
+        """Whether its app may be one of this state folder: older versions do not say of which it is."""
+        return self.home in ("", home)
 
     def asks(self, resource: str) -> float:
         """How much of CPU, MEMORY, GPUS or APPS it takes."""
@@ -137,6 +137,12 @@ def decide(ask: Ask, others: Sequence[Ticket], gpu_others: Sequence[Ticket] = ()
     if len(free) < min(ask.gpus, len(ask.devices)) and gpu_holders:
         return Decision(watch=[each for each in gpu_holders if each.dealt], lacks=(GPUS, ""))
     return Decision(starts=True, dealt=free[: ask.gpus])
+
+
+def of_app(app: str, home: str, tickets: Iterable[Ticket]) -> list[Ticket]:
+    """The tickets of an app of this state folder; where there is none, those that do not say of which."""
+    found = [each for each in tickets if each.app == app and each.is_of(home)]
+    return [each for each in found if each.home] or found
 
 
 def first(tickets: Iterable[Ticket]) -> Ticket | None:

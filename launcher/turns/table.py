@@ -29,7 +29,7 @@ import time
 
 from launcher.filelock import is_at
 from launcher.turns.ask import marked, split_marks
-from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first
+from launcher.turns.line import HOLDS, QUEUED, Decision, Ticket, after, decide, first, of_app
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ class Place:
         if not new and _NOW in b"".join(map(_drain, self.bells)):
             self.ask.at_once = True
         with _Locked(self.ask.tables):
-            others = {table: _tickets(table, besides=self.ask.name) for table in self.ask.tables}
+            others = {table: _others(table, self.ask) for table in self.ask.tables}
             while True:
                 decision = decide(self.ask, others[self.ask.table], others.get(self.ask.gpu_table, ()))
                 if self._watch(decision.watch):
                     break
-                others = {table: _tickets(table, besides=self.ask.name) for table in self.ask.tables}
+                others = {table: _others(table, self.ask) for table in self.ask.tables}
             self._record(decision)
             for table, listed in others.items():
                 if decision.starts:
@@ -198,15 +198,14 @@ def tickets(table: str) -> list[Ticket]:
 
 def watch(table: str, app: str, home: str = "") -> int | None:
     """A descriptor that hangs up when an app in line starts or its holder dies; None for one not in line."""
-    found = (each for each in tickets(table) if each.is_of(app, home) and each.state == QUEUED)
-    ticket = next(found, None)
-    return None if ticket is None else _open_held(_path(ticket) + _BELL)
+    found = [each for each in of_app(app, home, tickets(table)) if each.state == QUEUED]
+    return _open_held(_path(found[0]) + _BELL) if found else None
 
 
 def summon(table: str, app: str, home: str = "") -> bool:
     """Make an app in line start without waiting for its turn; False when it is not in line."""
     with _Locked((table,)):
-        found = [each for each in _tickets(table) if each.is_of(app, home) and each.state == QUEUED]
+        found = [each for each in of_app(app, home, _tickets(table)) if each.state == QUEUED]
         for each in found:
             _ring(table, each, _NOW)
     return bool(found)
@@ -276,6 +275,16 @@ class _Locked:
         for fd in self._fds:
             os.close(fd)
         self._fds = []
+
+
+def _others(table: str, ask: Ask) -> list[Ticket]:
+    """The tickets of other apps, in order. One that a watcher of this app has left is removed."""
+    found = _tickets(table, besides=ask.name)
+    left = [each for each in found if each.is_left and each.engine]
+    mine = [each for each in left if (each.app, each.home) == (ask.app, ask.home)]
+    for each in mine:
+        _remove_dead(_path(each))
+    return [each for each in found if each not in mine]
 
 
 def _tickets(table: str, *, besides: str = "", tidy: bool = True) -> list[Ticket]:

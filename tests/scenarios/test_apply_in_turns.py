@@ -77,7 +77,8 @@ def test_those_in_line_are_accepted_and_told_of(scenario, sweep):
         json.loads(line)
         for line in scenario.apply("sweep.launcher.yaml", "--format", "jsonl").out.splitlines()
     ]
-    assert [each["job"] for each in told if each["event"] == "attempt_queued"] == ["sweep-1", "sweep-2"]
+    queued = {each["job"] for each in told if each["event"] == "attempt_queued"}
+    assert queued == {"sweep-1", "sweep-2"}
     assert sweep.states(3) == ["running", "queued", "queued"]
     assert scenario.actions("sweep.launcher.yaml") == dict.fromkeys(("sweep-0", "sweep-1", "sweep-2"), "keep")
     sweep.gate.touch()
@@ -109,6 +110,24 @@ def test_a_saved_plan_keeps_the_limits_of_its_jobs(scenario, sweep):
     scenario.plan("sweep.launcher.yaml", "--out", "plan.json")
     scenario.launcher("apply", "plan.json", "--wait")
     assert (sweep.order(), sweep.most_at_once()) == ([0, 1, 2, 3], 1)
+
+
+VALUES = "matrix: {lr: [0.3, 0.1, 0.01, 1.5], include: [{lr: 0.002}]}\nmax_parallel: 1"
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_jobs_run_in_the_order_of_their_files_and_of_the_values(scenario, sweep, saved):
+    """The plan lists them by name: 0.002, 0.01, 0.1, …"""
+    scenario.job(f"echo $<matrix.lr> >>{sweep.log}", name="sweep", top=VALUES, role="resource: {cpu: 64}")
+    scenario.job(f"echo first >>{sweep.log}", name="also", role="resource: {cpu: 64}")
+    files = ["sweep.launcher.yaml", "also.launcher.yaml"]
+    assert "1 at a time, in the order of the file" in scenario.plan(*files)
+    if saved:
+        scenario.plan(*files, "--out", "plan.json")
+        scenario.launcher("apply", "plan.json", "--wait")
+    else:
+        scenario.run_to_end(*files)
+    assert sweep.log.read_text().split() == ["0.3", "0.1", "0.01", "1.5", "0.002", "first"]
 
 
 def test_a_job_out_of_the_line_starts_at_once(scenario, sweep):

@@ -25,6 +25,7 @@ from tests import processes
 from tests.lanes import sampled
 
 PLACES = 2
+ROUNDS = int(os.environ.get("LAUNCHER_TURN_ROUNDS", "3"))
 LIMIT_S = 60.0
 
 pytestmark = pytest.mark.timeout(600)  # many applies in a row, beside other tests
@@ -137,6 +138,35 @@ def test_a_killed_holder_frees_its_place(scenario, line, holders):
     scenario.cancel("two")
 
 
+@pytest.mark.parametrize("count", sampled([6, 60], 6))
+def test_killed_supervisors_never_let_two_jobs_have_one_gpu(scenario, monkeypatch, count):
+    """Their replicas ignore TERM and start daemons. No command runs until the line is empty."""
+    monkeypatch.setenv("LAUNCHER_GPUS", "1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    over, chance = scenario.folder / "over", random.Random(count)
+    stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 0.2; sleep 0.2"
+    script = f"exec 9>>{scenario.folder}/one; flock -n 9 || echo $LAUNCHER_JOB_ID >>{over}; {stubborn}"
+    top = f"matrix: {{n: {{range: [0, {count}]}}}}"
+    scenario.apply(scenario.job(script, top=top, role="resource: {gpu: 1}"))
+    killed, deadline = set(), time.monotonic() + 10 * LIMIT_S
+    while "queued" in {each.state for each in tickets(gpu_table())}:
+        seen = tickets(gpu_table())
+        assert time.monotonic() < deadline, [(each.app, each.state, each.is_left) for each in seen]
+        time.sleep(chance.uniform(0, 0.4))
+        alive = scenario.supervisors()
+        for each in seen:
+            if each.state == "holds" and not each.is_left and each.app in alive and chance.random() < 0.5:
+                processes.kill([alive[each.app]])
+                killed.add(each.app)
+    for n in range(count):  # with none behind it, what the last one has left is for a command to end
+        scenario.launcher("wait", f"job-{n}", code=None)
+    assert killed
+    assert not over.exists()
+    states = [scenario.attempts(f"job-{n}")[-1].state for n in range(count)]
+    assert set(states) <= {"succeeded", "lost"}
+    assert states.count("lost") <= len(killed)
+
+
 CLEARING = """\
 import os, sys
 from launcher.cli.main import main
@@ -196,9 +226,9 @@ def test_random_kills_in_line_and_of_clients_converge(scenario, line, seed):
     assert all(app.split("-")[-2] == "1" for app in scenario.apps()), "a job has a second attempt"
 
 
-def start_of(scenario, folder, home, file, **env):
+def start_of(scenario, folder, home, file, *options, **env):
     environ = {**os.environ, "LAUNCHER_HOME": str(home), **env}
-    return scenario.start("apply", file, "--yes", "--wait", cwd=folder, env=environ)
+    return scenario.start("apply", file, "--yes", "--wait", *options, cwd=folder, env=environ)
 
 
 def race(scenario, homes, file, count, **env):
@@ -248,6 +278,29 @@ def test_two_homes_with_tables_of_their_own_never_share_a_gpu(scenario, tmp_path
     assert {gpu for each in dealt for gpu in re.split(",", each)} <= set("0123")
     assert all(len(set(each.split(","))) == 2 for each in dealt)
     assert [name for name in os.listdir(gpu_table()) if name not in ("lock", "last")] == []
+
+
+EQUAL = {"shared cores": "cpu: 64", "shared GPUs": "gpu: 1", "GPUs": "gpu: 1"}
+
+
+@pytest.mark.parametrize("what", sampled(EQUAL, "GPUs"))
+def test_two_homes_with_equal_job_names_never_have_one_share_twice(scenario, tmp_path, monkeypatch, what):
+    """Their apps have equal ids, attempt by attempt: tickets say of which home they are."""
+    monkeypatch.setenv("LAUNCHER_GPUS", "1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if "shared" in what:
+        monkeypatch.setenv("LAUNCHER_SLOTS", str(tmp_path / "slots"))
+    over, ran = scenario.folder / "over", scenario.folder / "ran"
+    alone = f"flock -n {scenario.folder}/one -c 'sleep 0.05' || echo $LAUNCHER_JOB_ID >>{over}"
+    file = scenario.job(f"{alone}; echo >>{ran}", role=f"resource: {{{EQUAL[what]}}}")
+    homes = [scenario.home, tmp_path / "other"]
+    for _ in range(ROUNDS):
+        clients = [start_of(scenario, scenario.folder, home, file, "--rerun", "job") for home in homes]
+        for client in clients:
+            out, err = client.communicate(timeout=240)
+            assert client.returncode == 0, out + err
+        assert not over.exists()
+    assert len(ran.read_text()) == 2 * ROUNDS
 
 
 def test_a_withdrawn_job_in_line_never_runs_and_its_replacement_keeps_its_place(scenario, line, holders):

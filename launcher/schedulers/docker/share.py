@@ -60,7 +60,7 @@ def is_of(ticket: Ticket, labels: Mapping[str, str]) -> bool:
     """Whether a container belongs to the app of a ticket, rather than to one of another state folder."""
     try:
         home = _held(labels).home
-        return not home or ticket.is_of(ticket.app, home)
+        return not home or ticket.is_of(home)
     except (ValueError, TypeError, KeyError):
         return True
 

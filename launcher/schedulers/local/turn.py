@@ -6,8 +6,6 @@ import here may load more than the supervisor has.
 
 from __future__ import annotations
 
-import time
-
 from launcher.schedulers.local.spawn import set_variable
 from launcher.turns.ask import Ask
 from launcher.turns.deal import GPUS, shares
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from launcher.schedulers.leftovers import Clearing
     from launcher.schedulers.local.loop import Loop
     from launcher.schedulers.local.replicas import RunningRole
 
@@ -44,7 +43,7 @@ class Turn:
         self._stirred = False
         self._left = False
         self._failed = False
-        self._clear_at = 0.0  # not before
+        self._clearing: Clearing | None = None
 
     def enter(self) -> bool:
         """Take the place; True where the app has its share at once."""
@@ -105,15 +104,12 @@ class Turn:
 
     def _clear(self) -> None:
         """Have the shares cleared that dead holders have left."""
-        if not self._place.left or time.monotonic() < self._clear_at:
+        if not self._place.left:
             return
-        from launcher.schedulers.leftovers import AGAIN_S, start_clearing
+        from launcher.schedulers.leftovers import Clearing
 
-        self._clear_at = time.monotonic() + AGAIN_S
-        try:
-            start_clearing(self._place.left)
-        except OSError:  # the next change in the line, or a command, does it
-            pass
+        self._clearing = self._clearing or Clearing()
+        self._clearing.start(self._place.left)
 
     def _unwatch(self) -> None:
         for fd in self._watched:

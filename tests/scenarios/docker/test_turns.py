@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
+from functools import partial
 
 import pytest
 
+from launcher.turns.folders import slots_table
 from launcher.turns.machine import machine
+from launcher.turns.table import tickets
+from tests import processes
 from tests.contract.test_holding import Gate
 from tests.scenario import Scenario
 
@@ -18,6 +24,16 @@ HALF = f"resource: {{cpu: {CORES / 2}}}"
 @pytest.fixture
 def gate(scenario):
     return Gate(scenario.folder / "gate")
+
+
+LIMIT_S = 60.0
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def runs(scenario) -> list[tuple[str, str, str]]:
@@ -151,3 +167,55 @@ def test_two_homes_with_one_table_take_turns(scenario, gate, tmp_path, monkeypat
     (begin, end, first), (after, _, second) = runs(scenario)
     assert (first, second) == ("first", "second")
     assert begin < end < after
+
+
+@pytest.mark.parametrize("scheduler", ["docker", "local_cwd"])
+def test_the_next_in_line_has_a_killed_watcher_replaced_and_waits_for_its_containers(
+    scenario, gate, scheduler
+):
+    log = scenario.folder / "log"
+    scenario.job(f"{gate.script}; echo first >>{log}", name="first", role=ALL)
+    scenario.apply("first.launcher.yaml")
+    job = scenario.job if scheduler == "docker" else partial(Scenario.job, scenario)
+    top = "" if scheduler == "docker" else f"scheduler: {scheduler}"
+    job(f"echo second >>{log}", name="second", role=ALL, top=top)
+    scenario.apply("second.launcher.yaml")
+    first = scenario.attempts("first")[-1].app_id
+    dead = scenario.supervisors()[first]
+    scenario.kill_watcher(first)
+    until(lambda: scenario.supervisors().get(first, dead) != dead)
+    until(lambda: not any(each.is_left for each in tickets(slots_table())))
+    assert [each.state for each in tickets(slots_table())] == ["holds", "queued"]
+    gate.open()
+    scenario.wait("second")
+    assert log.read_text().split() == ["first", "second"]
+    scenario.wait("first")
+
+
+def test_the_share_of_a_killed_watcher_is_free_once_its_containers_are_gone(scenario, gate):
+    queued_behind(scenario, gate)
+    first = scenario.attempts("first")[-1].app_id
+    watcher = scenario.supervisors()[first]
+    os.kill(watcher, signal.SIGSTOP)  # it would see that, and free its share
+    scenario.remove_by_hand([scenario.container(first)])
+    processes.kill([watcher])
+    until(lambda: (scenario.folder / "log").exists())
+    scenario.wait("third")
+    assert (scenario.folder / "log").read_text().split() == ["second", "third"]
+
+
+def test_the_share_of_a_killed_watcher_is_kept_while_no_app_is_in_line(scenario, gate):
+    scenario.job(gate.script, name="first", role=ALL)
+    scenario.apply("first.launcher.yaml")
+    first = scenario.attempts("first")[-1].app_id
+    scenario.kill_watcher(first)
+    [held] = tickets(slots_table())
+    assert (held.app, held.is_left) == (first, True)
+    assert "its watcher has died" in scenario.launcher("queue").out
+    scenario.job("true", name="second", role=ALL)
+    scenario.apply("second.launcher.yaml")
+    assert scenario.attempts("second")[-1].state == "queued"
+    gate.open()
+    scenario.wait("second")
+    (_, end, _), (begin, _, _) = runs(scenario)
+    assert end < begin

@@ -19,9 +19,10 @@ from launcher.schedulers.docker import record, tombstones
 from launcher.schedulers.docker.client.engine import connect
 from launcher.schedulers.docker.journal import Journal
 from launcher.schedulers.docker.watching import client
-from launcher.schedulers.docker.watching.client import ensure_watched
+from launcher.schedulers.leftovers import start_clearing
 from launcher.specs import AppDef, AppState, Resource
 from launcher.specs.attempt import Attempt
+from launcher.state.home import token
 from launcher.turns.ask import MACHINE, Ask, Limit
 from launcher.turns.line import HOLDS, QUEUED
 from launcher.turns.table import Place, draw, summon, tickets
@@ -253,7 +254,7 @@ def test_one_whose_watcher_has_died_is_resumed_under_its_number(
     assert rests(case) == []
 
 
-def test_a_killed_watcher_gives_its_share_up_at_once_and_the_next_one_takes_it_again(
+def test_the_share_of_a_killed_watcher_is_kept_and_the_next_one_takes_it_again(
     case: DockerCase, table: Table, gate: Gate, launcher_home: Path
 ) -> None:
     staged: Any = case.scheduler
@@ -261,10 +262,9 @@ def test_a_killed_watcher_gives_its_share_up_at_once_and_the_next_one_takes_it_a
     second, accepted = submit(case, table, case.app(gate.script), "second")
     assert accepted == "queued"
     kill_watcher(first, launcher_home)
-    until(lambda: running([second]) == [second.app_id])
-    assert table.seen() == {second.app_id: HOLDS}
-    assert ensure_watched(connect(), first.app_id)
-    until(lambda: table.seen() == {first.app_id: HOLDS, second.app_id: HOLDS})
+    until(lambda: not any(each.is_left for each in tickets(table.path)))
+    assert table.seen() == {first.app_id: HOLDS, second.app_id: QUEUED}
+    assert running([second]) == []
     gate.open()
     assert ended(case, staged, first)[0] == "succeeded"
     assert ended(case, staged, second)[0] == "succeeded"
@@ -403,7 +403,7 @@ def test_a_watcher_killed_at_any_act_is_no_loss(
         held.leave()
         if (watcher := processes.supervisors(str(launcher_home)).get(attempt.app_id)) is not None:
             assert processes.gone([watcher], timeout_s=60)
-        until(lambda: table.seen() == {})  # it has ended when its last thread has
+        until(lambda: all(each.is_left for each in tickets(table.path)))  # when its last thread has ended
         states.add(state_of(case, attempt))
         was_killed = (
             state_of(case, attempt) != "succeeded"
@@ -412,6 +412,9 @@ def test_a_watcher_killed_at_any_act_is_no_loss(
         settle(case, table, app, attempt)
         assert ended(case, staged, attempt)[0] == "succeeded", at
         assert ran.read_text().split() == ["once", "once"], at
+        if left := tickets(table.path):  # it was killed when its containers had ended
+            os.waitpid(start_clearing(left), 0)
+        until(lambda: table.seen() == {})
         if not was_killed:
             break
     assert {"none", "queued"} <= states
@@ -537,7 +540,7 @@ def test_run_may_wait_in_line(case: DockerCase, table: Table) -> None:
 
 def test_an_app_in_line_may_be_told_to_start_now(case: DockerCase, table: Table) -> None:
     scheduler, app_id, held = in_line(case, table)
-    assert summon(table.path, app_id)
+    assert summon(table.path, app_id, token())
     assert scheduler.wait(app_id).state is AppState.SUCCEEDED
     assert table.seen() == {"held-by-test": HOLDS}
     held.leave()

@@ -458,3 +458,19 @@ def test_a_supervisor_without_an_ask_loads_nothing_for_turns(supervise: Supervis
     assert not [
         name for name in app.errors.split() if name.startswith("launcher.turns") or name.endswith(".turn")
     ]
+
+
+def test_what_two_supervisors_have_left_is_ended_that_die_one_after_the_other(
+    supervise: Supervise, table: str
+) -> None:
+    two = {"limits": [Limit(MACHINE, cpu=2)]}
+    holders = [supervise(), supervise()]
+    for number, holder in enumerate(holders, 1):
+        script = STUBBORN["ignores TERM"]
+        assert go(holder, table, number, script=script, **two) == {"ok": "started"}
+        holder.until_log("ready")
+    app = supervise()
+    assert go(app, table, 3, cpu=2, **two) == {"ok": "queued"}
+    for holder in holders:
+        holder.kill()
+    assert app.ended().state == "succeeded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -316,3 +317,202 @@ def test_an_app_in_line_is_watched_until_it_starts(table: str, places: list[Plac
     assert two.look().starts
     assert poll.poll(LIMIT_S * 1000)
     os.close(fd)
+
+
+# Tickets of state folders
+
+
+def test_equal_apps_of_two_state_folders_have_tickets_of_their_own(table: str, places: list[Place]) -> None:
+    one = take(table, places, "a", 1, home="h1")
+    two = take(table, places, "a", 1, home="h2")
+    assert one.starts
+    assert not two.starts
+    assert [(each.home, each.state) for each in tickets(table)] == [("h1", HOLDS), ("h2", QUEUED)]
+    two.leave()
+    assert [each.home for each in tickets(table)] == ["h1"]
+
+
+def test_only_the_app_of_its_own_state_folder_is_summoned_and_watched(
+    table: str, places: list[Place]
+) -> None:
+    one = take(table, places, "holder", 1, home="h1")
+    mine, other = (take(table, places, "a", 2, home=home) for home in ("h1", "h2"))
+    assert not summon(table, "a", "h3")
+    assert table_.watch(table, "a", "h3") is None
+    assert summon(table, "a", "h2")
+    assert has_changed(other)
+    assert other.look().starts
+    assert one.starts
+    assert not mine.look().starts
+
+
+def test_facts_on_an_app_travel_as_groups(table: str) -> None:
+    """An older version makes an Ask of what it knows, and fails on any other field."""
+    sent = Ask("a", table=table, limits=[ONE_CORE], home="h1", folder="/f", engine="unix:///s")
+    data = sent.to_dict()
+    assert sorted(data) == sorted(
+        ["app", "at_once", "cpu", "devices", "gpu_table", "gpus", "limits", "memory_mb", "number", "table"]
+    )
+    assert [each[0] for each in data["limits"]] == [MACHINE, "home h1", "folder /f", "engine unix:///s"]
+    got = Ask.from_dict(data)
+    assert (got.home, got.folder, got.engine) == ("h1", "/f", "unix:///s")
+    assert [each.group for each in got.limits] == [MACHINE]
+
+
+def test_a_folder_that_no_line_can_hold_is_left_out(table: str, places: list[Place]) -> None:
+    take(table, places, "a", 1, folder="/a\tb")
+    take(table, places, "b", 2, folder="/\udcff")
+    assert [each.folder for each in tickets(table)] == ["", "/\udcff"]
+
+
+# Tickets of an older version
+
+
+class OlderHolder:
+    """A ticket as the version before state folders had tokens wrote it, held by this process."""
+
+    def __init__(self, table: str, app: str, number: int, state: str) -> None:
+        self.path = os.path.join(table, f"{number}-{app}")
+        Path(self.path).write_text(
+            "\t".join([app, str(number), state, "1.0", "0", "0", "", "", "", MACHINE]) + "\n"
+        )
+        os.mkfifo(f"{self.path}.bell", 0o600)
+        self.bell = os.open(f"{self.path}.bell", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.flock(self.bell, fcntl.LOCK_EX)
+
+    def die(self) -> None:
+        os.close(self.bell)
+
+
+def test_holders_and_waiters_of_an_older_version_count_until_they_die(
+    table: str, places: list[Place]
+) -> None:
+    holder, waiter = OlderHolder(table, "a", 1, HOLDS), OlderHolder(table, "a", 2, QUEUED)
+    mine = take(table, places, "a", 3, home="h1")
+    assert not mine.starts
+    assert of(table) == [("a", HOLDS), ("a", QUEUED), ("a", QUEUED)]
+    waiter.die()
+    assert has_changed(mine)
+    assert not mine.look().starts
+    holder.die()
+    assert has_changed(mine)
+    assert mine.look().starts
+    assert of(table) == [("a", HOLDS)]
+
+
+def test_an_app_in_line_of_an_older_version_is_summoned_where_no_other_has_its_name(
+    table: str, places: list[Place]
+) -> None:
+    older = OlderHolder(table, "a", 1, QUEUED)
+    assert summon(table, "a", "h1")
+    assert os.read(older.bell, 9) == b"n"
+    take(table, places, "holder", 2)
+    take(table, places, "a", 3, home="h1")
+    assert summon(table, "a", "h1")
+    with pytest.raises(BlockingIOError):
+        os.read(older.bell, 9)
+    older.die()
+
+
+def test_an_older_version_reads_our_ticket_and_takes_nothing_else_for_one(
+    table: str, places: list[Place]
+) -> None:
+    take(table, places, "a", 1, home="h1", folder="/f")
+    names = sorted(name for name in os.listdir(table) if name != "lock")
+    assert names == ["1-a.h1", "1-a.h1.bell", "1-a.h1.bell.proof"]
+    read_as_tickets = [name for name in names if name.partition("-")[0].isdecimal() and ".bell" not in name]
+    assert read_as_tickets == ["1-a.h1"]
+    fields = Path(table, "1-a.h1").read_text().rstrip("\n").split("\t")
+    assert fields == ["a", "1", HOLDS, "1.0", "0", "0", "", "", "", MACHINE, "home h1", "folder /f"]
+
+
+# What dead holders leave
+
+
+DOCKER = {"engine": "unix:///s", "home": "h1"}
+
+
+def test_the_share_of_a_dead_watcher_counts_until_it_is_forgotten(table: str, places: list[Place]) -> None:
+    dead = take(table, places, "a", 1, **DOCKER)
+    mine = take(table, places, "b", 2)
+    dead.release()  # as the end of its process does
+    assert has_changed(mine)
+    assert not mine.look().starts
+    [left] = mine.left
+    assert (left.app, left.is_left, left.engine) == ("a", True, "unix:///s")
+    assert table_.forget(left)
+    assert has_changed(mine)
+    assert mine.look().starts
+    assert mine.left == ()
+
+
+def test_the_share_that_another_watcher_has_taken_again_is_not_forgotten(
+    table: str, places: list[Place]
+) -> None:
+    take(table, places, "a", 1, **DOCKER).release()
+    [left] = tickets(table)
+    take(table, places, "a", 1, at_once=True, **DOCKER)
+    assert not table_.forget(left)
+    assert of(table) == [("a", HOLDS)]
+
+
+def test_a_watcher_that_is_killed_in_line_leaves_nothing(table: str, places: list[Place]) -> None:
+    take(table, places, "holder", 1)
+    take(table, places, "a", 2, **DOCKER).release()
+    assert of(table) == [("holder", HOLDS)]
+
+
+def test_an_app_does_not_wait_for_what_its_own_dead_watcher_has_left(table: str, places: list[Place]) -> None:
+    """It is submitted again, under another number."""
+    take(table, places, "a", 1, **DOCKER).release()
+    assert take(table, places, "a", 2, **DOCKER).starts
+    assert [each.number for each in tickets(table)] == [2]
+
+
+def test_the_first_in_line_is_stirred_where_a_dead_holder_has_left_something(
+    table: str, places: list[Place]
+) -> None:
+    dead = take(table, places, "a", 1, **DOCKER)
+    one, two = (take(table, places, app, n) for n, app in enumerate("bc", 2))
+    table_.stir(table)
+    assert not has_changed(one, 0)
+    dead.release()
+    assert has_changed(one)
+    one.look()
+    table_.stir(table)
+    assert has_changed(one)
+    assert not has_changed(two, 0)
+
+
+def test_a_table_of_an_earlier_boot_is_removed_with_what_dead_watchers_left(
+    table: str, places: list[Place]
+) -> None:
+    take(table, places, "a", 1, **DOCKER).release()
+    table_.remove_unused(table)
+    assert not os.path.exists(table)
+
+
+def test_a_share_counts_until_the_last_process_has_closed_its_proof(table: str, places: list[Place]) -> None:
+    """A supervisor that has died, and its replica."""
+    dead = Place(Ask("a", number=1, table=table, cpu=1, limits=[ONE_CORE]))
+    assert dead.look().starts
+    proof = [int(fd) for fd in os.listdir("/proc/self/fd") if _leads_to(int(fd), table, "1-a.bell.proof")]
+    assert len(proof) == 1
+    assert proof[0] >= 900
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=proof) as replica:
+        dead.release()
+        mine = take(table, places, "b", 2)
+        assert [each.app for each in mine.left] == ["a"]
+        assert not has_changed(mine, 0)
+        assert replica.stdin is not None
+        replica.stdin.close()
+        assert has_changed(mine)
+    assert mine.look().starts
+    assert [name for name in os.listdir(table) if "1-a" in name] == []
+
+
+def _leads_to(fd: int, *path: str) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}") == os.path.join(*path)
+    except OSError:
+        return False

@@ -6,7 +6,6 @@ import os
 import select
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -32,6 +31,7 @@ from launcher.specs.attempt import AttemptState
 from launcher.specs.needs import StoodOn
 
 if TYPE_CHECKING:
+    from launcher.schedulers.leftovers import Clearing
     from launcher.turns.table import Place
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Hold:
         self._queue: SimpleQueue[tuple[StoodOn | str, Any] | Exception] = SimpleQueue()
         self._is_starting = False  # it was decided that it starts
         self._is_created = False
-        self._clear_at = 0.0  # not before
+        self._clearing: Clearing | None = None
 
     def run(self) -> bool:
         """True when all containers exist and are to be started; False when the attempt has ended instead."""
@@ -166,13 +166,13 @@ class Hold:
 
     def _clear(self, place: Place) -> None:
         """Have the shares cleared that dead holders have left."""
-        if not place.left or time.monotonic() < self._clear_at:
+        if not place.left:
             return
-        from launcher.schedulers.leftovers import AGAIN_S, start_clearing
+        from launcher.schedulers.leftovers import Clearing
 
-        self._clear_at = time.monotonic() + AGAIN_S
-        with suppress(OSError):  # the next change in the line, or a command, does it
-            Thread(target=os.waitpid, args=(start_clearing(place.left), 0), daemon=True).start()
+        self._clearing = self._clearing or Clearing()
+        if pid := self._clearing.start(place.left):
+            Thread(target=os.waitpid, args=(pid, 0), daemon=True).start()
 
     def _show_queued(self) -> None:
         """Other state folders see by the name of its container that it does not wait for others any more."""
