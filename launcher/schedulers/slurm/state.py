@@ -293,6 +293,7 @@ def _bare(recorded: Mapping[str, Any], view: View) -> AppRecord:
         message=view.message,
         exit_code=view.exit_code,
     )
+    made.commit, made.actor = str(recorded.get("commit") or ""), str(recorded.get("actor") or "")
     made.num_restarts = view.num_restarts
     return made
 
