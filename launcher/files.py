@@ -9,6 +9,8 @@ from _collections_abc import Iterator
 from _thread import get_ident
 
 PROJECT_FILE = "launcher.toml"
+GONE = (FileNotFoundError, NotADirectoryError)
+"""The errors of a path of which the last part, or a folder above, was removed."""
 
 _GIVEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """A path that a shell passes, such as `<(command)`: a pipe that the caller has opened."""

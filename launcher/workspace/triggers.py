@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from glob import has_magic
 from hashlib import sha256
 
-from launcher.files import is_below
+from launcher.files import GONE, is_below
 from launcher.specs.trigger import combine
 from launcher.workspace.context import MAX_BYTES, file_hash, files_below, too_large, unreadable
 from launcher.workspace.ignore import Ignore, WorkspaceError
@@ -60,7 +60,7 @@ def _content(directory: str, pattern: str, root: str | None) -> str:
             if size > MAX_BYTES:
                 raise too_large(f"what `{pattern}` matches")
             content = file_hash(absolute)
-        except FileNotFoundError:
+        except GONE:
             continue  # removed meanwhile
         except OSError as error:
             raise unreadable(absolute, error) from error
